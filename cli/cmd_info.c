@@ -56,7 +56,7 @@ static struct trial try_resource(const struct resource_kind *kind, int device)
 static void print_resources(int device)
 {
     printf("  %-9s %-6s %-8s %-12s %s\n", "resource", "works", "streams", "memory info",
-           "free waits");
+           "free synchronizes");
     for (const struct resource_kind *kind = resource_kinds; kind->name; kind++) {
         struct trial trial = try_resource(kind, device);
         if (trial.works) {
@@ -129,7 +129,7 @@ static int print_all(const tarn_driver_info *driver, const tarn_device_info *dev
     printf("tarn %s\ndriver ", tarn_version());
     print_text(stdout, driver->path);
     printf(", for CUDA %d.%d%s\n", driver->version / 1000, driver->version % 1000 / 10,
-           driver->is_simulator ? ", the stand-in: kernels do not run" : "");
+           driver->is_simulator ? ", the driver simulator: kernels do not run" : "");
     for (int i = 0; i < driver->device_count; i++)
         print_device(i, &devices[i]);
     return 0;
@@ -203,7 +203,7 @@ static int print_info(const char *path, bool json)
         return failed_with_last_error(&verb_info);
     tarn_device_info *devices = calloc((size_t)driver.device_count, sizeof *devices);
     if (!devices)
-        return failed(&verb_info, "no memory for %d devices", driver.device_count);
+        return failed(&verb_info, "no host memory for %d devices", driver.device_count);
     for (int i = 0; i < driver.device_count && status == TARN_OK; i++)
         status = tarn_driver_device_info(i, &devices[i]);
     int code;
@@ -234,17 +234,17 @@ static int run(int argc, char **argv)
         json |= option == 'j';
     }
     if (optind != argc)
-        return wrong_use(&verb_info, "takes no argument %s", argv[optind]);
+        return wrong_use(&verb_info, "unexpected argument %s", argv[optind]);
     warn_of_other_distribution();
     return print_info(path, json);
 }
 
 const struct verb verb_info = {
-    "info", "the driver, the devices, what works here",
+    "info", "prints the driver, the devices and the resources that work",
     "info [--driver sim|PATH] [--json]",
-    "Prints which driver Tarn finds, its devices and their memory, and for each "
-    "resource\n"
-    "whether it works here, tried out with one allocation.\n\n"
-    "  --driver WHICH  the driver library, or sim for the stand-in\n"
+    "Prints the driver that Tarn finds, its devices with their memory, and for each\n"
+    "resource whether it works on this device, tested with one allocation.\n"
+    "\n"
+    "  --driver WHICH  path of the driver library, or sim for the driver simulator\n"
     "  --json          print the same as JSON\n",
     run};

@@ -61,9 +61,10 @@ static const struct {
     tarn_site_order order;
     const char *title, *key;
 } lists[] = {
-    {TARN_SITES_BY_PEAK, "largest places at the peak", "largest_at_peak"},
-    {TARN_SITES_BY_LIVE, "largest places live at the end", "largest_live_at_end"},
-    {TARN_SITES_BY_TOTAL, "largest places by bytes in all", "largest_in_all"},
+    {TARN_SITES_BY_PEAK, "largest allocation sites at the peak", "largest_at_peak"},
+    {TARN_SITES_BY_LIVE, "largest allocation sites live at the end",
+     "largest_live_at_end"},
+    {TARN_SITES_BY_TOTAL, "largest allocation sites by total bytes", "largest_in_all"},
 };
 enum { LISTS = sizeof lists / sizeof lists[0] };
 
@@ -76,13 +77,13 @@ static void print_places(const struct job *job)
         if (count == 0)
             continue;
         printf("\n%s\n  %12s %12s %12s %11s  location\n", lists[list].title,
-               "at the peak", "at the end", "in all", "allocations");
+               "at the peak", "at the end", "total", "allocations");
         for (size_t i = 0; i < count; i++) {
             printf("  %12s %12s %12s %11" PRIu64 "  ",
                    bytes_text(sites[i].peak_bytes).text,
                    bytes_text(sites[i].live_bytes).text,
                    bytes_text(sites[i].total_bytes).text, sites[i].allocations);
-            print_text(stdout, *sites[i].location ? sites[i].location : "(not known)");
+            print_text(stdout, *sites[i].location ? sites[i].location : "(unknown)");
             putchar('\n');
         }
     }
@@ -101,7 +102,7 @@ static void print_summary(const struct job *job, const tarn_trace_summary *summa
     print_text(stdout, job->source.name);
     printf(": log of %s, %" PRIu64 " rows, %s\n", format_name(job->format),
            summary->events, time_text((double)summary->duration_ns).text);
-    printf("  allocations    %10" PRIu64 "  %s in all\n", summary->allocations,
+    printf("  allocations    %10" PRIu64 "  %s in total\n", summary->allocations,
            bytes_text(summary->total_bytes).text);
     printf("  frees          %10" PRIu64 "\n", summary->frees);
     printf("  failures       %10" PRIu64 "\n", summary->failures);
@@ -114,7 +115,7 @@ static void print_summary(const struct job *job, const tarn_trace_summary *summa
     print_count(", devices", summary->devices, summary->devices > 0);
     putchar('\n');
     if (summary->problems && !job->check)
-        printf("  %" PRIu64 " things cannot be: --check names them\n", summary->problems);
+        printf("  %" PRIu64 " inconsistencies: --check lists them\n", summary->problems);
     if (job->format == TARN_TRACE_NBEP7)
         print_places(job);
 }
@@ -196,8 +197,8 @@ static int summarize(struct job *job)
     else
         print_summary(job, &summary);
     if (job->check && summary.problems)
-        return failed(&verb_log, "%s: %" PRIu64 " things in it cannot be",
-                      job->source.name, summary.problems);
+        return failed(&verb_log, "%s: %" PRIu64 " inconsistencies", job->source.name,
+                      summary.problems);
     return 0;
 }
 
@@ -206,7 +207,7 @@ static int summarize_as_json(struct job *job)
 {
     job->out.file = open_memstream(&job->text, &job->text_bytes);
     if (!job->out.file)
-        return failed(&verb_log, "no memory for the output");
+        return failed(&verb_log, "no host memory for the output");
     json_open(&job->out, NULL, '{');
     int code = summarize(job);
     bool complete = job->out.depth == 1;
@@ -236,7 +237,7 @@ static int run(int argc, char **argv)
         job.json |= option == 'j';
     }
     if (argc - optind != 1)
-        return wrong_use(&verb_log, "takes one log");
+        return wrong_use(&verb_log, "exactly one log is required");
     if (!source_open(&job.source, argv[optind]))
         return failed(&verb_log, "cannot open %s: %s", job.source.name, strerror(errno));
     code = job.json ? summarize_as_json(&job) : summarize(&job);
@@ -246,13 +247,13 @@ static int run(int argc, char **argv)
 }
 
 const struct verb verb_log = {
-    "log", "what a log of allocations says", "log FILE [--check] [--json]",
-    "Reads a log of NBEP 7 or of RMM, packed with gzip or not; - is stdin. Prints what "
-    "was\n"
-    "live at most and at the end, and which places of the program asked for most.\n\n"
-    "  --check   name rows that cannot be: a free of what is not out or with another\n"
-    "            size, an address handed out twice, an end before its start; exit code "
-    "1\n"
-    "            if there are any\n"
+    "log", "summarizes a log of allocations", "log FILE [--check] [--json]",
+    "Reads a log of NBEP 7 or of RMM, compressed with gzip or not; - is stdin. Prints "
+    "the\n"
+    "live memory at the peak and at the end, and the largest allocation sites.\n"
+    "\n"
+    "  --check   list inconsistent rows: a free of an address that is not live or with\n"
+    "            another size, two live allocations at one address, an end before its\n"
+    "            start; exit code 1 if there are any\n"
     "  --json    print the same as JSON\n",
     run};

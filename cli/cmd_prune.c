@@ -97,35 +97,38 @@ static int apply(struct job *job, int option, const char *value)
     switch (option) {
     case SHAPES:
         options->shapes = read_flags(shapes, value);
-        return options->shapes
-                   ? 0
-                   : wrong_use(&verb_prune,
-                               "--shapes: no list of per_bb, diamond, fanout, "
-                               "fanout_raise or all: %s",
-                               value);
+        return options->shapes ? 0
+                               : wrong_use(&verb_prune,
+                                           "--shapes: %s is not a list of per_bb, "
+                                           "diamond, fanout, fanout_raise or all",
+                                           value);
     case COMPAT:
         options->mode = TARN_PRUNE_LLVMLITE;
         return strcmp(value, "llvmlite") == 0
                    ? 0
-                   : wrong_use(&verb_prune, "--compat: only llvmlite, not %s", value);
+                   : wrong_use(&verb_prune,
+                               "--compat: the value has to be llvmlite, not %s", value);
     case LIMIT:
         return read_number(value, &options->subgraph_limit)
                    ? 0
-                   : wrong_use(&verb_prune, "--limit: no number above 0: %s", value);
+                   : wrong_use(&verb_prune, "--limit: %s is not a number above 0", value);
     case MARKS:
         options->raise_marks = read_flags(marks, value);
         return options->raise_marks
                    ? 0
-                   : wrong_use(&verb_prune, "--marks: no list of store, ret: %s", value);
+                   : wrong_use(&verb_prune, "--marks: %s is not a list of store, ret",
+                               value);
     case EMIT:
         options->format = (tarn_prune_format)bits_of(forms, value, strlen(value));
         return options->format
                    ? 0
-                   : wrong_use(&verb_prune, "--emit: ll or bc, not %s", value);
+                   : wrong_use(&verb_prune,
+                               "--emit: the value has to be ll or bc, not %s", value);
     case LLVM:
         return read_version(value, &job->task.llvm)
                    ? 0
-                   : wrong_use(&verb_prune, "--llvm: no version, like 14: %s", value);
+                   : wrong_use(&verb_prune, "--llvm: %s is not a version such as 14",
+                               value);
     case OLD:
         job->task.old = true;
         return 0;
@@ -173,13 +176,13 @@ static int read_line(struct job *job, int argc, char **argv, bool *stop)
             return code;
     }
     if (argc - optind > 1)
-        return wrong_use(&verb_prune, "one file at a time");
+        return wrong_use(&verb_prune, "more than one file");
     if (job->check && job->output)
-        return wrong_use(&verb_prune, "--check writes nothing, so not with --output");
+        return wrong_use(&verb_prune, "--check writes no output and excludes --output");
     if (job->task.old && (job->task.explain || job->task.options.shapes ||
                           job->task.options.mode || job->task.options.format))
         return wrong_use(&verb_prune,
-                         "--old is a pass of its own: no shapes, modes, reasons");
+                         "--old excludes --shapes, --compat, --emit and --explain");
     *stop = false;
     job->task.name = optind < argc ? argv[optind] : "-";
     return 0;
@@ -261,7 +264,7 @@ static int replace(const char *path, const struct prune_result *result)
     if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode))
         return write_directly(path, result);
     if (asprintf(&beside, "%s.XXXXXX", path) < 0)
-        return failed(&verb_prune, "no memory for the name of a file");
+        return failed(&verb_prune, "no host memory for a file name");
     int number = mkstemp(beside);
     FILE *file = number < 0 ? NULL : fdopen(number, "wb");
     bool good = file && fchmod(number, 0666 & ~mode) == 0 && write_file(file, result);
@@ -284,7 +287,8 @@ static void print_stats(FILE *file, const struct job *job,
 
     print_text(file, job->task.name);
     if (job->task.old) {
-        fprintf(file, ": %" PRIu64 " operations removed by the old pass\n",
+        fprintf(file,
+                ": %" PRIu64 " operations removed by the pass of Numba before 0.52\n",
                 result->old_removed);
         return;
     }
@@ -298,9 +302,9 @@ static void print_stats(FILE *file, const struct job *job,
     fprintf(file, "    diamond      %10" PRIu64 "\n", report->diamond);
     fprintf(file, "    fanout       %10" PRIu64 "\n", report->fanout);
     fprintf(file, "    fanout_raise %10" PRIu64 "\n", report->fanout_raise);
-    fprintf(file, "  pairs that stay%10" PRIu64 "\n", report->kept);
-    fprintf(file, "  given up       %10" PRIu64 "\n", report->gave_up);
-    fprintf(file, "  memory at peak %10s\n", bytes_text(report->peak_bytes).text);
+    fprintf(file, "  pairs kept     %10" PRIu64 "\n", report->kept);
+    fprintf(file, "  searches ended %10" PRIu64 "\n", report->gave_up);
+    fprintf(file, "  peak memory    %10s\n", bytes_text(report->peak_bytes).text);
 }
 
 static int deliver(const struct job *job, const struct prune_result *result)
@@ -341,30 +345,30 @@ static int run(int argc, char **argv)
 }
 
 const struct verb verb_prune = {
-    "prune", "takes reference counts that cancel out from LLVM IR",
-    "prune [OPTIONS] [FILE]",
-    "Reads LLVM IR, text or bitcode, from FILE or stdin, removes pairs of NRT_incref "
-    "and\n"
-    "NRT_decref that cancel out, and writes it in the same form. Nothing is written "
-    "where\n"
-    "the input is no valid IR: one line says what is wrong with it, exit code 1.\n\n"
-    "      --output=FILE   write there, not to stdout\n"
-    "      --emit=ll|bc    write text or bitcode, whatever came\n"
-    "      --check         write nothing: read, verify, prune, verify\n"
-    "      --stats         print what was removed; on stderr if stdout has the IR\n"
+    "prune", "removes redundant reference counts from LLVM IR", "prune [OPTIONS] [FILE]",
+    "Reads LLVM IR, text or bitcode, from FILE or stdin, removes redundant pairs of\n"
+    "NRT_incref and NRT_decref, and writes the result in the same format. For invalid IR "
+    "it\n"
+    "writes no output: it reports the error in one line and exits with code 1.\n"
+    "\n"
+    "      --output=FILE   write to FILE instead of stdout\n"
+    "      --emit=ll|bc    write text or bitcode, whatever the input is\n"
+    "      --check         write no output: read, verify, prune, verify\n"
+    "      --stats         print the numbers of removed operations; on stderr if the IR\n"
+    "                      goes to stdout\n"
     "      --explain       print for each incref that stays beside a decref of its "
     "value\n"
-    "                      which rule keeps it, and where\n"
-    "      --compat=llvmlite  the IR and the numbers that llvmlite's pass gives; "
+    "                      the rule that keeps it, and the place\n"
+    "      --compat=llvmlite  produce the IR and the numbers of llvmlite's pass; "
     "without\n"
-    "                      it no object is freed early, where llvmlite's pass may do so\n"
+    "                      this option no object is freed early, as that pass may do\n"
     "      --shapes=LIST   of per_bb, diamond, fanout, fanout_raise; or all\n"
-    "      --limit=N       with --compat: visits in one fan-out search; 1000\n"
-    "      --marks=LIST    how blocks are marked that raise: store (a store to excinfo\n"
-    "                      with !numba_exception_output), ret (!ret_is_raise); with\n"
-    "                      --compat, ret alone is llvmlite's pass before 0.40\n"
-    "      --llvm=N        read and write as LLVM N does, where Tarn was built for it "
-    "too;\n"
-    "                      14 is Debian's Numba\n"
-    "      --old           the pass of Numba before 0.52, on text, instead of all this\n",
+    "      --limit=N       with --compat: maximum of visits in one fan-out search; 1000\n"
+    "      --marks=LIST    the raise metadata of blocks: store (a store to excinfo with\n"
+    "                      !numba_exception_output), ret (!ret_is_raise); with "
+    "--compat,\n"
+    "                      ret alone is llvmlite's pass before 0.40\n"
+    "      --llvm=N        read and write the IR of LLVM N, if Tarn was built with it;\n"
+    "                      14 is the LLVM of Debian's Numba\n"
+    "      --old           run the text pass of Numba before 0.52 instead\n",
     run};

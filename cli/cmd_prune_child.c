@@ -63,11 +63,10 @@ static int no_library(unsigned llvm)
 
     name_library(llvm, name);
     return failed(&verb_prune,
-                  "the pruner is a library of its own, %s, which needs LLVM and is not "
-                  "here or does not load: %s; install the Python distribution "
-                  "tarn-gpu-prune, or build Tarn where LLVM's development files are "
-                  "(Debian: llvm-%u-dev)",
-                  name, why ? why : "the one that is here has another LLVM",
+                  "the pruner is a separate library, %s, which needs LLVM and could not "
+                  "be loaded: %s; install the Python distribution tarn-gpu-prune, or "
+                  "build Tarn with LLVM's development files (Debian: llvm-%u-dev)",
+                  name, why ? why : "the installed library has another LLVM",
                   llvm ? llvm : PYPIS_LLVM);
 }
 
@@ -143,7 +142,7 @@ static void write_reason(void *data, const tarn_prune_kept *kept)
     FILE *file = data;
 
     print_text(file, kept->function);
-    fprintf(file, ": an incref stays: %s\n", kept->message);
+    fprintf(file, ": incref kept: %s\n", kept->message);
     write_place(file, "incref in", &kept->incref);
     write_place(file, "because of", &kept->at);
 }
@@ -179,8 +178,8 @@ static tarn_status prune(const struct library *library, const struct prune_task 
         library->bytes(task->input, task->input_bytes, task->name, &options,
                        &channel->child_result->report, out, out_bytes);
     if (reasons && fflush(reasons) != 0 && status == TARN_OK)
-        status = tarn_error_set(TARN_SYSTEM_FAILURE, "prune: cannot keep the reasons: %s",
-                                strerror(errno));
+        status = tarn_error_set(TARN_SYSTEM_FAILURE,
+                                "prune: cannot store the reasons: %s", strerror(errno));
     return status;
 }
 
@@ -198,8 +197,8 @@ static void work(const struct library *library, const struct prune_task *task,
     child_result->status = prune(library, task, channel, &out, &count);
     if (child_result->status == TARN_OK && !write_all(channel->output, out, count))
         child_result->status =
-            tarn_error_set(TARN_SYSTEM_FAILURE, "prune: cannot keep %zu bytes: %s", count,
-                           strerror(errno));
+            tarn_error_set(TARN_SYSTEM_FAILURE, "prune: cannot store %zu bytes: %s",
+                           count, strerror(errno));
     if (child_result->status != TARN_OK)
         snprintf(child_result->message, sizeof child_result->message, "%s",
                  tarn_error_last()->message);
@@ -271,8 +270,8 @@ static int died(const struct prune_task *task, const struct channel *channel, in
                  strsignal(WTERMSIG(state)));
     else
         snprintf(how, sizeof how, "exit code %d", WEXITSTATUS(state));
-    failed(&verb_prune, "%s is no valid IR: LLVM died of it (%s)%s%s", task->name, how,
-           error_text && *error_text ? ": " : "", error_text ? error_text : "");
+    failed(&verb_prune, "%s is not valid IR: LLVM crashed on it (%s)%s%s", task->name,
+           how, error_text && *error_text ? ": " : "", error_text ? error_text : "");
     free(error_text);
     return FAILED;
 }
@@ -301,7 +300,7 @@ static int collect(const struct prune_task *task, const struct channel *channel,
     if (out->output && out->reasons)
         return 0;
     prune_result_free(out);
-    return failed(&verb_prune, "no memory for what came of %s", task->name);
+    return failed(&verb_prune, "no host memory for the result of %s", task->name);
 }
 
 int prune_in_child(const struct prune_task *task, struct prune_result *out)
@@ -313,7 +312,7 @@ int prune_in_child(const struct prune_task *task, struct prune_result *out)
     if (code != 0)
         return code;
     if (!open_channel(&channel)) {
-        code = failed(&verb_prune, "no memory to share: %s", strerror(errno));
+        code = failed(&verb_prune, "cannot allocate shared memory: %s", strerror(errno));
         close_channel(&channel);
         return code;
     }
@@ -324,7 +323,7 @@ int prune_in_child(const struct prune_task *task, struct prune_result *out)
     while (child > 0 && waitpid(child, &state, 0) < 0 && errno == EINTR)
         ;
     if (child < 0)
-        code = failed(&verb_prune, "no process: %s", strerror(errno));
+        code = failed(&verb_prune, "cannot create a process: %s", strerror(errno));
     else
         code = collect(task, &channel, state, out);
     close_channel(&channel);

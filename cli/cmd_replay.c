@@ -48,7 +48,7 @@ static void print_report(const struct job *job, const tarn_replay_report *report
     printf("  freed after the end %" PRIu64 "\n", report->end_frees);
     printf("  peak live           %s\n", bytes_text(report->peak_live_bytes).text);
     if (report->peak_reserved_bytes == 0)
-        printf("  peak reserved       not known\n");
+        printf("  peak reserved       unknown\n");
     else
         printf("  peak reserved       %s (%.2f of the peak live)\n",
                bytes_text(report->peak_reserved_bytes).text,
@@ -147,8 +147,8 @@ static int take_option(struct job *job, int option)
         job->kind = resource_kind_of(optarg);
         if (!job->kind)
             return wrong_use(&verb_replay,
-                             "there is no resource %s; there are cuda, async, managed, "
-                             "pinned, pool, slab, binning, host",
+                             "unknown resource %s; the resources are cuda, async, "
+                             "managed, pinned, pool, slab, binning, host",
                              optarg);
         break;
     case 'd':
@@ -179,7 +179,7 @@ static int run(int argc, char **argv)
                                             {"driver", required_argument, NULL, 'd'},
                                             {"threads", no_argument, NULL, 't'},
                                             {"streams", no_argument, NULL, 's'},
-                                            {"opened", no_argument, NULL, 'o'},
+                                            {"registered", no_argument, NULL, 'o'},
                                             {"progress", no_argument, NULL, 'p'},
                                             {"json", no_argument, NULL, 'j'},
                                             HELP_OPTION,
@@ -195,24 +195,24 @@ static int run(int argc, char **argv)
             return code;
     }
     if (argc - optind != 1)
-        return wrong_use(&verb_replay, "takes one log");
+        return wrong_use(&verb_replay, "exactly one log is required");
     return replay(&job, argv[optind]);
 }
 
 const struct verb verb_replay = {
-    "replay", "run a log against a resource",
+    "replay", "replays a log on a resource",
     "replay FILE [--resource NAME] [--driver sim|PATH] [--threads] [--streams] "
-    "[--opened] [--progress] [--json]",
-    "Reads a log as `tarn log` does, makes the same allocations and frees on device 0, "
-    "and\n"
-    "prints how long the calls took, what was live and what was reserved at most.\n\n"
+    "[--registered] [--progress] [--json]",
+    "Reads a log as `tarn log` does, repeats its allocations and frees on device 0, and\n"
+    "prints the times of the calls and the peaks of live and reserved memory.\n"
+    "\n"
     "  --resource NAME  cuda (the default), async, managed, pinned, pool, slab (blocks "
     "of\n"
     "                   1 MiB), binning or host\n"
-    "  --driver WHICH   the driver library, or sim for the stand-in\n"
-    "  --threads        one thread for each of the log's\n"
-    "  --streams        one stream for each of the log's\n"
-    "  --opened         the same, with streams that were opened for the pool\n"
-    "  --progress       show the progress on stderr even if that is no terminal\n"
+    "  --driver WHICH   path of the driver library, or sim for the driver simulator\n"
+    "  --threads        use one thread for each thread of the log\n"
+    "  --streams        use one stream for each stream of the log\n"
+    "  --registered     the same, with streams that are registered with Tarn\n"
+    "  --progress       show the progress on stderr even if that is not a terminal\n"
     "  --json           print the result as JSON\n",
     run};

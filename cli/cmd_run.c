@@ -75,7 +75,7 @@ static int search_first(const char *driver)
 
     if (asprintf(&value, "%.*s%s%s", (int)(slash - driver), driver,
                  before && *before ? ":" : "", before ? before : "") < 0)
-        return failed(&verb_run, "no memory for LD_LIBRARY_PATH");
+        return failed(&verb_run, "no host memory for LD_LIBRARY_PATH");
     int code = set("LD_LIBRARY_PATH", value);
     free(value);
     return code;
@@ -95,7 +95,7 @@ static int set_driver(const struct job *job)
     if (!(is_simulator ? beside_libtarn("tarn/sim/libcuda.so.1", path)
                        : make_absolute(requested, path)) ||
         !is_file(path))
-        return failed(&verb_run, "there is no driver %s: %s",
+        return failed(&verb_run, "cannot find the driver %s: %s",
                       is_simulator ? path : requested, strerror(errno));
     int code = set("TARN_DRIVER", is_simulator ? "sim" : path);
     if (code == 0 && strcmp(strrchr(path, '/'), "/libcuda.so.1") == 0)
@@ -134,7 +134,7 @@ static int check_numba(void)
     if (simulator && *simulator && strcmp(simulator, "0") != 0)
         return failed(&verb_run,
                       "NUMBA_ENABLE_CUDASIM=%s: Numba's simulator uses no driver, so "
-                      "nothing would come under Tarn; unset it",
+                      "Tarn would manage no memory; unset it",
                       simulator);
     bool is_ours = other && (strcmp(other, manager) == 0 || strcmp(other, "tarn") == 0);
     if (other && *other && strcmp(other, "default") != 0 && !is_ours)
@@ -158,7 +158,8 @@ static int check_program(const char *program)
     if (!is_python && !strchr(program, '/'))
         return 0; /* on the PATH, or exec reports that it is not */
     if (!is_file(program))
-        return failed(&verb_run, "there is no program %s: %s", program, strerror(errno));
+        return failed(&verb_run, "cannot find the program %s: %s", program,
+                      strerror(errno));
     if (!is_python && access(program, X_OK) != 0)
         return failed(&verb_run, "cannot run %s: %s", program, strerror(errno));
     return 0;
@@ -210,7 +211,7 @@ static int exec_python(char **program)
         count++;
     char **line = calloc(count + 4, sizeof *line);
     if (!line)
-        return failed(&verb_run, "no memory for %zu arguments", count);
+        return failed(&verb_run, "no host memory for %zu arguments", count);
     line[0] = own_python(path) ? path : default_python;
     line[1] = as_module;
     line[2] = runner;
@@ -227,7 +228,7 @@ static int exec_program(char **program)
         return exec_python(program);
     execvp(program[0], program);
     if (errno == ENOENT)
-        return failed(&verb_run, "there is no program %s", program[0]);
+        return failed(&verb_run, "cannot find the program %s", program[0]);
     return failed(&verb_run, "cannot run %s: %s", program[0], strerror(errno));
 }
 
@@ -247,8 +248,8 @@ static int take_option(struct job *job, int option)
         kind = resource_kind_of(optarg);
         if (!kind || !kind->on_device)
             return wrong_use(&verb_run,
-                             "there is no resource %s for device arrays; there are cuda, "
-                             "async, managed, pinned, pool, slab, binning",
+                             "unknown resource %s for device arrays; the resources are "
+                             "cuda, async, managed, pinned, pool, slab, binning",
                              optarg);
         job->resource = optarg;
         break;
@@ -272,21 +273,22 @@ static int run(int argc, char **argv)
             return code;
     }
     if (optind == argc)
-        return wrong_use(&verb_run, "needs a program");
+        return wrong_use(&verb_run, "a program is required");
     job.program = argv + optind;
     code = set_environment(&job);
     return code ? code : exec_program(job.program);
 }
 
 const struct verb verb_run = {
-    "run", "run a Numba program with its memory under Tarn",
+    "run", "runs a Numba program with Tarn as its memory manager",
     "run [--driver sim|PATH] [--log FILE] [--resource NAME] PROGRAM [ARGS...]",
     "Runs PROGRAM, unchanged, with Tarn as Numba's memory manager. A file *.py runs "
     "with\n"
-    "the Python beside this tool.\n\n"
-    "  --driver WHICH   the driver library, or sim for the stand-in\n"
-    "  --log FILE       write a log; processes that PROGRAM starts write FILE.PID\n"
-    "  --resource NAME  what device arrays come from: cuda, async, managed, pinned, "
+    "the Python of Tarn's installation.\n"
+    "\n"
+    "  --driver WHICH   path of the driver library, or sim for the driver simulator\n"
+    "  --log FILE       write a log; child processes of PROGRAM write FILE.PID\n"
+    "  --resource NAME  the resource of device arrays: cuda, async, managed, pinned, "
     "pool,\n"
     "                   slab (arrays of up to 1 MiB) or binning\n",
     run};

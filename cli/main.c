@@ -12,8 +12,8 @@ enum { VERBS = sizeof verbs / sizeof verbs[0] };
 
 static int run_help(int argc, char **argv);
 static const struct verb verb_help = {
-    "help", "what a verb does", "help [VERB]",
-    "Prints the list of verbs, or the help of one of them.\n", run_help};
+    "help", "prints the help of a verb", "help [VERB]",
+    "Prints the list of verbs, or the help of one verb.\n", run_help};
 
 static const struct verb *find_verb(const char *name)
 {
@@ -33,19 +33,23 @@ static void list_verbs(FILE *file)
 
 static int print_usage(void)
 {
-    printf("usage: tarn VERB [ARGS...]\n\n"
-           "tarn looks after the GPU memory of a process; this is its tool.\n\n");
+    printf("usage: tarn VERB [ARGS...]\n"
+           "\n"
+           "tarn manages the GPU memory of a process; this is its command-line tool.\n"
+           "\n");
     list_verbs(stdout);
-    printf("\n`tarn help VERB` says more; a verb that is not here is a program tarn-VERB "
-           "on the PATH.\n");
+    printf("\n"
+           "`tarn help VERB` prints the help of a verb. Any other verb runs the program "
+           "tarn-VERB\n"
+           "of the PATH.\n");
     return 0;
 }
 
 static int unknown_verb(const char *name)
 {
-    fputs("tarn: there is no verb ", stderr);
+    fputs("tarn: unknown verb ", stderr);
     print_text(stderr, name);
-    fputs(", and no program of that name with tarn- in front on the PATH; there are\n",
+    fputs(", and the PATH has no program tarn-VERB of that name; the verbs are\n",
           stderr);
     list_verbs(stderr);
     return FAILED;
@@ -57,7 +61,7 @@ static int run_help(int argc, char **argv)
     const struct verb *verb = argc > 1 ? find_verb(argv[1]) : NULL;
 
     if (argc > 2)
-        return wrong_use(&verb_help, "one verb at a time");
+        return wrong_use(&verb_help, "more than one verb");
     if (argc < 2)
         return print_usage();
     if (verb) {
@@ -80,7 +84,7 @@ static int run_verb(int argc, char **argv)
     if (verb)
         return verb->run(argc, argv);
     if (argv[0][0] == '-') {
-        fputs("tarn: there is no option ", stderr);
+        fputs("tarn: unknown option ", stderr);
         print_text(stderr, argv[0]);
         fputs("\nusage: tarn VERB [ARGS...]\n", stderr);
         return WRONG_USE;

@@ -44,9 +44,9 @@ static long note_failure(struct source *source)
     if (error == Z_OK || error == Z_STREAM_END)
         return 0;
     if (error == Z_BUF_ERROR)
-        source->why = "the gzip file ends too early";
+        source->why = "the gzip file is truncated";
     else if (error != Z_ERRNO)
-        source->why = *message ? without_file(message) : "not a sound gzip file";
+        source->why = *message ? without_file(message) : "not a valid gzip file";
     errno = error == Z_ERRNO && system_error ? system_error : EBADMSG;
     return -1;
 }

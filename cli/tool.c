@@ -63,13 +63,13 @@ int next_option(const struct verb *verb, int argc, char **argv,
         *exit_code = 0;
         return OPTIONS_STOP;
     case ':':
-        *exit_code = wrong_use(verb, "%s needs a value", argv[optind - 1]);
+        *exit_code = wrong_use(verb, "%s requires a value", argv[optind - 1]);
         return OPTIONS_STOP;
     case '?':
         if (optopt > 0 && optopt < 128 && argv[optind - 1][1] != '-')
-            *exit_code = wrong_use(verb, "there is no option -%c", optopt);
+            *exit_code = wrong_use(verb, "unknown option -%c", optopt);
         else
-            *exit_code = wrong_use(verb, "there is no option %s", argv[optind - 1]);
+            *exit_code = wrong_use(verb, "unknown option %s", argv[optind - 1]);
         return OPTIONS_STOP;
     }
     return option;

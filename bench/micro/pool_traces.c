@@ -1,7 +1,7 @@
 /* pool_traces.c -- traces replayed on the stand-in or a GPU: what a pool keeps, what it
  * asks the driver for, what it costs, and where it fails.
  *
- *     bench-pool_traces [--resource SPEC]... [--busy] [--idle] [--opened] [--one-stream]
+ *     bench-pool_traces [--resource SPEC]... [--busy] [--idle] [--registered] [--one-stream]
  *         [--latency MIN-MAX] [--seed N] [--limit 1.05] [--passes N] [--scale FACTOR]
  *         [--json FILE] TRACE.csv.gz...
  *
@@ -152,7 +152,7 @@ static struct figures pass(struct run *run, int number)
     char name[96];
 
     snprintf(name, sizeof name, "%s%s, pass %d", trace->name,
-             options.registered ? ", opened" : "", number);
+             options.registered ? ", registered" : "", number);
     bench_timed_pass(name);
     uint64_t start = bench_now_ns();
     for (size_t i = 0; i < trace->count; i++) {
@@ -243,7 +243,7 @@ static void measure(const struct bench_trace *trace, const char *spec, bool busy
 }
 
 static const char usage[] =
-    "usage: bench-pool_traces [--resource SPEC]... [--busy] [--idle] [--opened]\n"
+    "usage: bench-pool_traces [--resource SPEC]... [--busy] [--idle] [--registered]\n"
     "           [--one-stream] [--latency MIN-MAX] [--seed N] [--limit 1.05]\n"
     "           [--passes N] [--scale FACTOR] [--json FILE] TRACE.csv.gz...\n";
 
@@ -252,7 +252,7 @@ static const char *take_options(int argc, char **argv)
     static const struct option known[] = {{"resource", required_argument, NULL, 'r'},
                                           {"busy", no_argument, NULL, 'b'},
                                           {"idle", no_argument, NULL, 'i'},
-                                          {"opened", no_argument, NULL, 'o'},
+                                          {"registered", no_argument, NULL, 'o'},
                                           {"one-stream", no_argument, NULL, '1'},
                                           {"latency", required_argument, NULL, 'l'},
                                           {"seed", required_argument, NULL, 's'},

@@ -70,7 +70,7 @@ uint64_t bench_bytes(const char *text)
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (end != text && strcasecmp(end, units[i].name) == 0)
             return number << units[i].shift;
-    bench_die("%s is no number of bytes", text);
+    bench_die("%s is not a number of bytes", text);
 }
 
 static void take_option(tarn_pool_options *options, char *option)
@@ -138,7 +138,7 @@ tarn_resource *bench_resource(const char *spec, uint64_t maximum)
     else if (strcmp(name, "null") == 0)
         resource = make_null();
     else
-        bench_die("there is no resource %s; there are cuda, async, null, pool", spec);
+        bench_die("unknown resource %s; the resources are cuda, async, null, pool", spec);
     free(name);
     return resource;
 }

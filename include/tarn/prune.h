@@ -79,24 +79,23 @@ typedef enum tarn_prune_format {
 /** Apply X(name, value, message) to each rule that keeps an incref.
  *
  * Values never change. */
-#define TARN_PRUNE_RULE_MAP(X)                                                          \
-    X(NO_SHAPE, 0, "the shapes that would fit are switched off")                        \
-    X(DECREF_BESIDE, 1, "a decref of another value is in the incref's own block")       \
-    X(OTHER_DECREF, 2, "another object is released on the way, which may own this one") \
-    X(USED_IN_BETWEEN, 3, "memory is used between another release and the decref")      \
-    X(NOT_RELEASED, 4, "a way leaves the function without a decref")                    \
-    X(TAKEN_AGAIN, 5, "a way comes back to the incref without a decref")                \
-    X(NOT_TAKEN, 6, "a way reaches the decref without the incref")                      \
-    X(RELEASED_AGAIN, 7, "a way goes from one decref to another without the incref")    \
-    X(NO_RAISE, 8, "no way raises")                                                     \
-    X(RELEASED_AFTER_RAISE, 9, "objects are released after the raise")                  \
-    X(TOO_DEEP, 10, "a way is longer than 15 blocks")                                   \
-    X(TOO_LARGE, 11, "the search reached its limit")                                    \
-    X(NOT_REACHED, 12, "no way from the start of the function leads to the incref")     \
-    X(NOT_OPTIMIZED, 13, "the function has the attribute optnone")                      \
-    X(FEWER_DECREFS, 14, "every decref that would fit went with another incref")        \
-    X(OWNERSHIP_TRANSFERRED, 15,                                                        \
-      "a way raises, and somebody else may have the reference by then")
+#define TARN_PRUNE_RULE_MAP(X)                                                         \
+    X(NO_SHAPE, 0, "the shapes that match are disabled")                               \
+    X(DECREF_BESIDE, 1, "a decref of another value is in the block of the incref")     \
+    X(OTHER_DECREF, 2, "a path releases another object, which may own this one")       \
+    X(USED_IN_BETWEEN, 3, "memory is used between another release and the decref")     \
+    X(NOT_RELEASED, 4, "a path leaves the function without a decref")                  \
+    X(TAKEN_AGAIN, 5, "a path returns to the incref without a decref")                 \
+    X(NOT_TAKEN, 6, "a path reaches the decref without the incref")                    \
+    X(RELEASED_AGAIN, 7, "a path leads from one decref to another without the incref") \
+    X(NO_RAISE, 8, "no path raises")                                                   \
+    X(RELEASED_AFTER_RAISE, 9, "objects are released after the raise")                 \
+    X(TOO_DEEP, 10, "a path is longer than 15 blocks")                                 \
+    X(TOO_LARGE, 11, "the search reached its limit")                                   \
+    X(NOT_REACHED, 12, "no path from the entry leads to the incref")                   \
+    X(NOT_OPTIMIZED, 13, "the function has the attribute optnone")                     \
+    X(FEWER_DECREFS, 14, "every matching decref was removed with another incref")      \
+    X(OWNERSHIP_TRANSFERRED, 15, "a path raises after a possible ownership transfer")
 
 /** The rule that kept an incref: TARN_PRUNE_ and a name of TARN_PRUNE_RULE_MAP. */
 typedef enum tarn_prune_rule {

@@ -209,12 +209,13 @@ static int check_block(tarn__state *state, PyObject *object, PyObject *address,
 
     if (PyErr_Occurred()) {
         PyErr_Clear();
-        return reject(object, PyExc_ValueError, address, bytes, "that is no address");
+        return reject(object, PyExc_ValueError, address, bytes,
+                      "the value is not an address");
     }
     if (block == 0)
-        return reject(object, PyExc_ValueError, address, bytes, "that is no memory");
+        return reject(object, PyExc_ValueError, address, bytes, "the address is 0");
     if (block % TARN_ALIGNMENT != 0) {
-        snprintf(why, sizeof why, "that is not a multiple of %u", TARN_ALIGNMENT);
+        snprintf(why, sizeof why, "the address is not a multiple of %u", TARN_ALIGNMENT);
         return reject_memory(state, object, address, bytes, stream, why);
     }
     if (!is_a_block(object, block, bytes, why))
@@ -222,7 +223,7 @@ static int check_block(tarn__state *state, PyObject *object, PyObject *address,
     int there = note_block(object, address);
     if (there > 0)
         return reject(object, PyExc_ValueError, address, bytes,
-                      "that block is still in use");
+                      "the address belongs to a live block");
     *out = block;
     return there;
 }
@@ -243,7 +244,7 @@ static int call_allocate(tarn__state *state, PyObject *object, size_t bytes,
     if (address != NULL)
         result = check_block(state, object, address, bytes, stream, out);
     else if (!PyErr_Occurred())
-        reject(object, PyExc_TypeError, returned, bytes, "that is no address");
+        reject(object, PyExc_TypeError, returned, bytes, "the value is not an address");
     Py_XDECREF(address);
     Py_DECREF(returned);
     return result;
@@ -260,13 +261,13 @@ static tarn_status bridge_allocate(void *self, size_t bytes, size_t alignment,
 
     if (alignment > TARN_ALIGNMENT || bytes > PY_SSIZE_T_MAX)
         return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "python: no resource written in Python gives %zu bytes "
-                              "aligned to %zu; the limit is %u",
+                              "python: a resource written in Python cannot allocate %zu "
+                              "bytes aligned to %zu, the maximum is %u",
                               bytes, alignment, TARN_ALIGNMENT);
     if (!tarn__python_enter(&stay))
         return tarn_error_set(TARN_PLUGIN_FAILURE,
-                              "python: the interpreter ends, and with it a resource "
-                              "that is written in Python");
+                              "python: the interpreter is exiting, resources written in "
+                              "Python can no longer be called");
     tarn__state *state = tarn__state_of(Py_TYPE(bridge->object));
     if (call_allocate(state, bridge->object, bytes, stream, out) == 0)
         atomic_fetch_add(&bridge->blocks, 1);
@@ -377,9 +378,9 @@ static tarn_status info_beneath(const struct bridge *bridge, tarn_stream stream,
     tarn_resource *native = ((tarn__resource_object *)bridge->object)->native;
 
     if (native == NULL)
-        return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "python: a resource that is written in Python does not "
-                              "say how much memory it has");
+        return tarn_error_set(
+            TARN_NOT_SUPPORTED,
+            "python: this resource written in Python does not support memory_info");
     return tarn_resource_memory_info(native, stream, free_out, total_out);
 }
 
@@ -412,7 +413,7 @@ static int call_trim(PyObject *object, size_t keep_bytes, size_t *released_out)
     int found = call_optional(object, "trim", &keep_bytes, &number);
 
     if (found == 1 && tarn__size_from(number, released_out) != 0)
-        found = reject_answer(object, "trim", number, "a count of bytes");
+        found = reject_answer(object, "trim", number, "a number of bytes");
     Py_XDECREF(number);
     return found;
 }

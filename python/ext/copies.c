@@ -38,7 +38,7 @@ static int copy_into(tarn__buffer *self, PyObject *host, tarn_stream stream, boo
     if (PyObject_GetBuffer(host, &view, PyBUF_WRITABLE) != 0)
         return -1;
     if ((size_t)view.len < self->bytes)
-        PyErr_Format(PyExc_ValueError, "ary has %zd bytes, too few for %zu", view.len,
+        PyErr_Format(PyExc_ValueError, "ary has %zd bytes, %zu are required", view.len,
                      self->bytes);
     else
         result =
@@ -147,8 +147,9 @@ static PyObject *buffer_copy_from_host(PyObject *object, PyObject *args, PyObjec
         return NULL;
     if (tarn__stream_from(tarn__state_of(Py_TYPE(object)), stream_object, &stream) == 0) {
         if ((size_t)host.len > self->bytes)
-            PyErr_Format(PyExc_ValueError, "ary has %zd bytes, too many for %zu",
-                         host.len, self->bytes);
+            PyErr_Format(PyExc_ValueError,
+                         "ary has %zd bytes, more than the %zu of the buffer", host.len,
+                         self->bytes);
         else
             result = tarn__buffer_transfer(self, tarn__buffer_address(self),
                                            host_address(host.buf), (size_t)host.len,
@@ -240,18 +241,18 @@ static int array_bytes(const struct interface *interface, size_t *out)
 
     if (interface->shape == NULL || !PyTuple_Check(interface->shape) ||
         PyTuple_GET_SIZE(interface->shape) != 1 || item == 0) {
-        PyErr_SetString(PyExc_ValueError, "only arrays of one dimension can be copied");
+        PyErr_SetString(PyExc_ValueError, "only one-dimensional arrays can be copied");
         return -1;
     }
     if (tarn__size_from(PyTuple_GET_ITEM(interface->shape, 0), &items) != 0)
         return -1;
     int gaps = has_gaps(interface->strides, item);
     if (gaps == 1)
-        PyErr_SetString(PyExc_ValueError, "only arrays without gaps can be copied");
+        PyErr_SetString(PyExc_ValueError, "only contiguous arrays can be copied");
     if (gaps != 0)
         return -1;
     if (items > SIZE_MAX / item) {
-        PyErr_SetString(PyExc_ValueError, "the array has more bytes than there are");
+        PyErr_SetString(PyExc_ValueError, "the array exceeds the address space");
         return -1;
     }
     *out = items * item;
@@ -331,7 +332,8 @@ static int copy_array(tarn__state *state, tarn__buffer *self, const struct array
         return -1;
     }
     if (array->bytes > self->bytes) {
-        PyErr_Format(PyExc_ValueError, "the array has %zu bytes, too many for %zu",
+        PyErr_Format(PyExc_ValueError,
+                     "the array has %zu bytes, more than the %zu of the buffer",
                      array->bytes, self->bytes);
         return -1;
     }

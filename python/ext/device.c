@@ -216,7 +216,7 @@ static int check_device(int device)
 {
     if (device >= 0)
         return 0;
-    PyErr_Format(PyExc_ValueError, "there is no device %d", device);
+    PyErr_Format(PyExc_ValueError, "device %d does not exist", device);
     return -1;
 }
 

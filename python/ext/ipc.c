@@ -194,14 +194,12 @@ static tarn_pointer *pointer_of(tarn__state *state, PyObject *object)
     else if (PyObject_TypeCheck(object, (PyTypeObject *)state->Pointer))
         pointer = ((tarn__pointer_object *)object)->pointer;
     else {
-        PyErr_Format(PyExc_TypeError,
-                     "ipc: a Pointer or an IpcMemory is wanted, not "
-                     "%s",
+        PyErr_Format(PyExc_TypeError, "ipc: expected a Pointer or an IpcMemory, not %s",
                      Py_TYPE(object)->tp_name);
         return NULL;
     }
     if (!pointer)
-        PyErr_SetString(PyExc_ValueError, "ipc: the memory has gone");
+        PyErr_SetString(PyExc_ValueError, "ipc: the memory is already freed");
     return pointer;
 }
 
@@ -273,9 +271,10 @@ static int handle_from(PyObject *tuple, tarn_ipc_handle *out)
         tarn__size_from(offset, &out->offset) != 0)
         return -1;
     if (reserved_bytes != sizeof out->reserved || uuid_bytes != sizeof out->uuid) {
-        PyErr_Format(PyExc_ValueError,
-                     "ipc: a handle of %zd and %zd bytes; it has to have %zu and %zu",
-                     reserved_bytes, uuid_bytes, sizeof out->reserved, sizeof out->uuid);
+        PyErr_Format(
+            PyExc_ValueError,
+            "ipc: the handle has parts of %zd and %zd bytes, %zu and %zu are required",
+            reserved_bytes, uuid_bytes, sizeof out->reserved, sizeof out->uuid);
         return -1;
     }
     memcpy(out->reserved, reserved, sizeof out->reserved);
@@ -309,7 +308,7 @@ static PyObject *ipc_open(PyObject *module, PyObject *arguments)
         handle_from(tuple, &handle) != 0)
         return NULL;
     if (device < -1 || device == INT_MAX) {
-        PyErr_Format(PyExc_ValueError, "ipc: there is no device %d", device);
+        PyErr_Format(PyExc_ValueError, "ipc: device %d does not exist", device);
         return NULL;
     }
     options.device_plus_1 = device + 1;

@@ -10,7 +10,7 @@ static tarn__resource_object *resource_arg(tarn__state *state, PyObject *object)
 {
     if (PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource))
         return (tarn__resource_object *)object;
-    PyErr_Format(PyExc_TypeError, "%R is no tarn.mr.DeviceMemoryResource", object);
+    PyErr_Format(PyExc_TypeError, "%R is not a tarn.mr.DeviceMemoryResource", object);
     return NULL;
 }
 
@@ -44,7 +44,7 @@ static PyObject *adopt(PyObject *module, PyObject *args,
     if (self == NULL)
         return NULL;
     if (self->native != NULL)
-        return PyErr_Format(PyExc_ValueError, "a resource is initialised once");
+        return PyErr_Format(PyExc_ValueError, "a resource can be initialised only once");
     Py_BEGIN_ALLOW_THREADS;
     status = open(device, &resource);
     Py_END_ALLOW_THREADS;
@@ -90,7 +90,7 @@ static PyObject *open_async(PyObject *module, PyObject *args)
         tarn__size_from(threshold, &options.release_threshold_bytes) != 0)
         return NULL;
     if (self->native != NULL)
-        return PyErr_Format(PyExc_ValueError, "a resource is initialised once");
+        return PyErr_Format(PyExc_ValueError, "a resource can be initialised only once");
     options.use_default_pool = use_default;
     options.exportable = exportable;
     Py_BEGIN_ALLOW_THREADS;
@@ -138,7 +138,7 @@ static PyObject *wrap_logger(PyObject *module, PyObject *args)
         return NULL;
     tarn__resource_object *self = unwrapped(state, object);
     if (self != NULL && self->writer != NULL) {
-        PyErr_Format(PyExc_ValueError, "%R writes a log already", object);
+        PyErr_Format(PyExc_ValueError, "%R already writes a log", object);
         self = NULL;
     }
     if (self == NULL) {

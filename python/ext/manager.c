@@ -340,7 +340,7 @@ static PyObject *manager_get_ipc_handle(tarn__manager_object *self, PyObject *ar
     }
     tarn_pointer *pointer = ((tarn__pointer_object *)argument)->pointer;
     if (!pointer) {
-        PyErr_SetString(PyExc_ValueError, "get_ipc_handle(): the block has gone");
+        PyErr_SetString(PyExc_ValueError, "get_ipc_handle(): the block is already freed");
         return NULL;
     }
     tarn_pointer_retain(pointer); /* another thread may release it */

@@ -42,7 +42,7 @@ bool tarn__state_is_there(const tarn__state *state)
     if (state != NULL)
         return true;
     PyErr_SetString(PyExc_RuntimeError,
-                    "tarn: the interpreter ends, and the module is gone");
+                    "tarn: the interpreter is exiting, the module can no longer be used");
     return false;
 }
 
@@ -136,8 +136,8 @@ static int check_interpreter(void)
     if (PyInterpreterState_Get() == PyInterpreterState_Main())
         return 0;
     PyErr_SetString(PyExc_ImportError,
-                    "tarn works in the main interpreter only, not in a subinterpreter: "
-                    "resources written in Python are called from any thread");
+                    "tarn supports only the main interpreter, not subinterpreters: any "
+                    "thread can call resources written in Python");
     return -1;
 }
 

@@ -79,7 +79,7 @@ static PyObject *nrt_set_modes(PyObject *module, PyObject *number)
         return NULL;
     tarn_status status =
         modes > UINT_MAX
-            ? tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: there are no modes 0x%lx",
+            ? tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: modes 0x%lx have unknown bits",
                              modes)
             : tarn_runtime_set_modes(tarn_runtime_default(), (unsigned)modes);
     if (status != TARN_OK)
@@ -187,7 +187,7 @@ static bool copy_name(PyObject *pair, struct named *to)
     const char *name;
 
     if (!PyTuple_Check(pair)) {
-        PyErr_Format(PyExc_TypeError, "%R is no (address, name)", pair);
+        PyErr_Format(PyExc_TypeError, "%R is not a pair (address, name)", pair);
         return false;
     }
     if (!PyArg_ParseTuple(pair, "Ks", &start, &name))
@@ -202,7 +202,7 @@ static bool copy_name(PyObject *pair, struct named *to)
 static PyObject *nrt_set_names(PyObject *Py_UNUSED(module), PyObject *list)
 {
     if (!PyList_Check(list))
-        return PyErr_Format(PyExc_TypeError, "a list of (address, name) is wanted");
+        return PyErr_Format(PyExc_TypeError, "expected a list of pairs (address, name)");
     if (named != NULL || PyList_GET_SIZE(list) == 0)
         Py_RETURN_NONE;
     named = calloc((size_t)PyList_GET_SIZE(list), sizeof *named);

@@ -118,8 +118,8 @@ static PyObject *describe_free(const tarn__pointer_object *self)
 {
     void *address = self->address ? (void *)(uintptr_t)self->address : self->host;
 
-    return PyUnicode_FromFormat("free of %zu bytes at %p of device %d, which is tried "
-                                "again later (tarn.deferred_frees())",
+    return PyUnicode_FromFormat("free of %zu bytes at %p of device %d, which will be "
+                                "retried (tarn.deferred_frees())",
                                 self->bytes, address, self->device);
 }
 
@@ -218,7 +218,7 @@ static PyObject *pointer_release(tarn__pointer_object *self, PyObject *unused)
     TARN__CALL;
     (void)unused;
     if (self->views > 0) {
-        PyErr_Format(PyExc_BufferError, "pointer: %zu views of it are alive",
+        PyErr_Format(PyExc_BufferError, "pointer: the block has %zu live views",
                      self->views);
         return NULL;
     }
@@ -246,8 +246,9 @@ static PyObject *pointer_view(tarn__pointer_object *self, PyObject *arguments)
         !PyArg_ParseTuple(arguments, "nn:view", &offset, &bytes))
         return NULL;
     if (!self->pointer || offset < 0 || bytes < 0) {
-        PyErr_Format(PyExc_ValueError, "pointer: no view of %zd bytes from %zd on: %s",
-                     bytes, offset, self->pointer ? "negative" : "the block has gone");
+        PyErr_Format(PyExc_ValueError, "pointer: no view of %zd bytes at offset %zd: %s",
+                     bytes, offset,
+                     self->pointer ? "negative" : "the block is already freed");
         return NULL;
     }
     tarn_status status =

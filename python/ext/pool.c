@@ -15,7 +15,7 @@ tarn_resource *tarn__pool_of(tarn__state *state, PyObject *object)
 
     if (!PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource) ||
         self->native == NULL) {
-        PyErr_Format(PyExc_TypeError, "%R is no resource, or not initialised", object);
+        PyErr_Format(PyExc_TypeError, "%R is not a resource, or not initialised", object);
         return NULL;
     }
     return self->native;
@@ -45,11 +45,11 @@ static int begin(tarn__state *state, PyObject *object, PyObject *upstream, int d
     tarn__resource_object *self = (tarn__resource_object *)object;
 
     if (!PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource)) {
-        PyErr_Format(PyExc_TypeError, "%R is no tarn.mr.DeviceMemoryResource", object);
+        PyErr_Format(PyExc_TypeError, "%R is not a tarn.mr.DeviceMemoryResource", object);
         return -1;
     }
     if (self->native != NULL) {
-        PyErr_SetString(PyExc_ValueError, "a resource is initialised once");
+        PyErr_SetString(PyExc_ValueError, "a resource can be initialised only once");
         return -1;
     }
     *out = (struct fresh){self, upstream, NULL, device};

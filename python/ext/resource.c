@@ -62,7 +62,7 @@ static int settle_device(tarn__state *state, tarn__resource_object *self, int de
 static void raise_no_memory(PyObject *object)
 {
     PyErr_Format(PyExc_TypeError,
-                 "%R has no memory to hand out: its class neither defines allocate() and "
+                 "%R cannot allocate memory: its class neither defines allocate() and "
                  "deallocate() nor called super().__init__()",
                  object);
 }
@@ -72,7 +72,7 @@ tarn_resource *tarn__resource_from(tarn__state *state, PyObject *object, int dev
     if (!tarn__state_is_there(state))
         return NULL;
     if (!PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource)) {
-        PyErr_Format(PyExc_TypeError, "%R is no tarn.mr.DeviceMemoryResource", object);
+        PyErr_Format(PyExc_TypeError, "%R is not a tarn.mr.DeviceMemoryResource", object);
         return NULL;
     }
     tarn__resource_object *self = (tarn__resource_object *)object;
@@ -158,7 +158,7 @@ int tarn__resource_adopt(tarn__state *state, tarn__resource_object *self,
 {
     if (self->native != NULL) {
         tarn__resource_release(state, native, (PyObject *)self);
-        PyErr_SetString(PyExc_ValueError, "a resource is initialised once");
+        PyErr_SetString(PyExc_ValueError, "a resource can be initialised only once");
         return -1;
     }
     self->native = native;

@@ -45,8 +45,8 @@ static int from_protocol(PyObject *method, tarn_stream *out)
     if (pair == NULL)
         return -1;
     if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) {
-        PyErr_Format(PyExc_TypeError, "__cuda_stream__ gives %R, not (version, handle)",
-                     pair);
+        PyErr_Format(PyExc_TypeError,
+                     "__cuda_stream__ returned %R, not (version, handle)", pair);
     } else {
         version = PyTuple_GET_ITEM(pair, 0);
         handle = PyTuple_GET_ITEM(pair, 1);
@@ -54,7 +54,8 @@ static int from_protocol(PyObject *method, tarn_stream *out)
             result = from_integer(handle, out);
         else if (!PyErr_Occurred())
             PyErr_Format(PyExc_NotImplementedError,
-                         "version %R of __cuda_stream__ is not known, only 0", version);
+                         "unknown version %R of __cuda_stream__, only 0 is supported",
+                         version);
     }
     Py_DECREF(pair);
     return result;
@@ -95,7 +96,7 @@ static int from_older(PyObject *object, tarn_stream *out)
         return -1;
     if (handle == NULL) {
         PyErr_Format(PyExc_TypeError,
-                     "%R is no stream: neither a tarn.Stream nor an int (a handle) "
+                     "%R is not a stream: neither a tarn.Stream nor an int (a handle) "
                      "nor an object with __cuda_stream__",
                      object);
         return -1;
@@ -197,7 +198,8 @@ static int flags_from(PyObject *object, bool *non_blocking_out)
     if (flags == -1 && PyErr_Occurred())
         return -1;
     if (flags != 0 && flags != 1) {
-        PyErr_Format(PyExc_ValueError, "flags of a stream are 0 or 1, not %ld", flags);
+        PyErr_Format(PyExc_ValueError, "the flags of a stream are 0 or 1, not %ld",
+                     flags);
         return -1;
     }
     *non_blocking_out = flags == 1;
@@ -239,8 +241,8 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (object == Py_None)
         return new_of_our_own(type, state, flags);
     if (flags != Py_None) {
-        PyErr_SetString(PyExc_ValueError, "flags are for a new stream, not for one that "
-                                          "is there already");
+        PyErr_SetString(PyExc_ValueError,
+                        "flags can be given only for a new stream, not with obj");
         return NULL;
     }
     if (PyObject_TypeCheck(object, (PyTypeObject *)state->Stream))
@@ -329,10 +331,11 @@ static PyObject *stream_register(PyObject *self, PyObject *Py_UNUSED(none))
 /* `what` is not possible for a stream that register() did not return. */
 static PyObject *raise_not_open(PyObject *self, const char *what)
 {
-    return tarn__raise(tarn__state_of(Py_TYPE(self)),
-                       tarn_error_set(TARN_INVALID_ARGUMENT,
-                                      "stream: %s %p, which is not open", what,
-                                      (void *)current_of(self)));
+    return tarn__raise(
+        tarn__state_of(Py_TYPE(self)),
+        tarn_error_set(TARN_INVALID_ARGUMENT,
+                       "stream: cannot %s %p: it is not a registered stream", what,
+                       (void *)current_of(self)));
 }
 
 PyDoc_STRVAR(
@@ -514,7 +517,7 @@ static PyObject *stream_repr(PyObject *self)
 {
     tarn_stream value = current_of(self);
     uintptr_t number = number_of(value);
-    const char *registered = ((stream_object *)self)->registered ? " (opened)" : "";
+    const char *registered = ((stream_object *)self)->registered ? " (registered)" : "";
 
     if (value == TARN_STREAM_NONE)
         return PyUnicode_FromString("<tarn.Stream: no stream>");

@@ -114,7 +114,11 @@ class CupyMemoryResource(_tarn.DeviceMemoryResource):
             return
         block, expected, handle = self._blocks.get(ptr, (None, 0, 0))
         if block is None or nbytes != expected:
-            what = "it is not out here" if block is None else f"it has {expected}"
+            what = (
+                "it is not a live allocation of this resource"
+                if block is None
+                else f"it was allocated with {expected}"
+            )
             raise _tarn.InvalidArgumentError(f"cupy: {nbytes} bytes at {ptr:#x}: {what}")
         # The pool will reuse the block on the stream that it came from.
         if _handle_of(stream) not in (handle, _NAMELESS):
@@ -183,7 +187,7 @@ class CupyMemoryResource(_tarn.DeviceMemoryResource):
 def _stream_of(stream: Any) -> _tarn.Stream:
     """Return `stream` as a Stream."""
     if stream is None:
-        raise TypeError("cupy: None is no stream")
+        raise TypeError("cupy: None is not a stream")
     return stream if isinstance(stream, _tarn.Stream) else _tarn.Stream(stream)
 
 

@@ -49,7 +49,7 @@ def _flush() -> None:
     try:
         _tarn.log_flush()
     except _tarn.TarnError as error:
-        print(f"tarn.numba: the log is not whole: {error}", file=sys.stderr)
+        print(f"tarn.numba: the log is incomplete: {error}", file=sys.stderr)
 
 
 def _begin_exit() -> None:

@@ -73,7 +73,7 @@ def _class_of(name: str) -> Any:
     }
     if name not in classes:
         known = ", ".join(classes)
-        raise ValueError(f"tarn.numba: there is no resource {name!r}, only {known}")
+        raise ValueError(f"tarn.numba: unknown resource {name!r}; the names are {known}")
     return classes[name]
 
 
@@ -126,7 +126,7 @@ def _check(resource: Any) -> None:
     from . import mr
 
     if not isinstance(resource, mr.DeviceMemoryResource):
-        raise TypeError(f"tarn.numba: {resource!r} is no resource of tarn.mr, and no name")
+        raise TypeError(f"tarn.numba: {resource!r} is not a resource of tarn.mr, and not a name")
 
 
 def serve_from(resource: Any, used: set[int]) -> None:

@@ -112,7 +112,7 @@ def _default_cuda() -> Any:
         if missing.name not in ("numba_cuda_mlir", "numba_cuda_mlir.cuda"):
             raise
     raise ModuleNotFoundError(
-        "tarn.numba: there is no Numba with CUDA in this Python: install numba-cuda "
+        "tarn.numba: this Python has no Numba with CUDA: install numba-cuda "
         "(pip install numba-cuda), or numba-cuda-mlir",
         name="numba_cuda",
     )
@@ -141,9 +141,9 @@ def target_of(cuda: Any = None) -> Target:
     if base is None:
         raise RuntimeError(
             "tarn.numba: NUMBA_ENABLE_CUDASIM is set, so Numba runs on its simulator, "
-            "which has no memory to manage"
+            "which has no GPU memory"
             if is_simulator(cuda)
-            else f"tarn.numba: {cuda.__name__} has no memory interface of NBEP 7"
+            else f"tarn.numba: {cuda.__name__} does not support memory managers (NBEP 7)"
         )
     return target_of_driver(base.__module__)
 
@@ -185,7 +185,7 @@ def _open_direct(self: Any, context: Any) -> Any:
         del memory
         self.close()
         raise _tarn.InvalidArgumentError(
-            f"ipc: {self.size} bytes from {self.offset} on do not lie in an allocation of {size}"
+            f"ipc: {self.size} bytes at offset {self.offset} exceed the allocation of {size} bytes"
         )
     return memory
 

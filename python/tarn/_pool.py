@@ -255,7 +255,7 @@ class PoolCapture:
         self._memory = _tarn._pool_get_capture(pool, stream)
 
     def __repr__(self) -> str:
-        state = "released" if self.is_released else f"{self.statistics().retained} bytes kept"
+        state = "released" if self.is_released else f"{self.statistics().retained} bytes retained"
         return f"<tarn.mr.PoolCapture of {self.pool!r}: {state}>"
 
     def release(self, stream: Any = _tarn.DEFAULT_STREAM) -> None:

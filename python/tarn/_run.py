@@ -40,13 +40,13 @@ def _why_not_with(driver: Any) -> str:
     """Return the reason that the state of Numba's driver module gives."""
     manager = driver._memory_manager
     if manager is None:
-        return "Numba made no CUDA context"
+        return "Numba created no CUDA context"
     if getattr(manager, "__module__", "").startswith("tarn."):
-        return "the program asked Numba for no memory"
+        return "the program requested no memory from Numba"
     name = f"{manager.__module__}.{getattr(manager, '__qualname__', manager)}"
     if manager is driver.NumbaCUDAMemoryManager:
-        return f"NUMBA_CUDA_MEMORY_MANAGER was changed: Numba's own manager ({name}) served"
-    return f"the program set a memory manager itself: {name}"
+        return f"NUMBA_CUDA_MEMORY_MANAGER was changed: Numba's own manager ({name}) was used"
+    return f"the program set another memory manager: {name}"
 
 
 def _say_at_exit() -> None:
@@ -57,8 +57,8 @@ def _say_at_exit() -> None:
     log = os.environ.get("TARN_LOG")
     children = sorted(glob.glob(glob.escape(log) + ".[0-9]*")) if log else []
     if children:
-        reason += f"; its children's logs are {', '.join(children)}"
-    print(f"tarn run: nothing came through Tarn: {reason}", file=sys.stderr)
+        reason += f"; the logs of its child processes are {', '.join(children)}"
+    print(f"tarn run: Tarn allocated no memory: {reason}", file=sys.stderr)
 
 
 def _main_module(path: str) -> ModuleType:

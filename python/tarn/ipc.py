@@ -176,7 +176,7 @@ def _extent(data: Any) -> tuple[int, int]:
     """Return the address and the size in bytes of an object with an array interface."""
     interface = data.__cuda_array_interface__
     if interface.get("strides") is not None:
-        raise ValueError("ipc: only what is contiguous can be exported")
+        raise ValueError("ipc: only contiguous memory can be exported")
     size = int(interface["typestr"][2:])
     for extent in interface["shape"]:
         size *= extent

@@ -84,7 +84,7 @@ def _bytes_of(size: int | str | None) -> int:
     try:
         return int(float(digits) * _UNITS[unit])
     except (KeyError, ValueError, OverflowError):
-        raise ValueError(f"{size!r} is no number of bytes") from None
+        raise ValueError(f"{size!r} is not a number of bytes") from None
 
 
 def _device_of(device: int | None) -> int:
@@ -163,7 +163,7 @@ class CudaAsyncMemoryResource(_Source):
         use_default_pool: bool = False,
     ) -> None:
         if enable_fabric:
-            raise _tarn.NotSupportedError("async: memory for other machines is not offered")
+            raise _tarn.NotSupportedError("async: enable_fabric is not supported")
         # In C 0 means the default, which is to keep all; 1 byte is never kept.
         keep = 0 if release_threshold is None else max(release_threshold, 1)
         initial = _bytes_of(initial_pool_size)
@@ -304,9 +304,9 @@ class LoggingResourceAdaptor(_Adaptor):
     ) -> None:
         name = os.environ.get("RMM_LOG_FILE") if log_file_name is None else log_file_name
         if not name:
-            raise ValueError("give log_file_name, or set RMM_LOG_FILE")
+            raise ValueError("log_file_name is required, or the environment variable RMM_LOG_FILE")
         if format not in _FORMATS:
-            raise ValueError(f"format is one of {', '.join(_FORMATS)}, not {format!r}")
+            raise ValueError(f"format has to be one of {', '.join(_FORMATS)}, not {format!r}")
         super().__init__(upstream_mr)
         stem, extension = os.path.splitext(os.path.abspath(os.fspath(name)))
         self._file_name = f"{stem}.dev{_device_of(upstream_mr.device)}{extension}"
@@ -574,7 +574,7 @@ class _PoolCalls(UpstreamResourceAdaptor):
         exception in it goes to sys.unraisablehook and counts as False.
         """
         if not callable(callback):
-            raise TypeError(f"{callback!r} cannot be called")
+            raise TypeError(f"{callback!r} is not callable")
         if self._callbacks is None:
             self._callbacks = []
             try:
@@ -678,7 +678,8 @@ class PoolMemoryResource(_PoolCalls):
         no_stream_limit: int | str = 0,
     ) -> None:
         if no_stream not in _NO_STREAM:
-            raise ValueError(f"no_stream={no_stream!r} is none of {', '.join(_NO_STREAM)}")
+            known = ", ".join(_NO_STREAM)
+            raise ValueError(f"no_stream has to be one of {known}, not {no_stream!r}")
         _tarn._open_pool(
             self,
             upstream_mr,
@@ -739,7 +740,7 @@ class FixedSizeMemoryResource(_PoolCalls):
         maximum_blocks: int | None = None,
     ) -> None:
         if block_size <= 0:
-            raise ValueError(f"a block has {block_size} bytes; at least 1 is needed")
+            raise ValueError(f"block_size is {block_size}, it has to be at least 1")
         place = _pool_device(upstream_mr, device)
         most = 0 if maximum_blocks is None else maximum_blocks
         _tarn._open_slab(self, upstream_mr, place, block_size, blocks_to_preallocate, most)
@@ -773,7 +774,9 @@ class BinningMemoryResource(_Adaptor):
     ) -> None:
         low, high = min_size_exponent, max_size_exponent
         if (low < 0) != (high < 0) or low > high:
-            raise ValueError(f"no bins from 2**{low} to 2**{high}")
+            raise ValueError(
+                f"min_size_exponent {low} exceeds max_size_exponent {high}, or only one is set"
+            )
         _tarn._open_binning(self, upstream_mr, 0, 0)
         for exponent in range(low, high + 1) if low >= 0 else ():
             self.add_bin(1 << exponent)

@@ -438,7 +438,7 @@ def _check_not_too_late(driver: Any, wanted: Any) -> None:
         )
     if present is not None and present is not driver.NumbaCUDAMemoryManager:
         raise RuntimeError(
-            f"tarn.numba: another memory manager is set already: {_name_of(present)}"
+            f"tarn.numba: another memory manager was set before: {_name_of(present)}"
         )
 
 
@@ -464,7 +464,7 @@ def _warn_of_manager(name: str) -> None:
     if name != "resource":
         warnings.warn(
             f"tarn.numba: memory comes from the manager {name} that TARN_MEMORY_MANAGER or "
-            "the program has set, not from the resource that was asked for",
+            "the program has set, not from the requested resource",
             stacklevel=2,
         )
 
@@ -513,11 +513,11 @@ def use_tarn_for_numba(
         `resource` is neither a resource of ``tarn.mr`` nor a name.
     """
     if mode not in _MODES:
-        raise ValueError(f"tarn.numba: there is no mode {mode!r}, only {', '.join(_MODES)}")
+        raise ValueError(f"tarn.numba: unknown mode {mode!r}; the modes are {', '.join(_MODES)}")
     if is_simulator(cuda):
         warnings.warn(
             "tarn.numba: NUMBA_ENABLE_CUDASIM is set: Numba runs on its simulator, which has "
-            "no GPU memory, so nothing comes from Tarn",
+            "no GPU memory, so Tarn allocates no memory",
             stacklevel=2,
         )
         return

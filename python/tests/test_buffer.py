@@ -92,11 +92,11 @@ def test_host_bytes_go_to_the_beginning():
 
 def test_what_does_not_fit_is_refused():
     buffer = tarn.DeviceBuffer.to_device(b"abc")
-    with pytest.raises(ValueError, match="4 bytes, too many for 3"):
+    with pytest.raises(ValueError, match="4 bytes, more than the 3"):
         buffer.copy_from_host(b"abcd")
-    with pytest.raises(ValueError, match="2 bytes, too few for 3"):
+    with pytest.raises(ValueError, match="2 bytes, 3 are required"):
         buffer.copy_to_host(bytearray(2))
-    with pytest.raises(ValueError, match="4 bytes, too many for 3"):
+    with pytest.raises(ValueError, match="4 bytes, more than the 3"):
         buffer.copy_from_device(tarn.DeviceBuffer(size=4))
     with pytest.raises((BufferError, TypeError)):
         buffer.copy_to_host(b"abc")

@@ -27,13 +27,13 @@ def test_summary_shows_peaks_what_is_live_and_the_largest_places(tmp_path):
     words = done.stdout.split()
     for phrase in (
         "log of NBEP 7, 4 rows, 2 s",
-        "allocations 2 1.00 MiB in all",
+        "allocations 2 1.00 MiB in total",
         "failures 1",
         "peak live 2 1.00 MiB",
         "live at end 1 1.00 MiB",
         "devices 1",
-        "largest places at the peak",
-        "largest places live at the end",
+        "largest allocation sites at the peak",
+        "largest allocation sites live at the end",
         "/a/b.py:7",
     ):
         assert phrase in " ".join(words)
@@ -94,18 +94,18 @@ def test_check_names_rows_that_cannot_be(tmp_path):
     done = tarn_tool("log", path, "--check")
     assert done.returncode == 1
     assert done.stdout.splitlines()[:3] == [
-        f"{path}:2: free of 0x10, which is not out",
-        f"{path}:5: allocation at 0x20, which is out since line 3",
-        f"{path}:6: free of 0x21 with 99 bytes, which has 100 since line 4",
+        f"{path}:2: free of 0x10, which is not live",
+        f"{path}:5: allocation at 0x20, which is live since line 3",
+        f"{path}:6: free of 0x21 with 99 bytes, which was allocated with 100 in line 4",
     ]
-    assert done.stderr == f"tarn log: {path}: 3 things in it cannot be\n"
+    assert done.stderr == f"tarn log: {path}: 3 inconsistencies\n"
     done = tarn_tool("log", path, "--check", "--json")
     told = json.loads(done.stdout)
     assert done.returncode == 1
     assert [problem["line"] for problem in told["problems"]] == [2, 5, 6]
     assert told["problem_count"] == 3
     done = tarn_tool("log", path)
-    assert done.returncode == 0 and "3 things cannot be" in done.stdout
+    assert done.returncode == 0 and "3 inconsistencies" in done.stdout
 
 
 def test_check_finds_nothing_in_a_sound_log(tmp_path):
@@ -120,15 +120,15 @@ def test_bad_logs_are_refused_with_file_and_line(tmp_path):
     for text, says in [
         ("", "is empty"),
         ("\n\n", "is empty"),
-        ("a,b\n", ":1: neither NBEP 7's header nor RMM's"),
-        (RMM + good + "1,00:00:01.0,allo", ":3: a torn line: the file ends after 3"),
-        (RMM + good + good[:-1] + ",9\n", ":3: this line has 7 columns, not 6"),
+        ("a,b\n", ":1: not a header of NBEP 7 or of RMM"),
+        (RMM + good + "1,00:00:01.0,allo", ":3: the file ends inside a line with 3"),
+        (RMM + good + good[:-1] + ",9\n", ":3: the line has 7 columns, 6 are required"),
         (RMM + good.replace("100", "9" * 30), ':2: Size "' + "9" * 30 + '" is too large'),
         (RMM + good.replace("100", "-1"), ':2: Size "-1" is not a number'),
         (RMM + good.replace("0x10", "0xfg"), ':2: Pointer "0xfg" is not a number'),
         (RMM + good + "\0" + good, ":3: a NUL byte"),
-        (RMM + "x" * 70000, ":2: a line of over 65536 bytes"),
-        (NBEP7 + ROWS + 'Alloc,"', ":7: the file ends within a quoted field"),
+        (RMM + "x" * 70000, ":2: the line exceeds 65536 bytes"),
+        (NBEP7 + ROWS + 'Alloc,"', ":7: the file ends inside a quoted field"),
     ]:
         path = log(tmp_path, text)
         for verb in ["log"], ["log", "--json", "--check"], ["replay", "--resource", "host"]:
@@ -172,7 +172,7 @@ def test_replay_reports_what_it_did(tmp_path):
         assert done.stderr == ""
     told = json.loads(tarn_tool("replay", "--json", "--threads", "--streams", path).stdout)
     assert told["keep_streams"] and not told["open_streams"]
-    opened = tarn_tool("replay", "--json", "--opened", "--resource", "pool", path).stdout
+    opened = tarn_tool("replay", "--json", "--registered", "--resource", "pool", path).stdout
     assert json.loads(opened)["keep_streams"] and json.loads(opened)["open_streams"]
     assert told["resource"] == "cuda"
     assert told["operations"] == 3

@@ -81,13 +81,13 @@ def test_refuses_what_cannot_work(tmp_path):
     old = tmp_path / "old.csv"
     old.write_text("of yesterday")
     keep = ["--log", old]
-    refused(1, "there is no program no.py", "run", *keep, "no.py", **CLEAN)
-    refused(1, "there is no program /no/such", "run", "/no/such", **CLEAN)
-    refused(1, "there is no program no-such-program", "run", "no-such-program", **CLEAN)
+    refused(1, "cannot find the program no.py", "run", *keep, "no.py", **CLEAN)
+    refused(1, "cannot find the program /no/such", "run", "/no/such", **CLEAN)
+    refused(1, "cannot find the program no-such-program", "run", "no-such-program", **CLEAN)
     refused(1, "cannot run /etc/passwd: Permission denied", "run", "/etc/passwd", **CLEAN)
-    refused(1, "there is no driver /no/libcuda.so.1: No such file", "run", *keep,
+    refused(1, "cannot find the driver /no/libcuda.so.1: No such file", "run", *keep,
             "--driver", "/no/libcuda.so.1", "true", **CLEAN)  # fmt: skip
-    refused(1, "there is no driver /: Is a directory", "run", "--driver", "/", "true",
+    refused(1, "cannot find the driver /: Is a directory", "run", "--driver", "/", "true",
             **CLEAN)  # fmt: skip
     refused(1, "cannot write the log /no/a.csv: No such file", "run", "--log", "/no/a.csv",
             "true", **CLEAN)  # fmt: skip
@@ -123,7 +123,7 @@ def test_python_files_run_with_the_interpreter_beside_the_tool(tmp_path):
     done = tarn_tool("run", "--driver", "sim", program, "a", "--json", PATH="/nowhere", **CLEAN)
     assert done.returncode == 5, done.stderr
     assert done.stdout == f"{sys.prefix} __main__ ['a', '--json'] {tmp_path}\n"
-    assert "tarn run: nothing came through Tarn" in done.stderr
+    assert "tarn run: Tarn allocated no memory" in done.stderr
 
 
 def test_old_log_stays_where_there_is_no_program_to_run(tmp_path):
@@ -131,8 +131,8 @@ def test_old_log_stays_where_there_is_no_program_to_run(tmp_path):
     plain.write_text("no program\n")
     log.write_text("old\n")
     for program, says in (
-        (tmp_path / "none", "there is no program"),
-        (tmp_path / "none.py", "there is no program"),
+        (tmp_path / "none", "cannot find the program"),
+        (tmp_path / "none.py", "cannot find the program"),
         (plain, "Permission denied"),
     ):
         done = tarn_tool("run", "--log", log, program)
@@ -147,5 +147,5 @@ def test_any_program_of_the_driver_runs_on_the_stand_in(tmp_path):
     needed = subprocess.run(["readelf", "-d", program], capture_output=True, text=True).stdout
     assert "NEEDED" in needed and "cuda" not in needed and "tarn" not in needed
     done = tarn_tool("run", "--driver", "sim", program, **CLEAN)
-    assert (done.returncode, done.stdout) == (0, "Tarn stand-in GPU: there\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "Tarn simulated GPU: there\n"), done.stderr
     assert done.stderr == ""

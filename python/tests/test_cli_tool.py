@@ -30,17 +30,17 @@ def test_tells_its_version():
 
 def test_refuses_wrong_command_lines_with_the_usage():
     for args, says in [
-        (["--nothing"], "there is no option --nothing"),
-        (["log"], "tarn log: takes one log"),
-        (["log", "a", "b"], "tarn log: takes one log"),
-        (["log", "--nothing", "a"], "tarn log: there is no option --nothing"),
-        (["log", "-xz", "a"], "tarn log: there is no option -x"),
-        (["replay", "a", "--resource"], "tarn replay: --resource needs a value"),
-        (["replay", "a", "--resource", "ram"], "tarn replay: there is no resource ram"),
-        (["info", "a"], "tarn info: takes no argument a"),
-        (["run"], "tarn run: needs a program"),
-        (["run", "--resource", "host", "a"], "tarn run: there is no resource host"),
-        (["help", "log", "run"], "tarn help: one verb at a time"),
+        (["--nothing"], "unknown option --nothing"),
+        (["log"], "tarn log: exactly one log is required"),
+        (["log", "a", "b"], "tarn log: exactly one log is required"),
+        (["log", "--nothing", "a"], "tarn log: unknown option --nothing"),
+        (["log", "-xz", "a"], "tarn log: unknown option -x"),
+        (["replay", "a", "--resource"], "tarn replay: --resource requires a value"),
+        (["replay", "a", "--resource", "ram"], "tarn replay: unknown resource ram"),
+        (["info", "a"], "tarn info: unexpected argument a"),
+        (["run"], "tarn run: a program is required"),
+        (["run", "--resource", "host", "a"], "tarn run: unknown resource host"),
+        (["help", "log", "run"], "tarn help: more than one verb"),
     ]:
         done = refused(2, says, *args)
         assert "\nusage: tarn " in done.stderr
@@ -49,7 +49,7 @@ def test_refuses_wrong_command_lines_with_the_usage():
 def test_unknown_verb_is_refused_with_the_list():
     done = tarn_tool("bogus\x1b[31m")
     assert done.returncode == 1
-    assert "there is no verb bogus\\x1b[31m" in done.stderr
+    assert "unknown verb bogus\\x1b[31m" in done.stderr
     assert "  replay" in done.stderr
     assert tarn_tool("").returncode == 1
 
@@ -109,7 +109,7 @@ def test_says_when_its_output_cannot_be_written():
 def test_info_tells_driver_devices_and_resources():
     done = tarn_tool("info", "--driver", "sim", TARN_SIM="devices=2,memory=1GiB")
     assert done.returncode == 0, done.stderr
-    assert "the stand-in" in done.stdout
+    assert "the driver simulator" in done.stdout
     assert "device 0:" in done.stdout and "device 1:" in done.stdout
     told = json.loads(tarn_tool("info", "--json", TARN_DRIVER="sim").stdout)
     assert told["is_simulator"] and told["driver"].endswith("/libcuda.so.1")
@@ -142,7 +142,7 @@ def test_info_refuses_what_is_no_driver(tmp_path):
     text.write_text("no library")
     refused(1, "tarn info: driver: ", "info", "--driver", text)
     refused(1, "tarn info: driver: ", "info", "--driver", "/nowhere/libcuda.so.1")
-    refused(1, "is no CUDA driver", "info", "--driver", "libz.so.1")
+    refused(1, "is not a CUDA driver", "info", "--driver", "libz.so.1")
     done = tarn_tool("info", "--driver", "sim", TARN_SIM="memory=lots")
     assert (done.returncode, done.stdout) == (1, "")
     assert "tarn info: driver: " in done.stderr

@@ -122,7 +122,7 @@ import numba.cuda.codegen
 del numba.cuda.codegen.NRT_LIBRARY
 tarn.nrt.use_device_runtime()
 """)
-    assert "RuntimeError: tarn.nrt: numba-cuda " in words and "is not known" in words
+    assert "RuntimeError: tarn.nrt: numba-cuda " in words and "is not supported" in words
     assert "(found in numba.cuda.memory_management.nrt, numba.cuda.dispatcher)" in words
 
 
@@ -138,7 +138,7 @@ nrt.get_include = lambda: {str(tmp_path)!r}
 tarn.nrt.use_device_runtime()
 """)
     assert words.endswith(
-        "is not known, MemInfo in nrt.cuh has the fields refct, dtor, data, size, "
+        "is not supported: MemInfo in nrt.cuh has the fields refct, dtor, data, size, "
         "not refct, dtor, dtor_info, data, size"
     )
 

@@ -57,7 +57,7 @@ def test_a_number_that_is_no_meminfo_refuses():
     ordinary = ctypes.create_string_buffer(256)
     address = ctypes.addressof(ordinary) + 64
     for number in (0, 5, 8, 2**47, 2**64 - 8, address - address % 16, id(None)):
-        with pytest.raises(ValueError, match="invalid MemInfo: there is none at"):
+        with pytest.raises(ValueError, match="invalid MemInfo: no MemInfo at"):
             nrt.MemInfo(number)
     with pytest.raises(TypeError):
         nrt.MemInfo("text")
@@ -78,7 +78,7 @@ def test_one_is_initialised_once():
     address = core.meminfo_alloc(100)
     meminfo = nrt.MemInfo(address)
     for other in (address, core.meminfo_alloc(100)):
-        with pytest.raises(ValueError, match="initialised once"):
+        with pytest.raises(ValueError, match="initialised only once"):
             meminfo.__init__(other)
     assert meminfo.refcount == first.refcount == second.refcount == 1
     nrt.MemInfo(other)

@@ -133,7 +133,7 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept.base))
 sys.exit(3)
 """)
     said = python("-m", "tarn.nrt", program, code=3, TARN_NRT_DEBUG="sites,report")
-    assert "at exit runtime default: 8000 bytes in 1 blocks out, from 1 places" in said
+    assert "at exit runtime default: 8000 bytes in 1 live blocks, from 1 sites" in said
     assert f"8000 bytes        1 blocks  leaky ({program}:6)" in said
 
 

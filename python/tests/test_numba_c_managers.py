@@ -84,4 +84,4 @@ def test_a_resource_that_serves_is_not_warned_of():
 def test_a_plugin_that_is_not_there_is_an_error_in_words():
     done = run(["-c", PROGRAM], TARN_MEMORY_MANAGER=os.devnull + "/none.so")
     assert done.returncode != 0
-    assert "TARN_MEMORY_MANAGER=/dev/null/none.so: manager: there is no file" in done.stderr
+    assert "TARN_MEMORY_MANAGER=/dev/null/none.so: manager: cannot find the file" in done.stderr

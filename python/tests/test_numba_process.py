@@ -112,7 +112,7 @@ except RuntimeError as error:
 """
     )
     words = run_code(code)
-    assert "another memory manager is set already: __main__.Other" in words
+    assert "another memory manager was set before: __main__.Other" in words
 
 
 def test_a_manager_that_the_environment_named_as_well_is_warned_of():
@@ -143,7 +143,7 @@ except RuntimeError as error:
     print(error)
 """
     words = run_code(code, NUMBA_ENABLE_CUDASIM="1", TARN_DRIVER="/no/such/driver").splitlines()
-    assert "NUMBA_ENABLE_CUDASIM is set" in words[0] and "nothing comes from Tarn" in words[0]
+    assert "NUMBA_ENABLE_CUDASIM is set" in words[0] and "Tarn allocates no memory" in words[0]
     assert words[1] == "10" and "NUMBA_ENABLE_CUDASIM is set" in words[2]
 
 
@@ -321,7 +321,7 @@ for _ in range(2):
 """
     env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_RESOURCE": "goldmine"}
     words = run_code(code, **env)
-    assert words.count("there is no resource 'goldmine', only cuda, async") == 2
+    assert words.count("unknown resource 'goldmine'; the names are cuda, async") == 2
 
 
 # --- several devices, closing -----------------------------------------------------------
@@ -504,7 +504,7 @@ for _ in range(50):
     env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_LOG": str(path)}
     done = run(["-c", code], **env)
     assert done.returncode == 0
-    assert "tarn.numba: the log is not whole: trace: cannot write" in done.stderr
+    assert "tarn.numba: the log is incomplete: trace: cannot write" in done.stderr
 
 
 def test_a_log_that_cannot_be_written_is_told_at_first_use():
@@ -619,9 +619,9 @@ def test_it_says_nothing_where_memory_came_through(program):
     "code, changes, reason",
     [
         ("print(1)", {}, "the program did not use numba.cuda"),
-        ("from numba import cuda", {}, "Numba made no CUDA context"),
-        ("from numba import cuda; cuda.current_context()", {}, "asked Numba for no memory"),
-        (OTHER, {}, "the program set a memory manager itself: __main__.Other"),
+        ("from numba import cuda", {}, "Numba created no CUDA context"),
+        ("from numba import cuda; cuda.current_context()", {}, "requested no memory from Numba"),
+        (OTHER, {}, "the program set another memory manager: __main__.Other"),
         (
             "import os; del os.environ['NUMBA_CUDA_MEMORY_MANAGER']" + ARRAY,
             {},
@@ -634,7 +634,7 @@ def test_it_says_why_nothing_came(program, code, changes, reason):
     done = under_run(program(code), **changes)
     assert done.returncode == 0
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("tarn run: nothing came through Tarn: ") and reason in last
+    assert last.startswith("tarn run: Tarn allocated no memory: ") and reason in last
 
 
 def test_it_says_why_a_program_that_hides_the_error_has_no_rows(program):
@@ -646,7 +646,7 @@ except Exception:
     pass
 """
     done = under_run(program(code), TARN_RESOURCE="goldmine")
-    assert "nothing came through Tarn: tarn.numba: there is no resource" in done.stderr
+    assert "Tarn allocated no memory: tarn.numba: unknown resource" in done.stderr
 
 
 def test_it_names_the_logs_of_children(program, tmp_path):
@@ -654,7 +654,7 @@ def test_it_names_the_logs_of_children(program, tmp_path):
     log = str(tmp_path / "log.csv")
     done = under_run(path, TARN_LOG=log, TARN_LOG_PID=str(os.getpid()))
     assert done.returncode == 0, done.stderr
-    assert f"its children's logs are {log}." in done.stderr
+    assert f"the logs of its child processes are {log}." in done.stderr
 
 
 def test_a_program_that_is_not_there_is_told(tmp_path):

@@ -22,7 +22,7 @@ def test_a_pool_takes_each_way_by_its_name(streamless):
 
 
 def test_a_way_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="no_stream='never' is none of synchronize"):
+    with pytest.raises(ValueError, match="no_stream has to be one of synchronize"):
         PoolMemoryResource(no_stream="never")
 
 

@@ -207,7 +207,7 @@ def test_fewer_bytes_than_were_requested_are_refused_and_given_back(source):
     counted = mr.StatisticsResourceAdaptor(source())
     after_it = counted.allocate(4000)  # what would be overwritten lies close
     short = Short(counted)
-    words = r"allocate\(\) of Short returned \d+ for 8000 bytes: .* has 4000 from there on"
+    words = r"allocate\(\) of Short returned \d+ for 8000 bytes: .* has 4000 bytes from"
     for _ in range(2):
         with pytest.raises(ValueError, match=words):
             tarn.DeviceBuffer(size=8000, mr=short)
@@ -269,7 +269,7 @@ class Repeating(Own):
 def test_a_block_that_is_in_use_is_not_handed_out_again(own, unraisable):
     repeating = Repeating(own.source)
     first = tarn.DeviceBuffer(size=8, mr=repeating)
-    words = f"allocate.. of Repeating returned {first.ptr} for 16 bytes: .* still in use"
+    words = f"allocate.. of Repeating returned {first.ptr} for 16 bytes: .* belongs to a live block"
     for maker in (repeating, mr.LimitingResourceAdaptor(repeating, 1 << 20)):
         with pytest.raises(ValueError, match=words):
             tarn.DeviceBuffer(size=16, mr=maker)
@@ -323,7 +323,7 @@ def test_numbers_of_memory_that_cannot_be_are_refused(own, info):
 def test_a_trim_that_gives_back_what_cannot_be_is_refused(own, released):
     own.trim = lambda keep: released
     mr.set_current_device_resource(own)
-    words = re.escape(f"trim() of Own returned {released!r}, not a count of bytes")
+    words = re.escape(f"trim() of Own returned {released!r}, not a number of bytes")
     with pytest.raises((ValueError, TypeError), match=words):
         tarn._tarn.Manager(0).reset()
 

@@ -130,7 +130,8 @@ static bool reserve_set(struct counter *counter)
 tarn_status tarn_counter_create(tarn_resource *upstream, tarn_resource **out)
 {
     if (!upstream || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "counter: create with NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "counter: create: upstream or out is NULL");
     struct counter *counter = calloc(1, sizeof *counter);
     if (!counter || !reserve_set(counter)) {
         free(counter);
@@ -151,7 +152,7 @@ static struct counter *counter_of(const tarn_resource *resource)
     struct counter *counter = tarn_resource_self(resource, &tarn__counter_ops);
 
     if (!counter)
-        tarn_error_set(TARN_INVALID_ARGUMENT, "counter: \"%s\" is none",
+        tarn_error_set(TARN_INVALID_ARGUMENT, "counter: \"%s\" is not a counter",
                        tarn_resource_name(resource));
     return counter;
 }
@@ -163,7 +164,7 @@ tarn_status tarn_counter_read(tarn_resource *resource, tarn_counts *out)
     if (!counter)
         return TARN_INVALID_ARGUMENT;
     if (!out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "counter: read into NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "counter: read: out is NULL");
     tarn__mutex_lock(&counter->lock);
     *out = counter->sets[counter->depth - 1];
     tarn__mutex_unlock(&counter->lock);
@@ -212,7 +213,7 @@ static tarn_status pop_set(struct counter *counter, tarn_counts *out)
 {
     if (counter->depth == 1)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "counter: pop without a push, 1 set is left");
+                              "counter: pop without a matching push, 1 set is left");
     tarn_counts popped = counter->sets[--counter->depth];
     merge(&counter->sets[counter->depth - 1], &popped);
     if (out)

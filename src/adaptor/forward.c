@@ -72,7 +72,8 @@ tarn_status tarn_adaptor_upstream(tarn_resource *adaptor, tarn_resource **out)
         &tarn__limiter_ops, &tarn__counter_ops, &tarn__logger_ops};
 
     if (!adaptor || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "adaptor: upstream with NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "adaptor: upstream: adaptor or out is NULL");
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         const struct tarn__adaptor *self = tarn_resource_self(adaptor, tables[i]);
         if (self) {
@@ -80,6 +81,6 @@ tarn_status tarn_adaptor_upstream(tarn_resource *adaptor, tarn_resource **out)
             return TARN_OK;
         }
     }
-    return tarn_error_set(TARN_NOT_SUPPORTED, "adaptor: %s is none of Tarn's",
+    return tarn_error_set(TARN_NOT_SUPPORTED, "adaptor: %s is not an adaptor of Tarn",
                           tarn_resource_name(adaptor));
 }

@@ -51,9 +51,10 @@ static tarn_status limiter_allocate(void *self, size_t bytes, size_t alignment,
     struct limiter *limiter = self;
 
     if (!charge(limiter, charge_of(bytes)))
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "limiter: %zu bytes do not fit, %zu of %zu used", bytes,
-                              atomic_load(&limiter->used_bytes), limiter->limit_bytes);
+        return tarn_error_set(
+            TARN_OUT_OF_MEMORY,
+            "limiter: %zu bytes exceed the limit, %zu of %zu bytes are in use", bytes,
+            atomic_load(&limiter->used_bytes), limiter->limit_bytes);
 
     tarn_status status =
         tarn_resource_allocate(limiter->adaptor.upstream, bytes, alignment, stream, out);
@@ -71,8 +72,8 @@ static tarn_status limiter_deallocate(void *self, tarn_device_ptr block, size_t 
      * the upstream's. */
     if (charge_of(bytes) > atomic_load(&limiter->used_bytes))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "limiter: 0x%llx with %zu bytes is not from here, only %zu "
-                              "are charged",
+                              "limiter: 0x%llx with %zu bytes is not a live allocation "
+                              "of this resource, only %zu bytes are in use",
                               block, bytes, atomic_load(&limiter->used_bytes));
     tarn_status status = tarn_resource_deallocate(limiter->adaptor.upstream, block, bytes,
                                                   alignment, stream);
@@ -107,7 +108,8 @@ tarn_status tarn_limiter_create(tarn_resource *upstream, size_t limit_bytes,
                                 tarn_resource **out)
 {
     if (!upstream || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "limiter: create with NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "limiter: create: upstream or out is NULL");
     struct limiter *limiter = calloc(1, sizeof *limiter);
     if (!limiter)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "limiter: no host memory");
@@ -126,7 +128,7 @@ static const struct limiter *limiter_of(const tarn_resource *resource)
     const struct limiter *limiter = tarn_resource_self(resource, &tarn__limiter_ops);
 
     if (!limiter)
-        tarn_error_set(TARN_INVALID_ARGUMENT, "limiter: \"%s\" is none",
+        tarn_error_set(TARN_INVALID_ARGUMENT, "limiter: \"%s\" is not a limiter",
                        tarn_resource_name(resource));
     return limiter;
 }
@@ -138,7 +140,7 @@ tarn_status tarn_limiter_used_bytes(tarn_resource *resource, size_t *out)
     if (!limiter)
         return TARN_INVALID_ARGUMENT;
     if (!out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "limiter: used bytes into NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "limiter: used_bytes: out is NULL");
     *out = atomic_load(&limiter->used_bytes);
     return TARN_OK;
 }
@@ -150,7 +152,7 @@ tarn_status tarn_limiter_limit_bytes(tarn_resource *resource, size_t *out)
     if (!limiter)
         return TARN_INVALID_ARGUMENT;
     if (!out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "limiter: limit bytes into NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "limiter: limit_bytes: out is NULL");
     *out = limiter->limit_bytes;
     return TARN_OK;
 }

@@ -323,7 +323,8 @@ tarn_status tarn_logger_create(tarn_resource *upstream, tarn_trace_writer *write
                                tarn_resource **out)
 {
     if (!upstream || !writer || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "logger: create with NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "logger: create: upstream, writer or out is NULL");
     struct logger *logger = calloc(1, sizeof *logger);
     if (!logger)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "logger: no host memory");

@@ -12,7 +12,7 @@
 
 static const tarn_error none = {.status = TARN_OK, .message = ""};
 static const tarn_error no_host_memory = {
-    .status = TARN_OUT_OF_MEMORY, .message = "no host memory for the words of a failure"};
+    .status = TARN_OUT_OF_MEMORY, .message = "no host memory for an error message"};
 
 _Thread_local unsigned tarn__error_count;
 static _Thread_local bool
@@ -100,5 +100,5 @@ const char *tarn_status_string(tarn_status status)
         TARN_STATUS_MAP(X)
 #undef X
     }
-    return "no status of Tarn";
+    return "unknown status";
 }

@@ -20,12 +20,12 @@ tarn_status tarn__options_reject(const char *component, const void *options, siz
 
     if (given_size < least)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: options of %zu bytes are too short, %zu are needed",
+                              "%s: options.size is %zu, at least %zu is required",
                               component, given_size, least);
     if (given_size > OPTIONS_MOST || !is_zero(options, known, given_size))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: options of %zu bytes, of which something is set that "
-                              "this libtarn does not know; it knows %zu",
+                              "%s: options.size is %zu, and fields beyond the %zu bytes "
+                              "that this libtarn knows are set",
                               component, given_size, known);
     return TARN_OK;
 }

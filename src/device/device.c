@@ -55,7 +55,7 @@ tarn_status tarn_device_resource(int device, tarn_resource **out)
     if (status != TARN_OK)
         return status;
     if (!out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "device: resource into NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "device: get resource: out is NULL");
     while (!(resource = look_up(device))) {
         tarn__call_blocking_hook();
         status = tarn_cuda_create(device, &resource);
@@ -75,9 +75,10 @@ static tarn_status successor(int device, tarn_resource *resource, tarn_resource 
     if (!resource)
         return tarn_cuda_create(device, out);
     if (tarn_resource_device(resource) != device)
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT, "device: %s is a resource of device %d, not of %d",
-            tarn_resource_name(resource), tarn_resource_device(resource), device);
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "device: %s is a resource of device %d, not of device %d",
+                              tarn_resource_name(resource),
+                              tarn_resource_device(resource), device);
     *out = tarn_resource_retain(resource);
     return TARN_OK;
 }
@@ -104,8 +105,9 @@ static tarn_status release_previous(int device, tarn_resource *previous,
     tarn_error why = *tarn_error_last();
     if (exchange(device, next, previous))
         tarn_resource_release(next);
-    return tarn_error_set(status, "device: the resource before it has to stay: %s",
-                          why.message);
+    return tarn_error_set(
+        status, "device: the current resource was not replaced, releasing it failed: %s",
+        why.message);
 }
 
 tarn_status tarn_device_set_resource(int device, tarn_resource *resource,

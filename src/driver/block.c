@@ -52,8 +52,8 @@ static tarn_status check_length(const struct tarn__calls *calls, tarn_device_ptr
     if (bytes <= left || may_be_mapped(calls, address))
         return TARN_OK;
     return tarn_error_set(TARN_INVALID_ARGUMENT,
-                          "driver: %zu bytes at 0x%llx reach beyond their allocation, "
-                          "which has %zu from there on",
+                          "driver: %zu bytes at 0x%llx extend beyond their allocation, "
+                          "which has %zu bytes from that address",
                           bytes, address, left);
 }
 
@@ -64,9 +64,10 @@ static tarn_status check_owner(const struct tarn__calls *calls, int device,
 
     if (owner == device || !is_device_memory(calls, address))
         return TARN_OK;
-    return tarn_error_set(TARN_INVALID_ARGUMENT,
-                          "driver: %zu bytes at 0x%llx are memory of device %d, not %d",
-                          bytes, address, owner, device);
+    return tarn_error_set(
+        TARN_INVALID_ARGUMENT,
+        "driver: %zu bytes at 0x%llx are memory of device %d, not of device %d", bytes,
+        address, owner, device);
 }
 
 tarn_status tarn_driver_check_allocation(int device, tarn_device_ptr address,

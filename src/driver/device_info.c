@@ -67,7 +67,7 @@ tarn_status tarn_driver_device_info(int device, tarn_device_info *out)
     struct tarn__scope scope;
 
     if (!out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "driver: device info into NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "driver: device_info: out is NULL");
     tarn_status status = tarn__device_check("driver", device);
 
     memset(&info, 0, sizeof info);
@@ -95,7 +95,8 @@ tarn_status tarn_driver_current_device(int *out)
     CUdevice_ device = 0;
 
     if (!out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "driver: current device into NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "driver: current_device: out is NULL");
     tarn_status status = tarn__driver(&calls);
     if (status == TARN_OK)
         status = tarn__driver_check();
@@ -105,7 +106,8 @@ tarn_status tarn_driver_current_device(int *out)
     if (result == CUDA_SUCCESS_ && context && !tarn__device_of_context(context, &device))
         result = calls->ctx_get_device(&device);
     if (result != CUDA_SUCCESS_)
-        return tarn__driver_failed("driver", "cuCtxGetDevice", result, "no device told");
+        return tarn__driver_failed("driver", "cuCtxGetDevice", result,
+                                   "no device returned");
     *out = device;
     return TARN_OK;
 }

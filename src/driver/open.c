@@ -118,8 +118,8 @@ static tarn_status check_other_drivers(const char *ours)
         if (is_driver && !same_file(path, ours))
             return tarn_error_set(
                 TARN_NO_DRIVER,
-                "driver: this process has %.150s loaded, Tarn was asked for "
-                "%.150s; two drivers in one process cannot share memory",
+                "driver: this process has loaded %.150s, Tarn was set to %.150s; two "
+                "drivers in one process cannot share memory",
                 path, ours);
     }
     return TARN_OK;
@@ -133,7 +133,8 @@ static tarn_status simulator_path(char path[PATH_BYTES])
     char here[PATH_BYTES], *slash;
 
     if (!dladdr((void *)(uintptr_t)&simulator_path, &info) || !info.dli_fname)
-        return tarn_error_set(TARN_NO_DRIVER, "driver: cannot tell where libtarn lies");
+        return tarn_error_set(TARN_NO_DRIVER,
+                              "driver: cannot determine the path of libtarn");
     snprintf(here, sizeof here, "%s", info.dli_fname);
     slash = strrchr(here, '/');
     if (slash)
@@ -151,7 +152,8 @@ static tarn_status resolve(const char *requested, char path[PATH_BYTES])
     if (strcmp(requested, "sim") == 0)
         return simulator_path(path);
     if (strlen(requested) >= PATH_BYTES)
-        return tarn_error_set(TARN_NO_DRIVER, "driver: a path of %zu bytes is too long",
+        return tarn_error_set(TARN_NO_DRIVER,
+                              "driver: the path has %zu bytes, which is too long",
                               strlen(requested));
     snprintf(path, PATH_BYTES, "%s", requested);
     return TARN_OK;
@@ -168,8 +170,8 @@ static tarn_status load_calls(void *library, const char *path, struct tarn__call
 
     if (!get)
         return tarn_error_set(TARN_NO_DRIVER,
-                              "driver: %s is no CUDA driver of 12.0 or newer: it has no "
-                              "cuGetProcAddress_v2",
+                              "driver: %s is not a CUDA driver of version 12.0 or newer: "
+                              "it has no cuGetProcAddress_v2",
                               path);
 #define X(field, symbol, version, need, arguments)                                       \
     {                                                                                    \
@@ -191,26 +193,26 @@ static tarn_status start(const char *path, const struct tarn__calls *calls,
     CUresult_ result = calls->driver_get_version(&info->version);
 
     if (result != CUDA_SUCCESS_)
-        return tarn_error_set_native(TARN_NO_DRIVER, result,
-                                     "driver: %s: cuDriverGetVersion gives error %d",
-                                     path, result);
+        return tarn_error_set_native(
+            TARN_NO_DRIVER, result, "driver: %s: cuDriverGetVersion failed with error %d",
+            path, result);
     if (info->version < OLDEST_VERSION)
-        return tarn_error_set(TARN_NO_DRIVER,
-                              "driver: %s is for CUDA %d.%d, Tarn needs 12.0 or newer",
-                              path, info->version / 1000, info->version % 1000 / 10);
+        return tarn_error_set(
+            TARN_NO_DRIVER, "driver: %s supports CUDA %d.%d, Tarn requires 12.0 or newer",
+            path, info->version / 1000, info->version % 1000 / 10);
     result = calls->init(0);
     if (result == CUDA_SUCCESS_)
         result = calls->device_get_count(&info->device_count);
     if (result == CUDA_ERROR_NO_DEVICE_ ||
         (result == CUDA_SUCCESS_ && info->device_count < 1))
         return tarn_error_set_native(TARN_NO_DRIVER, result,
-                                     "driver: %s finds no GPU; TARN_DRIVER=sim asks for "
-                                     "the stand-in, which needs none",
+                                     "driver: %s found no GPU; TARN_DRIVER=sim selects "
+                                     "the driver simulator, which needs no GPU",
                                      path);
     if (result != CUDA_SUCCESS_)
         return tarn_error_set_native(TARN_NO_DRIVER, result,
-                                     "driver: %s does not start: cuInit gives error %d",
-                                     path, result);
+                                     "driver: %s: cuInit failed with error %d", path,
+                                     result);
     return TARN_OK;
 }
 
@@ -220,8 +222,9 @@ static tarn_status no_library(const char *requested, const char *path)
 
     if (strcmp(requested, "libcuda.so.1") == 0)
         return tarn_error_set(
-            TARN_NO_DRIVER, "driver: there is no CUDA driver here (libcuda.so.1); "
-                            "TARN_DRIVER=sim asks for the stand-in, which needs no GPU");
+            TARN_NO_DRIVER,
+            "driver: no CUDA driver found (libcuda.so.1); TARN_DRIVER=sim selects the "
+            "driver simulator, which needs no GPU");
     return tarn_error_set(TARN_NO_DRIVER, "driver: cannot load %s: %s", path,
                           why ? why : "no reason given");
 }
@@ -243,7 +246,7 @@ static tarn_status load_and_start(const char *requested)
     if (!file_of(library, info.path)) {
         dlclose(library);
         return tarn_error_set(TARN_NO_DRIVER,
-                              "driver: %s is no CUDA driver: it has no cuInit", path);
+                              "driver: %s is not a CUDA driver: it has no cuInit", path);
     }
     status = check_other_drivers(info.path);
     if (status == TARN_OK)
@@ -304,7 +307,7 @@ tarn_status tarn_driver_open(const char *path)
         status = open_locked(path ? path : default_path());
     else if (path && !is_open_as(path))
         status = tarn_error_set(TARN_ALREADY_SET,
-                                "driver: %.200s is open already, asked for %.200s",
+                                "driver: %.200s is already open, cannot open %.200s",
                                 driver.info.path, path);
     pthread_mutex_unlock(&driver.lock);
     return status;
@@ -330,7 +333,7 @@ tarn_status tarn_driver_get_info(tarn_driver_info *out)
     const struct tarn__calls *calls;
 
     if (!out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "driver: info into NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "driver: get_info: out is NULL");
     tarn_status status = tarn__driver(&calls);
     if (status == TARN_OK)
         *out = driver.info;

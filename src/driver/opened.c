@@ -339,11 +339,11 @@ static tarn_status enter(const struct tarn__registration *made, tarn_stream *out
         return TARN_OK;
     if (has_place)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "stream: no host memory to open stream %p",
+                              "stream: no host memory to register stream %p",
                               (void *)made->handle);
-    return tarn_error_set(TARN_OUT_OF_MEMORY,
-                          "stream: no place for one more opened stream, there are %u",
-                          places);
+    return tarn_error_set(
+        TARN_OUT_OF_MEMORY,
+        "stream: the table of registered streams is full, it has %u entries", places);
 }
 
 /* --- registering --- */
@@ -360,9 +360,10 @@ static tarn_status query_id(const struct tarn__scope *scope, CUstream_ handle,
         return tarn__driver_failed("stream", "cuStreamIsCapturing", result, "stream %p",
                                    (void *)handle);
     if (capture != CU_STREAM_CAPTURE_STATUS_NONE_)
-        return tarn_error_set(TARN_STREAM_CAPTURING,
-                              "stream: %p captures; it can be opened before or after",
-                              (void *)handle);
+        return tarn_error_set(
+            TARN_STREAM_CAPTURING,
+            "stream: %p is capturing; register it before or after the capture",
+            (void *)handle);
     result = scope->calls->stream_get_id(handle, out);
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("stream", "cuStreamGetId", result, "stream %p",
@@ -383,9 +384,9 @@ tarn_status tarn_stream_register(int device, tarn_stream raw, tarn_stream *out)
 
     if (!out || !can_be_registered(raw))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "stream: %p cannot be opened%s: a CUstream of one's own or "
-                              "a default stream (0, 1) can",
-                              (void *)raw, out ? "" : " into NULL");
+                              "stream: %p cannot be registered%s; a CUstream of the "
+                              "caller and the default stream (0, 1) can",
+                              (void *)raw, out ? "" : ", out is NULL");
     tarn_status status = tarn__scope_enter(device, &scope);
     if (status != TARN_OK)
         return status;
@@ -402,11 +403,9 @@ tarn_status tarn_stream_register(int device, tarn_stream raw, tarn_stream *out)
 
 static tarn_status not_open(const char *verb, tarn_stream stream)
 {
-    return tarn_error_set(
-        TARN_INVALID_ARGUMENT,
-        "stream: %s %p, which is not open: it was closed already, or is "
-        "no value of tarn_stream_register()",
-        verb, (void *)stream);
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "stream: cannot %s %p: it is not a registered stream", verb,
+                          (void *)stream);
 }
 
 /* Return true if its handle may be passed to the driver. */
@@ -425,7 +424,7 @@ static tarn_status close_for_good(tarn_stream stream)
 
     if (!registration || !atomic_compare_exchange_strong(
                              &registration->registration_number, &registration_number, 0))
-        return not_open("close", stream);
+        return not_open("unregister", stream);
     return TARN_OK;
 }
 
@@ -453,7 +452,7 @@ tarn_status tarn_stream_unregister(tarn_stream stream)
     registration = tarn__registration_find(stream);
     if (!registration) {
         pthread_mutex_unlock(&callbacks_lock);
-        return not_open("close", stream);
+        return not_open("unregister", stream);
     }
     pthread_mutex_lock(&registration->lock);
     if (handle_is_good(registration))
@@ -496,10 +495,10 @@ tarn_status tarn_stream_announce_capture(tarn_stream stream, bool begins)
     if (!registration)
         return not_open("announce a capture on", stream);
     if (!begins && is_capturing(registration))
-        return tarn_error_set(TARN_STREAM_CAPTURING,
-                              "stream: %p still captures, so that this has ended cannot "
-                              "be announced",
-                              (void *)registration->handle);
+        return tarn_error_set(
+            TARN_STREAM_CAPTURING,
+            "stream: %p is still capturing, the end of its capture cannot be announced",
+            (void *)registration->handle);
     if (tarn__driver_gone())
         return TARN_OK; /* no call uses the answer any more */
     pthread_mutex_lock(&places_lock);
@@ -519,8 +518,9 @@ tarn_status tarn__unregister_callback_add(tarn__unregister_callback call, void *
     struct callback *callback = malloc(sizeof *callback);
 
     if (!callback)
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "stream: no host memory to watch for closed streams");
+        return tarn_error_set(
+            TARN_OUT_OF_MEMORY,
+            "stream: no host memory for a callback on unregistered streams");
     pthread_mutex_lock(&callbacks_lock);
     *callback = (struct callback){.call = call, .data = data, .next = callbacks};
     callbacks = callback;

@@ -11,7 +11,7 @@ tarn_status tarn_stream_create(int device, bool non_blocking, tarn_stream *out)
     CUstream_ stream = NULL;
 
     if (!out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "stream: create into NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "stream: create: out is NULL");
     tarn_status status = tarn__scope_enter(device, &scope);
     if (status != TARN_OK)
         return status;
@@ -33,20 +33,20 @@ tarn_status tarn_stream_destroy(int device, tarn_stream stream)
     if ((uintptr_t)stream <= (uintptr_t)TARN_STREAM_PER_THREAD ||
         stream == TARN_STREAM_NONE)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "stream: %p is a default stream, nobody's to destroy",
+                              "stream: %p is a default stream, which cannot be destroyed",
                               (void *)stream);
     if (tarn__stream_is_registered(stream))
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "stream: %p is a name for a stream; close it, then destroy "
-                              "the stream itself",
-                              (void *)stream);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "stream: %p is a registered stream; unregister it, then destroy the CUstream",
+            (void *)stream);
     if (tarn__driver_gone())
         return TARN_OK;
     if (tarn__raw_stream_is_registered(device, (CUstream_)stream))
-        return tarn_error_set(TARN_STILL_IN_USE,
-                              "stream: %p of device %d is open; close it before it is "
-                              "destroyed",
-                              (void *)stream, device);
+        return tarn_error_set(
+            TARN_STILL_IN_USE,
+            "stream: %p of device %d is registered; unregister it before destroying it",
+            (void *)stream, device);
     tarn_status status = tarn__scope_enter(device, &scope);
     if (status != TARN_OK)
         return status;

@@ -40,16 +40,18 @@ tarn_status tarn__driver_failed(const char *component, const char *call, CUresul
         status = TARN_OUT_OF_MEMORY;
     else if (result == CUDA_ERROR_NOT_SUPPORTED_)
         status = TARN_NOT_SUPPORTED;
-    return tarn_error_set_native(status, result, "%s: %s gives %s (%d), %s", component,
-                                 call, name ? name : "an unknown error", result, numbers);
+    return tarn_error_set_native(status, result, "%s: %s failed with %s (%d), %s",
+                                 component, call, name ? name : "an unknown error",
+                                 result, numbers);
 }
 
 tarn_status tarn__driver_check(void)
 {
     if (!tarn__driver_gone())
         return TARN_OK;
-    return tarn_error_set(TARN_DRIVER_FAILURE, "driver: it is not called any more: this "
-                                               "process ends, or was forked");
+    return tarn_error_set(TARN_DRIVER_FAILURE,
+                          "driver: the driver can no longer be called: this process is "
+                          "exiting or is a forked child");
 }
 
 tarn_status tarn__device_check(const char *component, int device)
@@ -60,7 +62,8 @@ tarn_status tarn__device_check(const char *component, int device)
     if (status != TARN_OK)
         return status;
     if (device < 0 || device >= tarn__driver_device_count() || device >= DEVICES_MAX)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "%s: there is no device %d, only %d",
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "%s: device %d does not exist, the driver has %d",
                               component, device, tarn__driver_device_count());
     return TARN_OK;
 }
@@ -271,7 +274,8 @@ void *tarn_stream_handle(tarn_stream stream)
     const struct tarn__registration *registration = tarn__registration_find(stream);
     if (registration)
         return (void *)registration->handle;
-    tarn_error_set(TARN_INVALID_ARGUMENT, "stream: %p is not open, it has no handle",
+    tarn_error_set(TARN_INVALID_ARGUMENT,
+                   "stream: %p is not a registered stream and has no handle",
                    (void *)stream);
     return NULL;
 }
@@ -292,17 +296,19 @@ static tarn_status check_registered(const char *component,
 
     if (!registration)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: stream %p is not open: it was closed, or is no stream",
+                              "%s: stream %p is not a registered stream: it was "
+                              "unregistered, or is not a stream",
                               component, (void *)stream);
     if (registration->device != device)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: stream %p was opened on device %d, this is device %d",
-                              component, (void *)stream, registration->device, device);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "%s: stream %p was registered on device %d, this is device %d", component,
+            (void *)stream, registration->device, device);
     if (registration->id != TARN__LEGACY_ID &&
         registration->context_generation != scope->context_generation)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: stream %p went when device %d was reset", component,
-                              (void *)stream, device);
+                              "%s: stream %p was destroyed by the reset of device %d",
+                              component, (void *)stream, device);
     return TARN_OK;
 }
 

@@ -19,27 +19,28 @@ enum { RETRY_NS = 1000000 }; /* pause between tries while the server's queue is 
 
 static tarn_status gone(const struct tarn__handle_encoding *encoding)
 {
-    return tarn_error_set(TARN_NOT_FOUND,
-                          "ipc: process %d, which has the memory, is gone: nobody "
-                          "listens at its socket",
-                          encoding->process);
+    return tarn_error_set(
+        TARN_NOT_FOUND,
+        "ipc: process %d, the owner of the memory, has ended: its socket has no listener",
+        encoding->process);
 }
 
 static tarn_status silent(const struct tarn__handle_encoding *encoding,
                           unsigned timeout_ms)
 {
-    return tarn_error_set(TARN_SYSTEM_FAILURE,
-                          "ipc: process %d, which has the memory, gave no answer in %u "
-                          "ms",
-                          encoding->process, timeout_ms);
+    return tarn_error_set(
+        TARN_SYSTEM_FAILURE,
+        "ipc: process %d, the owner of the memory, did not answer within %u ms",
+        encoding->process, timeout_ms);
 }
 
 static tarn_status invalid_answer(const struct tarn__handle_encoding *encoding,
                                   const char *what)
 {
-    return tarn_error_set(TARN_SYSTEM_FAILURE,
-                          "ipc: process %d, which has the memory, answers nonsense: %s",
-                          encoding->process, what);
+    return tarn_error_set(
+        TARN_SYSTEM_FAILURE,
+        "ipc: process %d, the owner of the memory, sent an invalid answer: %s",
+        encoding->process, what);
 }
 
 static bool is_over(uint64_t deadline_ns)
@@ -129,7 +130,7 @@ static tarn_status connect_to(const struct tarn__handle_encoding *encoding,
                                      encoding->process, strerror(why));
     if (!tarn__wire_peer(connection, NULL)) {
         tarn__file_close(connection);
-        return invalid_answer(encoding, "its socket is of another user");
+        return invalid_answer(encoding, "its socket belongs to another user");
     }
     *out = connection;
     return TARN_OK;
@@ -164,8 +165,7 @@ static tarn_status receive(const struct tarn__handle_encoding *encoding,
     }
     if (came == TARN__CAME_END)
         return gone(encoding);
-    return came == TARN__CAME_WHOLE ? TARN_OK
-                                    : invalid_answer(encoding, "a wrong length");
+    return came == TARN__CAME_WHOLE ? TARN_OK : invalid_answer(encoding, "wrong length");
 }
 
 /* Report the owner's rejection with the owner's own message, made safe for a terminal. */
@@ -179,8 +179,8 @@ static tarn_status relay(const struct tarn__handle_encoding *encoding,
     for (char *letter = reply->message; *letter; letter++)
         if (*letter < ' ' || *letter > '~')
             *letter = '?';
-    return tarn_error_set(status, "ipc: process %d refuses: %s", encoding->process,
-                          reply->message);
+    return tarn_error_set(status, "ipc: process %d rejected the request: %s",
+                          encoding->process, reply->message);
 }
 
 static bool is_requested_memory(const struct tarn__handle_encoding *encoding,
@@ -197,16 +197,16 @@ static tarn_status check_reply(const struct tarn__handle_encoding *encoding,
     struct tarn__reply *reply = &answer->reply;
 
     if (reply->magic != TARN__WIRE_MAGIC)
-        return invalid_answer(encoding, "no reply");
+        return invalid_answer(encoding, "not a reply");
     if (reply->status != TARN_OK)
         return relay(encoding, reply);
     if (reply->backing > TARN__BACKING_DRIVER_POOL ||
         (reply->backing == TARN__BACKING_DRIVER_POOL) != (reply->base != 0))
         return invalid_answer(encoding, "an unknown kind of memory");
     if ((reply->backing != TARN__BACKING_CUDA) != (answer->memory >= 0))
-        return invalid_answer(encoding, "a descriptor too many or too few");
+        return invalid_answer(encoding, "wrong number of descriptors");
     if (encoding->kind == TARN_IPC_PLAIN && !is_requested_memory(encoding, reply))
-        return invalid_answer(encoding, "another segment");
+        return invalid_answer(encoding, "a different segment");
     return TARN_OK;
 }
 

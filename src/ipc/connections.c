@@ -81,8 +81,8 @@ static size_t list_leases(tarn_ipc_lease *out, size_t capacity)
 tarn_status tarn_ipc_leases(tarn_ipc_lease *out, size_t capacity, size_t *count_out)
 {
     if (capacity > 0 && !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: %zu leases into NULL",
-                              capacity);
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "ipc: leases: capacity is %zu, but out is NULL", capacity);
     tarn__owner_lock();
     size_t count = list_leases(out, capacity);
     tarn__owner_unlock();
@@ -162,11 +162,12 @@ static tarn_status check_request(const struct tarn__request *request,
                                  struct tarn__handle_encoding *out)
 {
     if (request->magic != TARN__WIRE_MAGIC)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: the request is garbage");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: the request is malformed");
     tarn_status status =
         tarn__handle_decode((const unsigned char *)&request->encoding, out);
     if (status == TARN_OK && !tarn__server_is_ours(out->server))
-        status = tarn_error_set(TARN_NOT_FOUND, "ipc: the handle is of another server");
+        status =
+            tarn_error_set(TARN_NOT_FOUND, "ipc: the handle belongs to another server");
     return status;
 }
 
@@ -257,9 +258,9 @@ static bool serve_request(struct tarn__connection *connection,
     struct tarn__reply reply = {.magic = TARN__WIRE_MAGIC};
     tarn_pointer *leased = NULL;
     int file = -1;
-    tarn_status status = tarn__driver_gone()
-                             ? tarn_error_set(TARN_DRIVER_FAILURE, "ipc: the owner ends")
-                             : answer(request, &reply, &file, &leased);
+    tarn_status status = tarn__driver_gone() ? tarn_error_set(TARN_DRIVER_FAILURE,
+                                                              "ipc: the owner is exiting")
+                                             : answer(request, &reply, &file, &leased);
 
     if (status != TARN_OK)
         reply_failure(&reply, status);

@@ -119,8 +119,8 @@ tarn_status tarn__copy_between(const tarn_pointer *from, const tarn_pointer *to)
 
     transfer.buffer = malloc(chunk_of(transfer.bytes));
     if (!transfer.buffer)
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "ipc: no host memory to copy %zu bytes by", transfer.bytes);
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "ipc: no host memory to copy %zu bytes",
+                              transfer.bytes);
     tarn_status status = in_relaxed_mode(&transfer);
     free(transfer.buffer);
     return status;

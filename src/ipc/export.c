@@ -69,9 +69,8 @@ static tarn_status cannot_export(const tarn_pointer *pointer, CUresult_ result,
 {
     return tarn_error_set_native(
         TARN_NOT_SUPPORTED, result,
-        "ipc: %zu bytes at 0x%llx cannot be exported, %s; memory of the cuda resource "
-        "can, of the exportable one, of an async one with that option, and of pools over "
-        "these",
+        "ipc: %zu bytes at 0x%llx cannot be exported: %s; exportable are the cuda and "
+        "the exportable resource, async resources with that option, and pools over these",
         tarn_pointer_bytes(pointer), tarn_pointer_address(pointer), why);
 }
 
@@ -83,7 +82,7 @@ static tarn_status check_within(const tarn_pointer *pointer, tarn_device_ptr bas
 
     if (tarn_pointer_bytes(pointer) <= bytes - offset)
         return TARN_OK;
-    return cannot_export(pointer, CUDA_SUCCESS_, "they are several allocations");
+    return cannot_export(pointer, CUDA_SUCCESS_, "they span several allocations");
 }
 
 /* In a scope: the allocation of cuMemAlloc around the block, and its handle. */
@@ -131,7 +130,7 @@ static tarn_status find_by_driver(const struct tarn__calls *calls,
 
     if (status == TARN_NOT_SUPPORTED)
         return cannot_export(pointer, tarn_error_last()->native,
-                             "their driver's pool was not made for it");
+                             "their memory pool is not exportable");
     if (status != TARN_OK)
         return status;
     if (!is_in_driver_pool)
@@ -210,11 +209,11 @@ static tarn_status begin(const tarn_pointer *pointer, struct tarn__export_memory
     tarn_device_ptr base = 0;
 
     if (tarn_pointer_get_kind(pointer) != TARN_POINTER_DEVICE)
-        return cannot_export(pointer, CUDA_SUCCESS_, "they are no plain device memory");
+        return cannot_export(pointer, CUDA_SUCCESS_, "they are not plain device memory");
     if (tarn__driver_gone())
         return tarn_error_set(
             TARN_DRIVER_FAILURE,
-            "ipc: this process ends or was forked, nothing is exported");
+            "ipc: export: this process is exiting or is a forked child");
     tarn_status status = tarn__device_check("ipc", tarn_pointer_device(pointer));
     if (status == TARN_OK)
         status = find_memory(pointer, memory, &base);
@@ -267,11 +266,10 @@ tarn_status tarn_ipc_export(tarn_pointer *pointer, tarn_ipc_kind kind,
                             tarn_ipc_handle *out)
 {
     if (!pointer || !out || tarn_pointer_bytes(pointer) == 0)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: a handle needs %s",
-                              out ? "memory, this is an empty pointer"
-                                  : "a place for the result");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: export: %s",
+                              out ? "the pointer is NULL or empty" : "out is NULL");
     if (kind != TARN_IPC_PLAIN && kind != TARN_IPC_SERVED)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: there is no kind %d",
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: export: unknown kind %d",
                               (int)kind);
     tarn_status status = tarn__pointer_check_alive("ipc", pointer);
     if (status != TARN_OK)

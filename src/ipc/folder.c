@@ -60,11 +60,11 @@ static tarn_status directory_path(unsigned which, char out[PATH_BYTES])
     else if (which == (runtime != NULL))
         length = snprintf(out, PATH_BYTES, "/tmp/tarn-%u", (unsigned)geteuid());
     if (length == 0)
-        return tarn_error_set(TARN_NOT_FOUND, "ipc: there is no folder for sockets");
+        return tarn_error_set(TARN_NOT_FOUND,
+                              "ipc: no directory for sockets is left to try");
     if (length >= PATH_BYTES)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "ipc: %s names a folder of %d bytes, at most %d can be "
-                              "opened",
+                              "ipc: %s names a directory of %d bytes, the maximum is %d",
                               named ? "TARN_IPC_DIR" : "XDG_RUNTIME_DIR", length,
                               PATH_BYTES - 1);
     cut_slashes(out);
@@ -77,12 +77,12 @@ static tarn_status check_directory(int directory, const char *path)
 
     if (fstat(directory, &status) != 0)
         return tarn_error_set_native(TARN_SYSTEM_FAILURE, errno,
-                                     "ipc: cannot look at %.200s: %s", path,
+                                     "ipc: cannot stat %.200s: %s", path,
                                      strerror(errno));
     if (status.st_uid != geteuid() || (status.st_mode & 077) != 0)
         return tarn_error_set(TARN_SYSTEM_FAILURE,
-                              "ipc: %.200s is of user %u with mode %03o, it has to be of "
-                              "user %u with mode 700",
+                              "ipc: %.200s belongs to user %u with mode %03o, it has to "
+                              "belong to user %u with mode 700",
                               path, (unsigned)status.st_uid,
                               (unsigned)status.st_mode & 0777u, (unsigned)geteuid());
     return TARN_OK;
@@ -97,7 +97,7 @@ tarn_status tarn__socket_directory_open(unsigned which, bool make, int *out)
         return status;
     if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
         return tarn_error_set_native(TARN_SYSTEM_FAILURE, errno,
-                                     "ipc: cannot make %.200s: %s", path,
+                                     "ipc: cannot create %.200s: %s", path,
                                      strerror(errno));
     tarn__files_lock();
     int directory =
@@ -106,7 +106,7 @@ tarn_status tarn__socket_directory_open(unsigned which, bool make, int *out)
     tarn__files_unlock();
     if (directory < 0)
         return tarn_error_set_native(TARN_SYSTEM_FAILURE, why,
-                                     "ipc: cannot open the folder %.200s: %s", path,
+                                     "ipc: cannot open the directory %.200s: %s", path,
                                      strerror(why));
     status = check_directory(directory, path);
     if (status != TARN_OK) {

@@ -68,7 +68,8 @@ static tarn_status import_pool(const struct tarn__calls *calls,
     struct pool *pool = calloc(1, sizeof *pool);
 
     if (!pool)
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "ipc: no host memory for a pool");
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "ipc: no host memory for an imported pool");
     CUresult_ result =
         calls->mem_pool_import(&pool->handle, (void *)(intptr_t)offer->file,
                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_, 0);
@@ -145,11 +146,11 @@ static void free_block(const struct tarn__calls *calls, CUdeviceptr_ base)
 static tarn_status block_not_found(const struct tarn__handle_encoding *encoding,
                                    CUresult_ result)
 {
-    return tarn_error_set_native(TARN_NOT_FOUND, result,
-                                 "ipc: the driver has no such block of process %d: it "
-                                 "was freed, or lies where one "
-                                 "did that its owner freed and that is still open here",
-                                 encoding->process);
+    return tarn_error_set_native(
+        TARN_NOT_FOUND, result,
+        "ipc: the driver cannot import this block of process %d: it was freed, or a "
+        "freed block at its address is still open in this process",
+        encoding->process);
 }
 
 static tarn_status import_pointer(const struct tarn__calls *calls,
@@ -202,7 +203,8 @@ static tarn_status make_block(const struct tarn__calls *calls, int device,
         tarn__map_init(&bases, 0);
     if (!block || !tarn__map_reserve_one(&bases)) {
         free(block);
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "ipc: no host memory for a block");
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "ipc: no host memory for an imported block");
     }
     block->encoding = offer->encoding;
     block->pool = pool;

@@ -67,8 +67,8 @@ tarn_status tarn__lease_find(const struct tarn__handle_encoding *encoding, int d
     pthread_mutex_unlock(&leases.lock);
     if (is_gone)
         return tarn_error_set(TARN_NOT_FOUND,
-                              "ipc: process %d, which has the memory, is gone; what is "
-                              "open of it stays",
+                              "ipc: process %d, the owner of the memory, has ended; "
+                              "memory opened before stays valid",
                               encoding->process);
     return TARN_OK;
 }

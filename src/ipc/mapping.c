@@ -85,15 +85,15 @@ static void unlist(struct tarn__mapping *mapping)
 static tarn_status cuda_failed(const struct tarn__mapping *mapping, CUresult_ result)
 {
     if (result == CUDA_ERROR_INVALID_CONTEXT_)
-        return tarn_error_set_native(TARN_INVALID_ARGUMENT, result,
-                                     "ipc: the handle is of this process itself; use the "
-                                     "pointer");
+        return tarn_error_set_native(
+            TARN_INVALID_ARGUMENT, result,
+            "ipc: the handle was exported by this process; use the pointer");
     if (result == CUDA_ERROR_INVALID_VALUE_ || result == CUDA_ERROR_MAP_FAILED_ ||
         result == CUDA_ERROR_INVALID_HANDLE_)
         return tarn_error_set_native(
             TARN_NOT_FOUND, result,
-            "ipc: the driver knows no such memory: it was freed, "
-            "its process is gone, or the handle is garbage");
+            "ipc: the driver does not know this memory: it was freed, its process ended, "
+            "or the handle is invalid");
     return tarn__driver_failed("ipc", "cuIpcOpenMemHandle", result, "on device %d",
                                mapping->device);
 }
@@ -185,9 +185,10 @@ static tarn_status open_segment(const struct tarn__calls *calls,
     if (!has_calls(calls))
         return tarn_error_set(TARN_NOT_SUPPORTED, "ipc: the driver cannot import memory");
     if (mapping->bytes == 0 || mapping->bytes % GRANULARITY != 0)
-        return tarn_error_set(TARN_SYSTEM_FAILURE,
-                              "ipc: the owner answers nonsense: a segment of %zu bytes",
-                              mapping->bytes);
+        return tarn_error_set(
+            TARN_SYSTEM_FAILURE,
+            "ipc: the owner sent an invalid answer: a segment of %zu bytes",
+            mapping->bytes);
     CUresult_ result = calls->mem_import(&handle, (void *)(intptr_t)memory,
                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_);
     if (result != CUDA_SUCCESS_)

@@ -62,9 +62,10 @@ static tarn_status check_bounds(const tarn_ipc_handle *handle,
     if (handle->offset <= mapping->bytes &&
         handle->bytes <= mapping->bytes - handle->offset)
         return TARN_OK;
-    return tarn_error_set(TARN_INVALID_ARGUMENT,
-                          "ipc: %zu bytes from %zu on do not lie in an allocation of %zu",
-                          handle->bytes, handle->offset, mapping->bytes);
+    return tarn_error_set(
+        TARN_INVALID_ARGUMENT,
+        "ipc: %zu bytes at offset %zu exceed the allocation of %zu bytes", handle->bytes,
+        handle->offset, mapping->bytes);
 }
 
 /* Make a pointer over the mapping. It owns both references, except on failure. */
@@ -160,9 +161,9 @@ static tarn_status check_encoding(const tarn_ipc_handle *handle,
     tarn_status status = tarn__handle_decode(handle->reserved, out);
 
     if (status == TARN_OK && tarn__server_is_ours(out->server))
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "ipc: the handle is of this process itself; use the "
-                              "pointer");
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "ipc: the handle was exported by this process; use the pointer");
     return status;
 }
 
@@ -262,8 +263,8 @@ static tarn_status open_copy(const tarn_ipc_handle *handle, int source, int devi
 static tarn_status no_device(const tarn_ipc_handle *handle)
 {
     return tarn_error_set(TARN_NOT_FOUND,
-                          "ipc: the memory is on a device that this process does not "
-                          "have (device %d of its owner)",
+                          "ipc: this process does not have the device of the memory "
+                          "(device %d of its owner)",
                           handle->device);
 }
 
@@ -326,18 +327,18 @@ static tarn_status check_arguments(const tarn_ipc_handle *handle,
                                    tarn_pointer *const *out)
 {
     if (!handle || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: open needs %s",
-                              handle ? "a place for the result" : "a handle");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: open: %s is NULL",
+                              handle ? "out" : "handle");
     tarn_status status =
         options ? tarn__options_check("ipc", options, sizeof *options, sizeof *options)
                 : TARN_OK;
     if (status != TARN_OK)
         return status;
     if (handle->bytes == 0)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: a handle of 0 bytes");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: open: the handle has 0 bytes");
     if (tarn__driver_gone())
         return tarn_error_set(TARN_DRIVER_FAILURE,
-                              "ipc: this process ends or was forked, nothing is opened");
+                              "ipc: open: this process is exiting or is a forked child");
     return TARN_OK;
 }
 

@@ -97,7 +97,7 @@ static tarn_status name_block(const struct tarn__calls *calls, CUmemoryPool_ poo
     result = try_export(calls, pool, out->base);
     if (result == CUDA_ERROR_INVALID_VALUE_ || out->number == 0)
         return tarn_error_set_native(TARN_NOT_SUPPORTED, result,
-                                     "ipc: the driver exports no block at 0x%llx",
+                                     "ipc: the driver cannot export the block at 0x%llx",
                                      out->base);
     if (result != CUDA_SUCCESS_)
         return query_failed("cuMemPoolExportPointer", result, address);
@@ -182,7 +182,7 @@ static tarn_status open_in_scope(const struct tarn__calls *calls,
     tarn__file_close(file);
     return result == CUDA_SUCCESS_
                ? tarn_error_set(TARN_NOT_FOUND,
-                                "ipc: the block at 0x%llx of a driver's pool was freed",
+                                "ipc: the block at 0x%llx of a memory pool was freed",
                                 name->base)
                : query_failed("cuMemPoolExportPointer", result, name->base);
 }
@@ -202,7 +202,8 @@ tarn_status tarn__driver_pool_open(const struct tarn__driver_pool_block *name,
         status = open_in_scope(scope.calls, name, offer, file_out);
         tarn__shared_pools_unlock();
     } else
-        status = tarn_error_set(TARN_NOT_SUPPORTED, "ipc: the driver exports no pools");
+        status = tarn_error_set(TARN_NOT_SUPPORTED,
+                                "ipc: the driver cannot export memory pools");
     tarn__scope_leave(&scope);
     return status;
 }

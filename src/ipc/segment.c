@@ -132,10 +132,10 @@ tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes
         return status;
     struct segment *segment = begin_use(slot, generation);
     if (!segment)
-        return tarn_error_set(TARN_NOT_FOUND,
-                              "ipc: the memory was freed, there is no segment %u of "
-                              "generation %llu",
-                              slot, (unsigned long long)generation);
+        return tarn_error_set(
+            TARN_NOT_FOUND,
+            "ipc: the memory was freed: segment %u has no generation %llu", slot,
+            (unsigned long long)generation);
     size_t bytes = segment->bytes;
     CUresult_ result = export_file(calls, segment->handle, &file);
     end_use(segment);

@@ -100,7 +100,8 @@ static tarn_status start_thread(void)
     pthread_attr_destroy(&attributes);
     if (why != 0)
         return tarn_error_set_native(TARN_SYSTEM_FAILURE, why,
-                                     "ipc: no thread for the server: %s", strerror(why));
+                                     "ipc: cannot create the server thread: %s",
+                                     strerror(why));
     return TARN_OK;
 }
 
@@ -128,7 +129,7 @@ static tarn_status listen_at(int listener)
     if (listen(listener, QUEUED) == 0 &&
         renameat(server.directory, new_name, server.directory, server.name) == 0)
         return TARN_OK;
-    tarn_status status = failed("listen at a socket");
+    tarn_status status = failed("listen on a socket");
     unlinkat(server.directory, new_name, 0);
     return status;
 }
@@ -140,7 +141,7 @@ static tarn_status open_socket(void)
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     tarn__files_unlock();
     if (listener < 0)
-        return failed("make a socket");
+        return failed("create a socket");
     tarn_status status = listen_at(listener);
     if (status != TARN_OK) {
         tarn__file_close(listener);

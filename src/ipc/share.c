@@ -175,8 +175,8 @@ tarn_status tarn__export_begin_lease(uint32_t slot, uint64_t generation,
     }
     tarn__owner_unlock();
     return entry ? TARN_OK
-                 : tarn_error_set(TARN_NOT_FOUND,
-                                  "ipc: the block was freed, there is no share %u of "
-                                  "generation %llu",
-                                  slot, (unsigned long long)generation);
+                 : tarn_error_set(
+                       TARN_NOT_FOUND,
+                       "ipc: the block was freed: export %u has no generation %llu", slot,
+                       (unsigned long long)generation);
 }

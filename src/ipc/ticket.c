@@ -47,14 +47,13 @@ tarn_status tarn__handle_decode(const unsigned char bytes[64],
 
     memcpy(&encoding, bytes, sizeof encoding);
     if (encoding.magic[MAGIC_WITHOUT_VERSION] != magic[MAGIC_WITHOUT_VERSION])
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "ipc: a handle of version 0x%02x, this Tarn reads 0x%02x",
-                              encoding.magic[MAGIC_WITHOUT_VERSION],
-                              magic[MAGIC_WITHOUT_VERSION]);
-    if (encoding.check != check_of(&encoding) || encoding.kind > TARN_IPC_SERVED)
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
-            "ipc: the handle's bytes are garbage, their check is wrong");
+            "ipc: the handle has version 0x%02x, this version of Tarn reads 0x%02x",
+            encoding.magic[MAGIC_WITHOUT_VERSION], magic[MAGIC_WITHOUT_VERSION]);
+    if (encoding.check != check_of(&encoding) || encoding.kind > TARN_IPC_SERVED)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "ipc: the handle is invalid, its checksum is wrong");
     *out = encoding;
     return TARN_OK;
 }
@@ -64,6 +63,6 @@ tarn_status tarn__handle_check_user(const struct tarn__handle_encoding *encoding
     if (encoding->user == (uint32_t)geteuid())
         return TARN_OK;
     return tarn_error_set(TARN_INVALID_ARGUMENT,
-                          "ipc: the handle is of user %u, this process is of %u",
+                          "ipc: the handle belongs to user %u, this process to user %u",
                           encoding->user, (unsigned)geteuid());
 }

@@ -35,7 +35,7 @@ struct request {
 static tarn_status no_pointer(const tarn_manager *manager, const struct request *request)
 {
     return tarn_error_set(TARN_PLUGIN_FAILURE,
-                          "manager: %s of %s says TARN_OK and has no pointer",
+                          "manager: %s of %s returned TARN_OK without a pointer",
                           request->operation, manager->ops.name);
 }
 
@@ -106,8 +106,7 @@ static tarn_status deliver(const tarn_manager *manager, const struct request *re
 
 static tarn_status no_place(const char *operation)
 {
-    return tarn_error_set(TARN_INVALID_ARGUMENT,
-                          "manager: %s needs a place for the result", operation);
+    return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: %s: out is NULL", operation);
 }
 
 /* Zero bytes: a pointer of the requested kind, with no memory behind it but with its
@@ -134,8 +133,8 @@ static tarn_status check_flags(const char *operation, unsigned flags, unsigned k
 {
     if (flags & ~known)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "manager: %s knows no flags 0x%x, only 0x%x", operation,
-                              flags & ~known, known);
+                              "manager: %s: unknown flags 0x%x, the known ones are 0x%x",
+                              operation, flags & ~known, known);
     return TARN_OK;
 }
 
@@ -225,7 +224,7 @@ static tarn_status check_pin(const void *host, size_t bytes, unsigned flags)
 
     if (status == TARN_OK && bytes && !host)
         status = tarn_error_set(TARN_INVALID_ARGUMENT,
-                                "manager: mempin of %zu bytes at NULL", bytes);
+                                "manager: mempin: %zu bytes, but host is NULL", bytes);
     return status;
 }
 
@@ -266,10 +265,10 @@ tarn_status tarn_manager_mempin(tarn_manager *manager, void *host, size_t bytes,
 static tarn_status no_operation(const tarn_manager *manager, const char *operation)
 {
     if (!manager)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: %s of no manager",
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: %s: manager is NULL",
                               operation);
-    return tarn_error_set(TARN_NOT_SUPPORTED, "manager: %s has no %s", manager->ops.name,
-                          operation);
+    return tarn_error_set(TARN_NOT_SUPPORTED, "manager: %s does not support %s",
+                          manager->ops.name, operation);
 }
 
 tarn_status tarn_manager_memallocmanaged(tarn_manager *manager, size_t bytes,
@@ -300,14 +299,14 @@ tarn_status tarn_manager_memallocmanaged(tarn_manager *manager, size_t bytes,
 static tarn_status check_export(const tarn_manager *manager, const tarn_pointer *pointer)
 {
     if (!pointer || tarn_pointer_bytes(pointer) == 0)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "manager: an empty pointer has no IPC handle");
-    if (tarn_pointer_device(pointer) != manager->device)
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
-            "manager: the IPC handle of a pointer of device %d is asked "
-            "of the manager of device %d",
-            tarn_pointer_device(pointer), manager->device);
+            "manager: get_ipc_handle: an empty pointer has no IPC handle");
+    if (tarn_pointer_device(pointer) != manager->device)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "manager: get_ipc_handle: the pointer is of device %d, the "
+                              "manager of device %d",
+                              tarn_pointer_device(pointer), manager->device);
     return TARN_OK;
 }
 
@@ -325,9 +324,9 @@ static tarn_status check_handle(const tarn_manager *manager, const tarn_pointer 
         return TARN_OK;
     return tarn_error_set(
         TARN_PLUGIN_FAILURE,
-        "manager: get_ipc_handle of %s returned a handle of %s: %zu bytes, %zu after the "
-        "beginning, device %d; requested was that of %zu bytes at 0x%llx, device %d",
-        manager->ops.name, names_something ? "something else" : "nothing", handle->bytes,
+        "manager: get_ipc_handle of %s returned a handle of %s: %zu bytes, offset %zu, "
+        "device %d; requested was the handle of %zu bytes at 0x%llx, device %d",
+        manager->ops.name, names_something ? "another block" : "nothing", handle->bytes,
         handle->offset, handle->device, tarn_pointer_bytes(pointer),
         tarn_pointer_address(pointer), manager->device);
 }
@@ -429,10 +428,10 @@ tarn_status tarn_manager_defer_cleanup_end(tarn_manager *manager)
     if (!manager || !manager->ops.defer_cleanup_end)
         return no_operation(manager, "defer_cleanup");
     if (!take_begin(manager))
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "manager: the end of a deferred cleanup of %s that did not "
-                              "begin",
-                              manager->ops.name);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "manager: defer_cleanup_end of %s without a matching defer_cleanup_begin",
+            manager->ops.name);
     if (tarn__driver_gone())
         return TARN_OK;
     bool is_current =

@@ -24,18 +24,18 @@ static tarn_status check_path(const char *path)
 
     if (tarn__is_privileged())
         return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "manager: %s is not loaded into a program with rights of "
-                              "its own (set-uid or the like)",
+                              "manager: %s is not loaded: the process runs with elevated "
+                              "privileges (such as set-uid)",
                               path);
     if (!strchr(path, '/'))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "manager: %s has no /, nothing is searched for; ./%s is "
-                              "the one in this folder",
+                              "manager: %s has no /, and no search path is used; ./%s "
+                              "names the file in the current directory",
                               path, path);
     if (stat(path, &found) != 0)
         return tarn_error_set_native(
             errno == ENOENT || errno == ENOTDIR ? TARN_NOT_FOUND : TARN_SYSTEM_FAILURE,
-            errno, "manager: there is no file %s: %s", path, strerror(errno));
+            errno, "manager: cannot find the file %s: %s", path, strerror(errno));
     return TARN_OK;
 }
 
@@ -59,8 +59,9 @@ static tarn_status get_table(tarn_manager_plugin_fn function, const char *path,
     const tarn_manager_ops *ops = function();
 
     if (!ops)
-        return tarn_error_set(TARN_PLUGIN_FAILURE, "manager: %s of %s gives no table",
-                              symbol, path);
+        return tarn_error_set(TARN_PLUGIN_FAILURE,
+                              "manager: %s of %s returned no table of operations", symbol,
+                              path);
     tarn_status status = tarn__manager_check_table(ops);
     if (status != TARN_OK)
         return tarn_error_set(status, "%s: %s", path, tarn_error_last()->message);
@@ -76,8 +77,8 @@ tarn_status tarn_manager_load(const char *path, const char *symbol,
     tarn_manager_plugin_fn function = NULL;
 
     if (!path || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: load needs %s",
-                              path ? "a place for the result" : "a path");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: load: %s is NULL",
+                              path ? "out" : "path");
     if (!symbol)
         symbol = TARN_MANAGER_PLUGIN_SYMBOL;
     tarn_status status = check_path(path);

@@ -40,10 +40,10 @@ tarn_status tarn__manager_check_table(const tarn_manager_ops *ops)
 {
     if (ops->size < END_OF(interface_version))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "manager: a table of %zu bytes is too short to have an "
-                              "interface version, %zu are needed",
+                              "manager: the table has %zu bytes, at least %zu are "
+                              "required for interface_version",
                               ops->size, END_OF(interface_version));
-    const char *name = ops->name ? ops->name : "without a name";
+    const char *name = ops->name ? ops->name : "(no name)";
     if (ops->interface_version != TARN_MANAGER_INTERFACE_VERSION)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "manager: %s has interface version %d, version %d "
@@ -51,10 +51,10 @@ tarn_status tarn__manager_check_table(const tarn_manager_ops *ops)
                               name, ops->interface_version,
                               TARN_MANAGER_INTERFACE_VERSION);
     if (ops->size < END_OF(mempin))
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "manager: the table of %s is too short for the required "
-                              "operations, %zu bytes of %zu",
-                              name, ops->size, END_OF(mempin));
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "manager: the table of %s has %zu bytes, the required operations need %zu",
+            name, ops->size, END_OF(mempin));
     const char *missing = missing_operation(ops);
     if (missing || !ops->name)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: %s has no %s", name,
@@ -133,18 +133,18 @@ tarn_status tarn__manager_enter(tarn_manager *manager, const char *operation,
                                 struct tarn__scope *scope)
 {
     if (!manager)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: %s of no manager",
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: %s: manager is NULL",
                               operation);
     if (tarn__driver_gone())
-        return tarn_error_set(TARN_DRIVER_FAILURE,
-                              "manager: %s of %s comes after exit has begun, or in a "
-                              "forked child",
-                              operation, manager->ops.name);
+        return tarn_error_set(
+            TARN_DRIVER_FAILURE,
+            "manager: %s of %s was called in an exiting process or in a forked child",
+            operation, manager->ops.name);
     if (is_preparer(manager))
-        return tarn_error_set(TARN_REENTRANT_CALL,
-                              "manager: %s of %s is called inside its initialize or "
-                              "context_gone",
-                              operation, manager->ops.name);
+        return tarn_error_set(
+            TARN_REENTRANT_CALL,
+            "manager: %s of %s was called inside its initialize or context_lost",
+            operation, manager->ops.name);
     tarn_status status = tarn__scope_enter(manager->device, scope);
     if (status == TARN_OK)
         notice_reset(manager, scope);
@@ -200,8 +200,8 @@ tarn_status tarn_manager_create(const tarn_manager_ops *ops, void *config, int d
                                 tarn_manager **out)
 {
     if (!ops || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: create needs %s",
-                              ops ? "a place for the result" : "a table of operations");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: create: %s is NULL",
+                              ops ? "out" : "ops");
     tarn_status status = tarn__manager_check_table(ops);
     if (status == TARN_OK)
         status = tarn__device_check("manager", device);
@@ -247,8 +247,8 @@ static void destroy(tarn_manager *manager)
             tarn__manager_relay(manager, "defer_cleanup_end", failures,
                                 manager->ops.defer_cleanup_end(manager->self));
         if (status != TARN_OK)
-            tarn__warn("manager: %s goes with cleanup deferred: %s", manager->ops.name,
-                       tarn_error_last()->message);
+            tarn__warn("manager: %s was destroyed while cleanup was deferred: %s",
+                       manager->ops.name, tarn_error_last()->message);
     }
     manager->ops.destroy(manager->self);
     tarn__host_only_serve(before);

@@ -89,16 +89,16 @@ static void warn(void)
     tarn__pointer_limits(&count, &ratio);
     for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
         if (text_of(renamed[i].before))
-            tarn__warn("manager: %s has no effect, it is %s now", renamed[i].before,
+            tarn__warn("manager: %s has no effect, its new name is %s", renamed[i].before,
                        renamed[i].now);
     if (wrong.count)
-        tarn__warn("manager: TARN_MAX_PENDING_DEALLOCS_COUNT=%s is no number of blocks, "
-                   "it stays %zu",
+        tarn__warn("manager: TARN_MAX_PENDING_DEALLOCS_COUNT=%s is not a number of "
+                   "blocks, the limit stays %zu",
                    wrong.count, count);
     if (wrong.ratio)
-        tarn__warn(
-            "manager: TARN_MAX_PENDING_DEALLOCS_RATIO=%s is not from 0 to 1, it stays %g",
-            wrong.ratio, ratio);
+        tarn__warn("manager: TARN_MAX_PENDING_DEALLOCS_RATIO=%s is not a number from 0 "
+                   "to 1, the limit stays %g",
+                   wrong.ratio, ratio);
 }
 
 /* Read the environment once, before the first call can change its limits. The warnings
@@ -115,9 +115,9 @@ static void begin(void)
 tarn_status tarn_manager_set_pending_deallocs_limits(size_t count, double ratio)
 {
     if (!is_ratio(ratio))
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "manager: a ratio of %g of the memory, 0 to 1 makes sense",
-                              ratio);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "manager: pending_deallocs_limits: the ratio %g is not in [0, 1]", ratio);
     begin();
     tarn__pointer_set_limits(count, ratio);
     return TARN_OK;
@@ -137,8 +137,9 @@ tarn_status tarn_manager_pending_deallocs(int device, size_t *count_out,
     if (status != TARN_OK)
         return status;
     if (!count_out || !bytes_out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "manager: pending needs a place for the result");
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "manager: pending_deallocs: count_out or bytes_out is NULL");
     tarn__pointer_deferred_on(device, count_out, bytes_out);
     return TARN_OK;
 }

@@ -116,17 +116,17 @@ static tarn_status make_pool(const struct pool_manager *manager, tarn_resource *
     tarn_status status =
         manager->options.make(manager->options.data, manager->device, &pool);
     if (status != TARN_OK && !tarn__error_has_message(before, status))
-        return tarn_error_set(status, "pool manager: no resource was made for device %d",
+        return tarn_error_set(status, "pool manager: options.make failed for device %d",
                               manager->device);
     if (status != TARN_OK)
         return status;
     if (!pool || tarn_resource_device(pool) != manager->device) {
         int device = pool ? tarn_resource_device(pool) : TARN_DEVICE_NONE;
         tarn_resource_release(pool);
-        return tarn_error_set(TARN_PLUGIN_FAILURE,
-                              "pool manager: the resource that was made for device %d is "
-                              "%s, device %d",
-                              manager->device, pool ? "another one's" : "none", device);
+        return tarn_error_set(
+            TARN_PLUGIN_FAILURE,
+            "pool manager: options.make for device %d returned %s, device %d",
+            manager->device, pool ? "a resource of another device" : "none", device);
     }
     *out = pool;
     return TARN_OK;

@@ -88,8 +88,8 @@ static tarn_status read_environment(const tarn_manager_ops **out)
     const char *name = named();
 
     if (name && tarn__is_privileged()) {
-        tarn__warn("manager: TARN_MEMORY_MANAGER is ignored in a program with rights of "
-                   "its own (set-uid or the like)");
+        tarn__warn("manager: TARN_MEMORY_MANAGER is ignored: the process runs with "
+                   "elevated privileges (such as set-uid)");
         name = NULL;
     }
     *out = find_known(name ? name : "resource");
@@ -98,8 +98,8 @@ static tarn_status read_environment(const tarn_manager_ops **out)
     if (strchr(name, '/'))
         return load_named(name, out);
     return tarn_error_set(TARN_NOT_FOUND,
-                          "manager: TARN_MEMORY_MANAGER=%s is none of resource, native, "
-                          "pool, and no file: that would have a /",
+                          "manager: TARN_MEMORY_MANAGER=%s is not resource, native, "
+                          "pool, or a path with a /",
                           name);
 }
 
@@ -131,14 +131,14 @@ static tarn_status check_turn(const tarn_manager_ops *ops)
 {
     if (process.is_set)
         return tarn_error_set(TARN_ALREADY_SET,
-                              "manager: %s comes second, %s was set already", ops->name,
+                              "manager: cannot set %s, %s was set before", ops->name,
                               process.ops.name);
     if (process.is_serving || process.is_making)
-        return tarn_error_set(TARN_ALREADY_SET,
-                              "manager: %s comes too late, the process is served "
-                              "already; set it before the first use, or by "
-                              "TARN_MEMORY_MANAGER",
-                              ops->name);
+        return tarn_error_set(
+            TARN_ALREADY_SET,
+            "manager: cannot set %s, the process has used its manager already; set it "
+            "before the first use, or with TARN_MEMORY_MANAGER",
+            ops->name);
     return TARN_OK;
 }
 
@@ -188,8 +188,8 @@ static tarn_status find_or_begin(int device, tarn_manager **out)
     *out = tarn_manager_retain(process.managers[device]);
     if (!*out && process.is_making)
         status = tarn_error_set(TARN_REENTRANT_CALL,
-                                "manager: the instance of device %d is asked for while "
-                                "its manager makes one",
+                                "manager: the instance of device %d was requested while "
+                                "its manager creates it",
                                 device);
     if (!*out && !process.is_making) {
         process.is_making = true;
@@ -241,12 +241,12 @@ tarn_status tarn_memory_manager(int device, tarn_manager **out)
 
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "manager: the process's manager needs a place for it");
+                              "manager: memory_manager: out is NULL");
     tarn_status status = tarn__device_check("manager", device);
     if (status == TARN_OK && tarn__driver_gone())
         status = tarn_error_set(TARN_DRIVER_FAILURE,
-                                "manager: the process's manager is asked for after exit "
-                                "has begun, or in a forked child");
+                                "manager: memory_manager was called in an exiting "
+                                "process or in a forked child");
     if (status == TARN_OK)
         status = find_or_begin(device, &manager);
     if (status != TARN_OK)

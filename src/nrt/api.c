@@ -13,8 +13,8 @@ static tarn_runtime *serve(unsigned index)
 
     if (!runtime)
         tarn_error_set(TARN_INVALID_ARGUMENT,
-                       "nrt: the table of runtime %u was used, which is not there (not "
-                       "made yet, or released)",
+                       "nrt: the table of runtime %u was called, but that runtime does "
+                       "not exist (not created yet, or released)",
                        index);
     return runtime;
 }

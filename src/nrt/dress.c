@@ -87,10 +87,11 @@ void tarn__red_zone_check(tarn_runtime *runtime, struct tarn__block *block)
         after = count_damaged(data + block->bytes, TARN__BACK);
     }
     if (before || after)
-        tarn__misuse(runtime,
-                     "nrt: a block of %zu bytes at %p of runtime %s was written outside: "
-                     "%zu bytes before its data and %zu after are not as they were",
-                     (size_t)block->bytes, (void *)data, runtime->name, before, after);
+        tarn__misuse(
+            runtime,
+            "nrt: out-of-bounds write around a block of %zu bytes at %p of runtime %s: "
+            "%zu red-zone bytes before its data and %zu after it changed",
+            (size_t)block->bytes, (void *)data, runtime->name, before, after);
 }
 
 void tarn__poison_freed(struct tarn__block *block)

@@ -176,7 +176,7 @@ static struct tarn__block *fail_request(const struct tarn__request *request,
 {
     count_failure(shard, request->runtime);
     tarn_error_set(TARN_OUT_OF_MEMORY,
-                   "nrt: runtime %s has no memory for %zu bytes at multiples of %zu%s",
+                   "nrt: runtime %s cannot allocate %zu bytes aligned to %zu%s",
                    request->runtime->name, request->bytes,
                    request->alignment ? request->alignment : 16, why);
     return NULL;
@@ -190,7 +190,7 @@ struct tarn__block *tarn__block_make(const struct tarn__request *request, void *
     struct shape shape;
 
     if (!work_out(request, flags_for(request, modes), &shape))
-        return fail_request(request, shard, ": that is more than there are addresses");
+        return fail_request(request, shard, ": the size exceeds the address space");
     struct tarn__block *block = take(request, &shape, shard, modes);
     if (!block)
         return fail_request(request, shard, "");
@@ -409,7 +409,7 @@ static struct tarn__block *resize_single(tarn_runtime *runtime, struct tarn__blo
 
     if (!tarn__size_add(bytes, TARN__HEADER, &total) || total > PTRDIFF_MAX)
         return fail_request(&request, tarn__shard_get(runtime),
-                            ": that is more than there are addresses");
+                            ": the size exceeds the address space");
     struct tarn__block *other = tarn__allocator_realloc(allocator, block, total);
     if (!other)
         return fail_request(&request, tarn__shard_get(runtime), "");

@@ -153,7 +153,7 @@ TARN__FAST bool finish_fast(struct MemInfo *meminfo)
 TARN__SELDOM static void acquire_dead(struct MemInfo *meminfo)
 {
     atomic_fetch_sub_explicit(&meminfo->refct, 1, memory_order_relaxed);
-    tarn__misuse_block(tarn__block_of(meminfo), "a reference was taken to MemInfo");
+    tarn__misuse_block(tarn__block_of(meminfo), "acquire of MemInfo");
 }
 
 TARN__FAST void acquire(struct MemInfo *meminfo)
@@ -164,7 +164,7 @@ TARN__FAST void acquire(struct MemInfo *meminfo)
     if (before == 0)
         acquire_dead(meminfo);
     else if (is_traced(meminfo))
-        tarn__trace("acquire %p, %zu before", (void *)meminfo, before);
+        tarn__trace("acquire %p, count before: %zu", (void *)meminfo, before);
 }
 
 /* Drop one reference; true: it was the last. */
@@ -173,12 +173,11 @@ static bool drop_reference(struct MemInfo *meminfo)
     size_t count = atomic_load_explicit(&meminfo->refct, memory_order_acquire);
 
     if (count == 0 || !is_live(meminfo)) {
-        tarn__misuse_block(tarn__block_of(meminfo),
-                           "a reference was released to MemInfo");
+        tarn__misuse_block(tarn__block_of(meminfo), "release of MemInfo");
         return false;
     }
     if (is_traced(meminfo))
-        tarn__trace("release %p, %zu before", (void *)meminfo, count);
+        tarn__trace("release %p, count before: %zu", (void *)meminfo, count);
     if (count == 1) {
         atomic_store_explicit(&meminfo->refct, 0, memory_order_relaxed);
         return true;
@@ -208,8 +207,8 @@ tarn_status tarn_meminfo_create(tarn_runtime *runtime, void *data, size_t size,
                                 tarn_meminfo **out)
 {
     if (!runtime || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: a MemInfo needs %s",
-                              runtime ? "a place for the result" : "a runtime");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: create: %s is NULL",
+                              runtime ? "out" : "runtime");
     struct MemInfo *meminfo = tarn__meminfo_new(runtime, data, size, destructor, info,
                                                 __builtin_return_address(0));
     if (!meminfo)
@@ -222,9 +221,8 @@ tarn_status tarn_meminfo_allocate(tarn_runtime *runtime,
                                   const tarn_meminfo_options *options, tarn_meminfo **out)
 {
     if (!runtime || !options || !out)
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "nrt: a MemInfo needs a runtime, options and a place for the result");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "nrt: allocate: runtime, options or out is NULL");
     tarn_status status =
         tarn__options_check("nrt", options, sizeof *options, sizeof *options);
     if (status != TARN_OK)
@@ -285,7 +283,7 @@ tarn_runtime *tarn_meminfo_runtime(const tarn_meminfo *meminfo)
     if (meminfo && is_live(meminfo))
         return tarn__runtime_at(
             TARN__FIELD(tarn__block_word(tarn__block_of(meminfo)), TARN__RUNTIME_SHIFT));
-    tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: %p is no MemInfo that lives",
+    tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: %p is not a live MemInfo",
                    (const void *)meminfo);
     return NULL;
 }
@@ -310,8 +308,8 @@ void tarn_nrt_MemInfo_init(NRT_MemInfo *mi, void *data, size_t size,
 
     if (TARN__STATE(word) != TARN__LIVE || TARN__FLAGS(word) & TARN__MI ||
         block->bytes < sizeof *mi) {
-        tarn__misuse_block(block, "a MemInfo was to be made of something else than 48 "
-                                  "bytes of NRT_Allocate():");
+        tarn__misuse_block(block,
+                           "MemInfo_init requires 48 bytes of NRT_Allocate(), not");
         return;
     }
     tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
@@ -415,7 +413,7 @@ void tarn_nrt_MemInfo_release(NRT_MemInfo *mi)
 static __attribute__((noinline)) void call_destructor(NRT_MemInfo *mi)
 {
     if (!is_live(mi)) {
-        tarn__misuse_block(tarn__block_of(mi), "the destructor was called of MemInfo");
+        tarn__misuse_block(tarn__block_of(mi), "MemInfo_call_dtor of MemInfo");
         return;
     }
     atomic_store_explicit(&mi->refct, 0, memory_order_relaxed);
@@ -434,7 +432,7 @@ void tarn_nrt_MemInfo_destroy(NRT_MemInfo *mi)
     if (!mi)
         return;
     if (!is_live(mi)) {
-        tarn__misuse_block(tarn__block_of(mi), "a call was made to destroy MemInfo");
+        tarn__misuse_block(tarn__block_of(mi), "destroy of MemInfo");
         return;
     }
     atomic_store_explicit(&mi->refct, 0, memory_order_relaxed);
@@ -448,7 +446,7 @@ void tarn_nrt_dealloc(NRT_MemInfo *mi)
         return;
     struct tarn__block *block = tarn__block_of(mi);
     if (!is_live(mi)) {
-        tarn__misuse_block(block, "a call was made to free MemInfo");
+        tarn__misuse_block(block, "dealloc of MemInfo");
         return;
     }
     atomic_store_explicit(&mi->refct, 0, memory_order_relaxed);

@@ -127,7 +127,6 @@ void tarn_nrt_MemSys_set_allocator(NRT_malloc_func malloc_function,
     if (malloc_function && realloc_function && free_function)
         tarn__runtime_use(&tarn__default_runtime, &allocator);
     else
-        tarn_error_set(TARN_INVALID_ARGUMENT,
-                       "nrt: an allocator needs a malloc, a realloc and a free; it stays "
-                       "as it was");
+        tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: set_allocator: malloc, realloc or "
+                                              "free is NULL; the allocator is unchanged");
 }

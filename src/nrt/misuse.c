@@ -49,14 +49,14 @@ static const char *condition(unsigned state)
 {
     switch (state) {
     case TARN__LIVE:
-        return "has no reference";
+        return "has no references";
     case TARN__ENDING:
         return "is being destroyed";
     case TARN__QUARANTINED:
     case TARN__FREE:
         return "was freed before";
     }
-    return "is no block of Tarn's, or its header was overwritten";
+    return "is not a block of Tarn, or its header was overwritten";
 }
 
 void tarn__misuse_block(const struct tarn__block *block, const char *what)

@@ -29,13 +29,13 @@ tarn_status tarn_nrt_modes_parse(const char *text, unsigned *out)
     unsigned modes = 0;
 
     if (!text || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: modes need %s",
-                              text ? "a place for the result" : "a text");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: modes_parse: %s is NULL",
+                              text ? "out" : "a text");
     while (*text) {
         size_t length = strcspn(text, ", ");
         unsigned mode = mode_named(text, length);
         if (length && !mode)
-            return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: there is no mode %.*s",
+            return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: unknown mode %.*s",
                                   (int)length, text);
         modes |= mode;
         text += length + (text[length] != 0);
@@ -47,10 +47,11 @@ tarn_status tarn_nrt_modes_parse(const char *text, unsigned *out)
 tarn_status tarn_runtime_set_modes(tarn_runtime *runtime, unsigned modes)
 {
     if (!runtime || modes & ~(unsigned)ALL_MODES)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              runtime ? "nrt: modes %#x have unknown bits, %#x are known"
-                                      : "nrt: modes %#x for no runtime (%#x are known)",
-                              modes, (unsigned)ALL_MODES);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            runtime ? "nrt: modes %#x have unknown bits, the known ones are %#x"
+                    : "nrt: set_modes: modes %#x, but runtime is NULL (known modes: %#x)",
+            modes, (unsigned)ALL_MODES);
     tarn__runtime_ready(runtime);
     if (modes & TARN_NRT_EXIT_REPORT)
         tarn__report_at_exit();

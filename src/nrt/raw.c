@@ -31,7 +31,7 @@ void tarn__raw_free(void *start)
         return;
     struct tarn__block *block = tarn__block_of(start);
     if (!is_live(start)) {
-        tarn__misuse_block(block, "a call was made to free memory");
+        tarn__misuse_block(block, "free of memory");
         return;
     }
     if (TARN__FLAGS(tarn__block_word(block)) & TARN__TRACE)
@@ -44,7 +44,7 @@ void *tarn__raw_resize(void *start, size_t bytes, const void *caller)
     struct tarn__block *block = tarn__block_of(start);
 
     if (!is_live(start) || TARN__FLAGS(tarn__block_word(block)) & TARN__MI) {
-        tarn__misuse_block(block, "another size was asked for memory");
+        tarn__misuse_block(block, "realloc of memory");
         return NULL;
     }
     block = tarn__block_resize(block, bytes, caller);

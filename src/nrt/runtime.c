@@ -121,8 +121,8 @@ static bool add_to_registry(tarn_runtime *runtime)
 tarn_status tarn_runtime_create(const char *name, tarn_runtime **out)
 {
     if (!name || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: a runtime needs %s",
-                              name ? "a place for the result" : "a name");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: runtime_create: %s is NULL",
+                              name ? "out" : "a name");
     tarn_runtime *runtime = calloc(1, sizeof *runtime);
     if (!runtime)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "nrt: no host memory for runtime %s",
@@ -137,9 +137,10 @@ tarn_status tarn_runtime_create(const char *name, tarn_runtime **out)
     if (!add_to_registry(runtime)) {
         pthread_mutex_destroy(&runtime->lock);
         free(runtime);
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "nrt: no room for runtime %s, there are %d", name,
-                              TARN__RUNTIMES - 1);
+        return tarn_error_set(
+            TARN_OUT_OF_MEMORY,
+            "nrt: cannot create runtime %s, the maximum of %d runtimes is reached", name,
+            TARN__RUNTIMES - 1);
     }
     *out = runtime;
     return TARN_OK;
@@ -153,12 +154,12 @@ static tarn_status reject_while_used(tarn_runtime *runtime)
     tarn_runtime_stats_read(runtime, &stats);
     if (stats.mi_alloc != stats.mi_free)
         return tarn_error_set(
-            TARN_STILL_IN_USE, "nrt: runtime %s has %llu of %llu MemInfos still out",
+            TARN_STILL_IN_USE, "nrt: runtime %s has %llu live MemInfos of %llu",
             runtime->name, (unsigned long long)(stats.mi_alloc - stats.mi_free),
             (unsigned long long)stats.mi_alloc);
     if (stats.alloc != stats.free)
         return tarn_error_set(
-            TARN_STILL_IN_USE, "nrt: runtime %s has %llu of %llu blocks still out",
+            TARN_STILL_IN_USE, "nrt: runtime %s has %llu live blocks of %llu",
             runtime->name, (unsigned long long)(stats.alloc - stats.free),
             (unsigned long long)stats.alloc);
     return TARN_OK;
@@ -170,7 +171,7 @@ tarn_status tarn_runtime_release(tarn_runtime *runtime)
         return TARN_OK;
     if (runtime == &tarn__default_runtime)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "nrt: the default runtime is not released");
+                              "nrt: the default runtime cannot be released");
     tarn_status status = reject_while_used(runtime);
     if (status != TARN_OK)
         return status;
@@ -220,9 +221,10 @@ tarn_status tarn__runtime_use(tarn_runtime *runtime,
     }
     pthread_mutex_unlock(&runtime->lock);
     if (number == TARN__ALLOCATORS)
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "nrt: runtime %s has had %d allocators, no more fit",
-                              runtime->name, TARN__ALLOCATORS);
+        return tarn_error_set(
+            TARN_OUT_OF_MEMORY,
+            "nrt: runtime %s has used %d allocators, which is the maximum", runtime->name,
+            TARN__ALLOCATORS);
     return TARN_OK;
 }
 
@@ -232,8 +234,8 @@ tarn_status tarn_runtime_set_allocator(tarn_runtime *runtime,
     struct tarn__allocator candidate = {.malloc = NULL};
 
     if (!runtime || (allocator && (!allocator->malloc || !allocator->free)))
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: an allocator needs %s",
-                              runtime ? "a malloc and a free" : "a runtime");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: set_allocator: %s is NULL",
+                              runtime ? "malloc or free" : "a runtime");
     if (!allocator)
         return tarn__runtime_use(runtime, &tarn__default_runtime.allocators[0]);
     candidate.with = *allocator;

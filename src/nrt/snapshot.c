@@ -67,8 +67,8 @@ tarn_status tarn_nrt_snapshot_take(tarn_runtime *runtime, tarn_nrt_snapshot **ou
     size_t known = 0;
 
     if (!runtime || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: a snapshot needs %s",
-                              runtime ? "a place for the result" : "a runtime");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: snapshot_take: %s is NULL",
+                              runtime ? "out" : "runtime");
     for (unsigned i = 1; i < tarn__site_count(); i++)
         known += tarn__site_read(runtime, i, &site);
     tarn_nrt_snapshot *snapshot = blank(runtime->name, known + 1);
@@ -117,8 +117,7 @@ tarn_status tarn_nrt_snapshot_difference(const tarn_nrt_snapshot *before,
 {
     if (!before || !after || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "nrt: a difference needs two snapshots and a place for the "
-                              "result");
+                              "nrt: snapshot_difference: a snapshot or out is NULL");
     tarn_nrt_snapshot *both = blank(after->name, before->count + after->count);
     if (!both)
         return TARN_OUT_OF_MEMORY;
@@ -152,9 +151,10 @@ tarn_status tarn_nrt_snapshot_site(const tarn_nrt_snapshot *snapshot, size_t ind
                                    tarn_nrt_site *out)
 {
     if (!snapshot || !out || index >= snapshot->count)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "nrt: there is no site %zu, the snapshot has %zu", index,
-                              tarn_nrt_snapshot_sites(snapshot));
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "nrt: snapshot_site: index %zu, but the snapshot has %zu sites", index,
+            tarn_nrt_snapshot_sites(snapshot));
     *out = snapshot->sites[index];
     return TARN_OK;
 }
@@ -170,7 +170,7 @@ static void print_site(const tarn_nrt_site *site, const char *sign, FILE *out)
                   : "%10" PRId64 " bytes %8" PRId64 " blocks  ",
             site->bytes, site->blocks);
     if (!site->address && !site->label)
-        fprintf(out, "made while sites were not asked for\n");
+        fprintf(out, "allocated while call sites were not recorded\n");
     else if (site->label)
         fprintf(out, "%s  (%s)\n", site->label,
                 tarn_nrt_describe(site->address, place, sizeof place));
@@ -189,10 +189,9 @@ void tarn_nrt_snapshot_print(const tarn_nrt_snapshot *snapshot, FILE *out)
     }
     fprintf(out,
             *sign ? "runtime %s: %+" PRId64 " bytes in %+" PRId64
-                    " blocks more, from %zu "
-                    "places\n"
-                  : "runtime %s: %" PRId64 " bytes in %" PRId64 " blocks out, from %zu "
-                    "places\n",
+                    " blocks more, from %zu sites\n"
+                  : "runtime %s: %" PRId64 " bytes in %" PRId64
+                    " live blocks, from %zu sites\n",
             snapshot->name, bytes, blocks, snapshot->count);
     for (size_t i = 0; i < snapshot->count; i++)
         print_site(&snapshot->sites[i], sign, out);

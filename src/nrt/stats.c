@@ -137,10 +137,10 @@ tarn_status tarn_runtime_stats_read(tarn_runtime *runtime, tarn_runtime_stats *o
     tarn_runtime_stats stats = {.size = sizeof stats};
 
     if (!runtime || !out || out->size < sizeof out->size)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: statistics need %s",
-                              !runtime ? "a runtime"
-                              : !out   ? "a place for the result"
-                                       : "the size of the struct in its first field");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: stats_read: %s",
+                              !runtime ? "runtime is NULL"
+                              : !out   ? "out is NULL"
+                                       : "out.size is not set");
     read_shards(runtime, &stats);
     stats.misuses = atomic_load(&runtime->misuses);
     stats.bytes_chunks = atomic_load(&runtime->bytes_chunks);

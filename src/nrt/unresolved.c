@@ -26,7 +26,7 @@ int tarn_nrt_unresolved_abort(void)
     char place[256];
 
     tarn_error_set(TARN_INVALID_ARGUMENT,
-                   "nrt: a function was called that was never compiled, at %s",
+                   "nrt: a function without a compiled implementation was called at %s",
                    tarn_nrt_describe(caller, place, sizeof place));
     if (hook.function)
         return ((tarn_nrt_unresolved_hook)hook.function)(hook.data, caller);

@@ -59,15 +59,14 @@ static tarn_runtime *check(const NRT_MemInfo *mi, const char *what)
 {
     if (mi && mi->dtor == tarn__varsize_destructor)
         return tarn_meminfo_runtime(mi);
-    tarn__misuse(&tarn__default_runtime,
-                 "nrt: %s for MemInfo %p, which is not of the kind that can", what,
+    tarn__misuse(&tarn__default_runtime, "nrt: %s: MemInfo %p has no variable size", what,
                  (const void *)mi);
     return NULL;
 }
 
 void *tarn_nrt_MemInfo_varsize_alloc(NRT_MemInfo *mi, size_t size)
 {
-    tarn_runtime *runtime = check(mi, "new memory");
+    tarn_runtime *runtime = check(mi, "varsize_alloc");
 
     if (!runtime)
         return NULL;
@@ -82,7 +81,7 @@ void *tarn_nrt_MemInfo_varsize_alloc(NRT_MemInfo *mi, size_t size)
 void *tarn_nrt_MemInfo_varsize_realloc(NRT_MemInfo *mi, size_t size)
 {
     const void *caller = __builtin_return_address(0);
-    tarn_runtime *runtime = check(mi, "another size");
+    tarn_runtime *runtime = check(mi, "varsize_realloc");
 
     if (!runtime)
         return NULL;

@@ -116,8 +116,9 @@ tarn_status tarn__pointer_allocate(tarn_resource *resource, size_t bytes,
     tarn_pointer *pointer;
 
     if (!resource || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "pointer: %zu bytes need %s", bytes,
-                              resource ? "a place for the result" : "a resource");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pointer: allocate: %zu bytes, but %s is NULL", bytes,
+                              resource ? "out" : "resource");
     tarn__pointer_retry();
     tarn_status status = tarn__pointer_blank(
         TARN_POINTER_DEVICE, tarn_resource_device(resource), bytes, &pointer);
@@ -161,13 +162,13 @@ tarn_status tarn_pointer_set_stream(tarn_pointer *pointer, tarn_stream stream)
 {
     if (!pointer)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pointer: a stream for no pointer at all");
+                              "pointer: set_stream: pointer is NULL");
     tarn_pointer *owner = pointer->base ? pointer->base : pointer;
     if (!owner->resource)
-        return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "pointer: %zu bytes at 0x%llx are from no resource, so "
-                              "they go back on no stream",
-                              pointer->bytes, pointer->address);
+        return tarn_error_set(
+            TARN_NOT_SUPPORTED,
+            "pointer: set_stream: %zu bytes at 0x%llx were not allocated from a resource",
+            pointer->bytes, pointer->address);
     tarn_status status = check_stream(owner->device, stream);
     if (status == TARN_OK)
         atomic_store(&owner->stream, stream);

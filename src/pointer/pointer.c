@@ -30,7 +30,8 @@ static tarn_runtime *pointers_runtime(void)
 {
     pthread_once(&pointers.once, make_runtime);
     if (!pointers.runtime)
-        tarn_error_set(TARN_OUT_OF_MEMORY, "pointer: no runtime to count in");
+        tarn_error_set(TARN_OUT_OF_MEMORY,
+                       "pointer: could not create the runtime that counts references");
     return pointers.runtime;
 }
 
@@ -65,8 +66,7 @@ tarn_status tarn__pointer_blank(tarn_pointer_kind kind, int device, size_t bytes
      * malloc(). */
     if (!(pointer = malloc(sizeof *pointer)))
         return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "pointer: no host memory for one of "
-                              "%zu bytes",
+                              "pointer: no host memory for the record of %zu bytes",
                               bytes);
     *pointer = (tarn_pointer){.kind = kind, .device = device, .bytes = bytes};
     tarn_status status = tarn_meminfo_create(runtime, NULL, bytes, end_pointer, pointer,
@@ -100,16 +100,18 @@ static tarn_status check_options(const tarn_pointer_options *options)
     if (status != TARN_OK)
         return status;
     if ((unsigned)options->kind > TARN_POINTER_MANAGED)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "pointer: there is no kind %d",
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "pointer: unknown kind %d",
                               (int)options->kind);
     if (options->bytes && !options->address && !options->host)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pointer: %zu bytes at no address at all", options->bytes);
+                              "pointer: %zu bytes, but address and host are NULL",
+                              options->bytes);
     if (!tarn__size_add((size_t)options->address, options->bytes, &end) ||
         !tarn__size_add((uintptr_t)options->host, options->bytes, &end))
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pointer: %zu bytes at 0x%llx (host %p) wrap around",
-                              options->bytes, options->address, options->host);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "pointer: %zu bytes at 0x%llx (host %p) wrap around the address space",
+            options->bytes, options->address, options->host);
     return TARN_OK;
 }
 
@@ -118,8 +120,8 @@ tarn_status tarn_pointer_create(const tarn_pointer_options *options, tarn_pointe
     tarn_pointer *pointer;
 
     if (!options || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "pointer: create needs %s",
-                              options ? "a place for the result" : "options");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "pointer: create: %s is NULL",
+                              options ? "out" : "options");
     tarn_status status = check_options(options);
     if (status == TARN_OK)
         status =
@@ -140,8 +142,8 @@ tarn_status tarn__pointer_check_alive(const char *component, const tarn_pointer 
     if (tarn_pointer_use_count(pointer) > 0)
         return TARN_OK;
     return tarn_error_set(TARN_INVALID_ARGUMENT,
-                          "%s: %zu bytes at 0x%llx have lost their last reference",
-                          component, pointer->bytes, pointer->address);
+                          "%s: %zu bytes at 0x%llx have no references left", component,
+                          pointer->bytes, pointer->address);
 }
 
 /* Differences instead of sums, so that nothing can wrap. */
@@ -154,8 +156,8 @@ static tarn_status check_bounds(const tarn_pointer *pointer, size_t offset, size
                               bytes, offset);
     if (offset > pointer->bytes || bytes > pointer->bytes - offset)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pointer: a view of %zu bytes at %zu does not fit into %zu "
-                              "bytes",
+                              "pointer: a view of %zu bytes at offset %zu exceeds the "
+                              "pointer, which has %zu bytes",
                               bytes, offset, pointer->bytes);
     return TARN_OK;
 }
@@ -166,8 +168,8 @@ tarn_status tarn_pointer_view(tarn_pointer *pointer, size_t offset, size_t bytes
     tarn_pointer *view;
 
     if (!pointer || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "pointer: a view needs %s",
-                              pointer ? "a place for the result" : "a pointer");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "pointer: view: %s is NULL",
+                              pointer ? "out" : "pointer");
     tarn_status status = check_bounds(pointer, offset, bytes);
     if (status == TARN_OK)
         status = tarn__pointer_check_alive("pointer", pointer);

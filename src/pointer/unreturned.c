@@ -214,7 +214,7 @@ static void note_failure(tarn_pointer *pointer, tarn_status status)
         failure_target->why.status = status;
     } else {
         tarn__warn(
-            "pointer: %zu bytes at 0x%llx are not freed, later calls try again: %s",
+            "pointer: freeing %zu bytes at 0x%llx failed, later calls try again: %s",
             pointer->bytes, pointer->address, tarn_error_last()->message);
     }
 }
@@ -345,9 +345,10 @@ static void add_waiting(const struct list *list, tarn_deferred_frees *out)
 tarn_status tarn_pointer_deferred_frees(tarn_deferred_frees *out)
 {
     if (!out || out->size != sizeof *out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pointer: deferred frees into %zu bytes, they have %zu",
-                              out ? out->size : 0, sizeof *out);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "pointer: deferred_frees: out.size is %zu, it has to be %zu",
+            out ? out->size : 0, sizeof *out);
     *out =
         (tarn_deferred_frees){.size = sizeof *out,
                               .failed_count = atomic_load(&deferred_frees.failed_count),

@@ -72,7 +72,7 @@ static tarn_status read_module(struct passage *passage, const void *ir, size_t b
     /* LLVM mostly begins with the name, and then gives the place: `name:3:5: error: ...`.
      */
     bool named = strncmp(passage->trouble, passage->name, strlen(passage->name)) == 0;
-    return tarn_error_set(TARN_BAD_FORMAT, "prune: LLVM %s refuses %s%s%s",
+    return tarn_error_set(TARN_BAD_FORMAT, "prune: LLVM %s cannot read %s%s%s",
                           tarn_prune_llvm_version(), named ? "" : passage->name,
                           named ? "" : ": ", passage->trouble);
 }
@@ -149,7 +149,7 @@ static tarn_status prune(struct passage *passage, const tarn_prune_options *opti
     if (status == TARN_OK)
         status = tarn_prune_module(passage->module, options, report);
     if (status == TARN_OK && !trusted)
-        status = verify(passage, " once pruned");
+        status = verify(passage, " after pruning");
     return status;
 }
 
@@ -162,10 +162,11 @@ tarn_status tarn_prune_bytes(const void *ir, size_t bytes, const char *name,
     tarn_prune_report found;
 
     if ((!ir && bytes) || !out || !out_bytes)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: an argument is NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "prune: ir, out or out_bytes is NULL");
     if (form != TARN_PRUNE_AS_GIVEN && form != TARN_PRUNE_TEXT &&
         form != TARN_PRUNE_BITCODE)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: there is no form %d",
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: unknown format %d",
                               (int)form);
     if (bytes == 0) /* to LLVM that is an empty module; it is a lost file */
         return tarn_error_set(TARN_BAD_FORMAT, "prune: %s is empty", passage.name);

@@ -327,13 +327,14 @@ tarn_status tarn_prune_old_text(const char *text, size_t bytes, char **out,
     struct old old;
 
     if ((!text && bytes) || !out || !out_bytes)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: an argument is NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "prune: text, out or out_bytes is NULL");
     char *result = malloc(bytes + 1);
     if (!open_old(&old, text, bytes) || !result) {
         close_old(&old);
         free(result);
         return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "prune: no host memory for a text of %zu bytes", bytes);
+                              "prune: no host memory for %zu bytes of text", bytes);
     }
     split(&old, text, bytes);
     if (knows_incref(&old)) {

@@ -21,15 +21,14 @@ static tarn_status no_memory(void)
 static tarn_status check_options(const tarn_prune_options *options)
 {
     if (options->mode != TARN_PRUNE_SOUND && options->mode != TARN_PRUNE_LLVMLITE)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: there is no mode %d",
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: unknown mode %d",
                               (int)options->mode);
     if (options->shapes & ~(unsigned)TARN_PRUNE_ALL)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "prune: shapes are bits below 16, not %#x",
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: shapes %#x has unknown bits",
                               options->shapes);
     if (options->raise_marks & ~(unsigned)(TARN_PRUNE_MARK_STORE | TARN_PRUNE_MARK_RET))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "prune: raise marks are bits below 4, not %#x",
+                              "prune: raise_marks %#x has unknown bits",
                               options->raise_marks);
     return TARN_OK;
 }
@@ -161,7 +160,7 @@ static tarn_status check_ends(const struct tarn__function_index *function_index)
     for (uint32_t b = 0; b < function_index->block_count; b++)
         if (!LLVMGetBasicBlockTerminator(function_index->blocks[b]))
             return tarn_error_set(TARN_BAD_FORMAT,
-                                  "prune: block %u of function %s has no end", b,
+                                  "prune: block %u of function %s has no terminator", b,
                                   LLVMGetValueName2(function_index->function, &length));
     return TARN_OK;
 }
@@ -245,7 +244,7 @@ tarn_status tarn_prune_module(LLVMModuleRef module, const tarn_prune_options *op
     tarn_status status = TARN_OK;
 
     if (!module)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: the module is NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: module is NULL");
     if (options && (status = check_options(options)) != TARN_OK)
         return status;
     struct tarn__pruning pruning = begin(module, options);
@@ -264,7 +263,8 @@ tarn_status tarn_prune_function(LLVMValueRef function, const tarn_prune_options 
     tarn_status status = TARN_OK;
 
     if (!function || !LLVMIsAFunction(function))
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: this is no function");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "prune: the value is not a function");
     if (options && (status = check_options(options)) != TARN_OK)
         return status;
     struct tarn__pruning pruning = begin(LLVMGetGlobalParent(function), options);

@@ -52,8 +52,8 @@ static void resource_free(void *memory, void *self)
                                  TARN_STREAM_NONE) == TARN_OK)
         atomic_fetch_sub(&allocator->out, 1);
     else
-        tarn__warn("nrt: %zu bytes at %p stay with the resource: %s", whole,
-                   (void *)block, tarn_error_last()->message);
+        tarn__warn("nrt: freeing %zu bytes at %p failed, the resource keeps them: %s",
+                   whole, (void *)block, tarn_error_last()->message);
 }
 
 /* Return true if the host can read this address. It makes a system call that fails in any
@@ -79,9 +79,10 @@ static tarn_status check_host_memory(tarn_resource *resource)
     bool readable = is_readable(block);
     status = tarn_resource_deallocate(resource, block, FRONT, 0, TARN_STREAM_NONE);
     if (!readable)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "nrt: the host cannot reach the memory of resource %s",
-                              tarn_resource_name(resource));
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "nrt: resource %s returns memory that the host cannot access",
+            tarn_resource_name(resource));
     return status;
 }
 
@@ -89,8 +90,8 @@ tarn_status tarn_resource_allocator_create(tarn_resource *resource,
                                            NRT_ExternalAllocator **out)
 {
     if (!resource || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: an allocator needs %s",
-                              resource ? "a place for the result" : "a resource");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: allocator_create: %s is NULL",
+                              resource ? "out" : "resource");
     tarn_status status = check_host_memory(resource);
     if (status != TARN_OK)
         return status;
@@ -114,7 +115,7 @@ tarn_status tarn_resource_allocator_release(NRT_ExternalAllocator *table)
     size_t out = atomic_load(&allocator->out);
     if (out)
         return tarn_error_set(TARN_STILL_IN_USE,
-                              "nrt: the allocator over resource %s has %zu blocks out",
+                              "nrt: the allocator over resource %s has %zu live blocks",
                               tarn_resource_name(allocator->resource), out);
     tarn_status status = tarn_resource_release(allocator->resource);
     if (status == TARN_OK)

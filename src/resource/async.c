@@ -133,7 +133,7 @@ static void async_destroy(void *self)
     /* The function cannot return a status, so it tries once more. */
     if (async->owned && !end_pool(async) && !end_pool(async) && !tarn__driver_gone())
         tarn__warn(
-            "async: a pool of device %d stays with the driver, which does not end it",
+            "async: the driver failed to destroy a pool of device %d, which is leaked",
             async->backed.device);
     tarn__backed_destroy(async);
 }
@@ -236,7 +236,7 @@ static tarn_status prime(const struct async *async, const struct tarn__calls *ca
 
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("async", "cuMemAllocFromPoolAsync", result,
-                                   "%zu bytes to begin with on device %d", bytes,
+                                   "initial %zu bytes on device %d", bytes,
                                    async->backed.device);
     result = calls->mem_free_async(memory, NULL);
     if (result != CUDA_SUCCESS_) {
@@ -376,8 +376,8 @@ static tarn_status check_options(const tarn_async_options *requested, int device
         return status;
     if (requested->use_default_pool)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "async: the pool that device %d comes with cannot be "
-                              "exported, only a new one",
+                              "async: the default memory pool of device %d cannot be "
+                              "exported, set use_default_pool to false",
                               device);
     status = tarn__driver(&calls);
     if (status == TARN_OK)
@@ -414,7 +414,7 @@ tarn_status tarn_async_create(int device, const tarn_async_options *options,
     tarn_resource *made;
 
     if (!out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "async: create into NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "async: create: out is NULL");
     tarn_status status = tarn__options_read("async", options, sizeof options->size,
                                             &requested, sizeof requested);
     if (status == TARN_OK)

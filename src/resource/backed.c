@@ -74,8 +74,8 @@ tarn_status tarn__backed_share(const struct tarn__backed_kind *kind,
 static tarn_status driver_gone(const char *component, int device)
 {
     return tarn_error_set(TARN_DRIVER_FAILURE,
-                          "%s: this process ends or was forked, so the driver of device "
-                          "%d is not called",
+                          "%s: the driver of device %d can no longer be called: this "
+                          "process is exiting or is a forked child",
                           component, device);
 }
 
@@ -148,7 +148,7 @@ tarn_status tarn__backed_allocate(void *self, size_t bytes, size_t alignment,
 
     if (!tarn__size_add(bytes, alignment - TARN_ALIGNMENT, &padded))
         return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "%s: %zu bytes aligned to %zu fit into no address space",
+                              "%s: %zu bytes aligned to %zu exceed the address space",
                               backed->kind->component, bytes, alignment);
     struct tarn__record *record = tarn__record_new(bytes, alignment);
     if (!record)

@@ -95,8 +95,10 @@ static tarn_status binning_deallocate(void *self, tarn_device_ptr block, size_t 
     struct binning *binning = self;
 
     if (binning_live_blocks(binning) == 0)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "binning: 0x%llx is not out here; nothing is", block);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "binning: 0x%llx is not a live allocation of this resource, which has none",
+            block);
     tarn_status status =
         tarn_resource_deallocate(route(binning, bytes), block, bytes, alignment, stream);
     if (status == TARN_OK)
@@ -228,17 +230,19 @@ static tarn_status insert(struct binning *binning, size_t bytes, tarn_resource *
     if (has_bin(bins, bytes))
         return TARN_OK;
     if (bins->count == BINS_MAX)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "binning: there are %d bins already, %zu bytes get none",
-                              BINS_MAX, bytes);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "binning: the maximum of %d bins is reached, cannot add one for %zu bytes",
+            BINS_MAX, bytes);
     made = longer_list(bins, bytes, *bin);
     if (!made)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "binning: no host memory for a bin");
     if (!atomic_compare_exchange_strong(&binning->admitted, &admitted_before, CHANGING)) {
         free(made);
-        return tarn_error_set(TARN_STILL_IN_USE,
-                              "binning: a bin of %zu bytes while %zu blocks are out",
-                              bytes, admitted_before);
+        return tarn_error_set(
+            TARN_STILL_IN_USE,
+            "binning: cannot add a bin for %zu bytes while %zu blocks are live", bytes,
+            admitted_before);
     }
     atomic_store_explicit(&binning->bins, made, memory_order_release);
     atomic_fetch_sub(&binning->admitted, CHANGING);
@@ -284,15 +288,18 @@ tarn_status tarn_binning_add_bin(tarn_resource *resource, size_t bytes,
                                  tarn_resource *bin)
 {
     if (!tarn_resource_self(resource, &tarn__binning_ops))
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "binning: \"%s\" is none",
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "binning: \"%s\" is not a binning resource",
                               tarn_resource_name(resource));
     if (bytes == 0 || bin == resource)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "binning: a bin of %zu bytes%s",
-                              bytes, bin == resource ? " in itself" : "");
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT, "binning: cannot add a bin for %zu bytes%s", bytes,
+            bin == resource ? ": a resource cannot be its own bin" : "");
     if (bin && tarn_resource_device(bin) != tarn_resource_device(resource))
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "binning: a bin of device %d, the others are of device %d",
-                              tarn_resource_device(bin), tarn_resource_device(resource));
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "binning: the bin is of device %d, the binning resource of device %d",
+            tarn_resource_device(bin), tarn_resource_device(resource));
     return add(resource, bytes, bin);
 }
 
@@ -307,9 +314,11 @@ static tarn_status check_options(const tarn_binning_options *options)
         return status;
     if (options->min_size_exponent > options->max_size_exponent ||
         options->max_size_exponent > LOG2_MAX)
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT, "binning: no bins from 2^%u to 2^%u bytes; up to 2^%d",
-            options->min_size_exponent, options->max_size_exponent, LOG2_MAX);
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "binning: min_size_exponent %u has to be at most "
+                              "max_size_exponent %u, and that at most %d",
+                              options->min_size_exponent, options->max_size_exponent,
+                              LOG2_MAX);
     return TARN_OK;
 }
 
@@ -351,7 +360,8 @@ tarn_status tarn_binning_create(tarn_resource *upstream,
     tarn_resource *made;
 
     if (!upstream || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "binning: create with NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "binning: create: upstream or out is NULL");
     tarn_status status = options ? check_options(options) : TARN_OK;
     if (status != TARN_OK)
         return status;

@@ -22,9 +22,10 @@
 static tarn_status check_ops(const tarn_resource_ops *ops)
 {
     if (!ops || ops->size < REQUIRED_BYTES)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "resource: a table of %zu bytes, at least %zu are needed",
-                              ops ? ops->size : 0, REQUIRED_BYTES);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "resource: the table has %zu bytes, at least %zu are required",
+            ops ? ops->size : 0, REQUIRED_BYTES);
     if (!ops->name || !ops->allocate || !ops->deallocate || !ops->destroy)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "resource: the table lacks name, allocate, deallocate or "
@@ -57,7 +58,8 @@ tarn_status tarn_resource_create_with_upstream(const tarn_resource_ops *ops, voi
     if (status != TARN_OK)
         return status;
     if (device < TARN_DEVICE_NONE || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: %s on device %d",
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "resource: create: %s on device %d, or out is NULL",
                               ops->name, device);
     status = tarn__stack_over(ops->name, upstream, &depth);
     if (status != TARN_OK)
@@ -109,9 +111,10 @@ tarn_status tarn_resource_release(tarn_resource *resource)
             return TARN_OK;
         }
         if (blocks_out > 0)
-            return tarn_error_set(TARN_STILL_IN_USE,
-                                  "%s: its last owner goes while %zu blocks are out",
-                                  resource->ops.name, blocks_out);
+            return tarn_error_set(
+                TARN_STILL_IN_USE,
+                "%s: the last reference was released while %zu blocks are live",
+                resource->ops.name, blocks_out);
     }
     return TARN_OK;
 }
@@ -136,7 +139,7 @@ static tarn_status check_alignment(const tarn_resource *resource, size_t *alignm
 {
     if (*alignment != 0 && !tarn__is_power_of_two(*alignment))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: an alignment of %zu is no power of two",
+                              "%s: the alignment %zu is not a power of two",
                               resource->ops.name, *alignment);
     if (*alignment < TARN_ALIGNMENT)
         *alignment = TARN_ALIGNMENT;
@@ -151,7 +154,7 @@ static tarn_status relay_failure(const tarn_resource *resource, const char *oper
 {
     if ((unsigned)status >= TARN_STATUS_COUNT)
         return tarn_error_set(TARN_PLUGIN_FAILURE,
-                              "%s: %s returned %d, which is no status",
+                              "%s: %s returned %d, which is not a status",
                               resource->ops.name, operation, (int)status);
     if (!tarn__error_has_message(before, status))
         tarn_error_set(status, "%s: %s failed, device %d", resource->ops.name, operation,
@@ -173,7 +176,7 @@ static tarn_status reject_block(tarn_resource *resource, tarn_device_ptr block,
     if (block != 0)
         resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
     return tarn_error_set(TARN_PLUGIN_FAILURE,
-                          "%s: it gave 0x%llx for %zu bytes aligned to %zu",
+                          "%s: allocate returned 0x%llx for %zu bytes aligned to %zu",
                           resource->ops.name, block, bytes, alignment);
 }
 
@@ -189,7 +192,7 @@ static inline tarn_status allocate(tarn_resource *resource, size_t bytes,
     /* From here on any resource may round up to the alignment without a check. */
     if (!tarn__size_round_up(bytes, alignment, &rounded))
         return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "%s: %zu bytes aligned to %zu fit into no address space",
+                              "%s: %zu bytes aligned to %zu exceed the address space",
                               resource->ops.name, bytes, alignment);
     tarn_status status =
         resource->ops.allocate(resource->self, bytes, alignment, stream, &block);
@@ -215,7 +218,8 @@ tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
                                    tarn_device_ptr *out)
 {
     if (!resource || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: allocate with NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "resource: allocate: resource or out is NULL");
     tarn_status status = check_alignment(resource, &alignment);
     if (status != TARN_OK)
         return status;
@@ -236,9 +240,10 @@ static inline tarn_status deallocate(tarn_resource *resource, tarn_device_ptr bl
 {
     /* Without live blocks nothing can be freed, whatever the resource can tell. */
     if (counts_blocks(resource) && atomic_load(&resource->counted_blocks) == 0)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: 0x%llx is not out here; nothing is",
-                              resource->ops.name, block);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "%s: 0x%llx is not a live allocation of this resource, which has none",
+            resource->ops.name, block);
     unsigned before = tarn__error_count;
     tarn_status status =
         resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
@@ -257,16 +262,18 @@ tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr bl
                                      size_t bytes, size_t alignment, tarn_stream stream)
 {
     if (!resource)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: deallocate with NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "resource: deallocate: resource is NULL");
     tarn_status status = check_alignment(resource, &alignment);
     if (status != TARN_OK)
         return status;
     if (block == 0 && bytes == 0)
         return TARN_OK;
     if (block == 0 || bytes == 0)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: 0x%llx with %zu bytes is no block that was handed out",
-                              resource->ops.name, block, bytes);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "%s: 0x%llx with %zu bytes is not a live allocation of this resource",
+            resource->ops.name, block, bytes);
     bool is_watched = tarn__observer_sees_call();
     if (is_watched || !resource->calls_blocking_hook)
         tarn__call_blocking_hook();
@@ -282,9 +289,12 @@ tarn_status tarn_resource_memory_info(tarn_resource *resource, tarn_stream strea
     unsigned before = tarn__error_count;
 
     if (!resource || !free_out || !total_out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: memory info with NULL");
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "resource: memory_info: resource, free_out or total_out is NULL");
     if (!resource->ops.memory_info)
-        return tarn_error_set(TARN_NOT_SUPPORTED, "%s: it cannot tell how much is free",
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "%s: the resource does not support memory_info",
                               resource->ops.name);
     tarn_status status =
         resource->ops.memory_info(resource->self, stream, &free_bytes, &total_bytes);
@@ -346,7 +356,7 @@ tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
     size_t released = 0;
 
     if (!resource)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: trim with NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: trim: resource is NULL");
     if (resource->ops.trim) {
         tarn_status status = resource->ops.trim(resource->self, keep_bytes, &released);
         if (status != TARN_OK)
@@ -364,14 +374,16 @@ tarn_status tarn_resource_requested_bytes(tarn_resource *resource, tarn_device_p
     size_t bytes = 0;
 
     if (!resource || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: block bytes with NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "resource: requested_bytes: resource or out is NULL");
     if (!resource->ops.requested_bytes)
-        return tarn_error_set(TARN_NOT_SUPPORTED, "%s: it does not know its blocks",
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "%s: the resource does not support requested_bytes",
                               resource->ops.name);
     tarn_status status = resource->ops.requested_bytes(resource->self, block, &bytes);
     if (status == TARN_OK)
         *out = bytes;
-    return relay(resource, "block_bytes", before, status);
+    return relay(resource, "requested_bytes", before, status);
 }
 
 size_t tarn_resource_live_blocks(const tarn_resource *resource)

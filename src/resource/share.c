@@ -43,7 +43,7 @@ tarn_status tarn__resource_share(tarn_resource **place, int device,
     tarn_resource *made, *found;
 
     if (!out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: create into NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: create: out is NULL");
     found = look_up(place, NULL);
     if (!found) {
         /* Made without the lock, because the creation calls the driver. */

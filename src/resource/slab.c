@@ -32,7 +32,7 @@ static tarn_status check_options(const tarn_slab_options *options)
         return status;
     if (options->maximum_blocks && options->initial_blocks > options->maximum_blocks)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "slab: initial %zu blocks are over the maximum of %zu",
+                              "slab: initial_blocks %zu exceeds maximum_blocks %zu",
                               options->initial_blocks, options->maximum_blocks);
     return TARN_OK;
 }
@@ -50,11 +50,11 @@ static tarn_status translate(const tarn_slab_options *options, size_t block_byte
         !bytes_of(options->growth_blocks, rounded, &out->growth_bytes) ||
         !bytes_of(options->maximum_blocks, rounded, &out->maximum_bytes) ||
         !tarn__size_round_up(out->maximum_bytes, TARN__PAGE_BYTES, &out->maximum_bytes))
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "slab: %zu, %zu or %zu blocks of %zu bytes fit into no "
-                              "address space",
-                              options->initial_blocks, options->growth_blocks,
-                              options->maximum_blocks, block_bytes);
+        return tarn_error_set(
+            TARN_OUT_OF_MEMORY,
+            "slab: %zu, %zu or %zu blocks of %zu bytes exceed the address space",
+            options->initial_blocks, options->growth_blocks, options->maximum_blocks,
+            block_bytes);
     return TARN_OK;
 }
 

@@ -20,10 +20,10 @@ tarn_status tarn__stack_over(const char *component, tarn_resource *upstream,
     *depth_out = (depth & ~TARN__DEPTH_IS_FINAL) + 1;
     if (*depth_out <= TARN_RESOURCE_DEPTH_MAX)
         return TARN_OK;
-    return tarn_error_set(TARN_INVALID_ARGUMENT,
-                          "%s: over %s, which is over %u resources; at most %d stack",
-                          component, upstream->ops.name, *depth_out - 1,
-                          TARN_RESOURCE_DEPTH_MAX);
+    return tarn_error_set(
+        TARN_INVALID_ARGUMENT,
+        "%s: upstream %s has %u resources below it, at most %d can be stacked", component,
+        upstream->ops.name, *depth_out - 1, TARN_RESOURCE_DEPTH_MAX);
 }
 
 void tarn__stack_reserve(tarn_resource *resource)
@@ -41,12 +41,11 @@ tarn_status tarn__stack_widen(tarn_resource *resource, tarn_resource *beneath)
 
     while (status == TARN_OK && (depth & ~TARN__DEPTH_IS_FINAL) < wanted) {
         if (depth & TARN__DEPTH_IS_FINAL)
-            return tarn_error_set(
-                TARN_STILL_IN_USE,
-                "%s: %s is over %u resources, and %s, which others are over, only over "
-                "%u; it has to come before those",
-                resource->ops.name, beneath->ops.name, wanted - 1, resource->ops.name,
-                depth & ~TARN__DEPTH_IS_FINAL);
+            return tarn_error_set(TARN_STILL_IN_USE,
+                                  "%s: cannot add %s, which has %u resources below it: "
+                                  "%s has a resource above it, its depth is fixed at %u",
+                                  resource->ops.name, beneath->ops.name, wanted - 1,
+                                  resource->ops.name, depth & ~TARN__DEPTH_IS_FINAL);
         if (atomic_compare_exchange_weak(&resource->depth, &depth, wanted))
             break;
     }

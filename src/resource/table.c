@@ -136,10 +136,9 @@ void tarn__table_put(struct tarn__table *table, struct tarn__record *record)
 
 static tarn_status not_live(const char *component, uint64_t block)
 {
-    return tarn_error_set(
-        TARN_INVALID_ARGUMENT,
-        "%s: 0x%llx is not out here: it never was, or it is back already", component,
-        (unsigned long long)block);
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "%s: 0x%llx is not a live allocation of this resource",
+                          component, (unsigned long long)block);
 }
 
 /* Unlink the record of `block` if bytes and alignment fit. Under the lock. */
@@ -154,14 +153,13 @@ static tarn_status take_locked(struct tarn__shard *shard, const char *component,
         return not_live(component, block);
     if (record->bytes != bytes)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: 0x%llx has %zu bytes, to be given back are %zu",
+                              "%s: 0x%llx was allocated with %zu bytes, freed with %zu",
                               component, (unsigned long long)block, record->bytes, bytes);
     if (record->alignment != alignment)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: 0x%llx was aligned to %zu, to be given back is one "
-                              "aligned to %zu",
-                              component, (unsigned long long)block, record->alignment,
-                              alignment);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "%s: 0x%llx was allocated with alignment %zu, freed with %zu", component,
+            (unsigned long long)block, record->alignment, alignment);
     *link = record->next;
     shard->count--;
     *out = record;

@@ -49,7 +49,8 @@ tarn_status tarn_resource_set_observer(tarn_observer observer, void *data)
     if (!observer)
         remove_observer();
     else if (!set_observer(observer, data))
-        return tarn_error_set(TARN_ALREADY_SET, "tap: one is set already");
+        return tarn_error_set(TARN_ALREADY_SET,
+                              "observer: another observer is set already");
     return TARN_OK;
 }
 

@@ -65,11 +65,11 @@ static void report(const struct sim_access *now, const char *does,
     describe(now, first, sizeof first);
     describe(before, second, sizeof second);
     snprintf(race_message, sizeof race_message,
-             "race: %s, %s bytes at %#zx that %s, %s; nothing orders the two", first,
+             "race: %s, %s bytes at %#zx that %s, %s; no order between the two", first,
              does, (size_t)range->start, second, did);
     races++;
     if (lines < LINES_MAX && ++lines)
-        fprintf(stderr, "tarn stand-in: %s\n", race_message);
+        fprintf(stderr, "tarn simulator: %s\n", race_message);
 }
 
 unsigned long long tarn_sim_races(void)

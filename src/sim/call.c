@@ -106,7 +106,7 @@ __attribute__((format(printf, 2, 0))) static void print_misuse(const char *call,
                                                                const char *format,
                                                                va_list arguments)
 {
-    fprintf(stderr, "tarn stand-in: %s: ", call);
+    fprintf(stderr, "tarn simulator: %s: ", call);
     vfprintf(stderr, format, arguments);
     fputs("\n", stderr);
 }
@@ -264,7 +264,7 @@ static CUresult read_environment(void)
     if (is_configured)
         return CUDA_SUCCESS;
     if (!sim_options_parse(getenv("TARN_SIM"), &sim_options, message, sizeof message)) {
-        fprintf(stderr, "tarn stand-in: TARN_SIM: %s\n", message);
+        fprintf(stderr, "tarn simulator: TARN_SIM: %s\n", message);
         return CUDA_ERROR_INVALID_VALUE;
     }
     apply_options();
@@ -312,14 +312,14 @@ static bool can_apply(const struct sim_options *wanted)
         return true;
     if (wanted->devices != sim_options.devices) {
         snprintf(configure_error, sizeof configure_error,
-                 "devices=%llu: there are %llu since cuInit",
+                 "devices=%llu: cuInit created %llu, which cannot change any more",
                  (unsigned long long)wanted->devices,
                  (unsigned long long)sim_options.devices);
         return false;
     }
     if (wanted->memory_bytes > sim_device_address_bytes()) {
         snprintf(configure_error, sizeof configure_error,
-                 "memory=%llu: more than the %zu bytes of addresses since cuInit",
+                 "memory=%llu: exceeds the %zu bytes of addresses that cuInit reserved",
                  (unsigned long long)wanted->memory_bytes, sim_device_address_bytes());
         return false;
     }

@@ -44,7 +44,7 @@ static struct sim_context *find_known(CUcontext handle)
 
     if (!context)
         sim_abort_locked(sim_thread.call,
-                         "context %p never was one; a real driver crashes here",
+                         "%p is not a context; a real driver crashes here",
                          (void *)handle);
     return context;
 }

@@ -145,12 +145,12 @@ CUresult cuDeviceGetName(char *name, int bytes, CUdevice device)
 {
     ENTER(CALL_PLAIN);
     if (bytes <= 0)
-        sim_abort(__func__, "room for %d bytes; a real driver crashes here", bytes);
+        sim_abort(__func__, "the buffer has %d bytes; a real driver crashes here", bytes);
     if (!name)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_exists(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(name, (size_t)bytes, "Tarn stand-in GPU");
+    snprintf(name, (size_t)bytes, "Tarn simulated GPU");
     return CUDA_SUCCESS;
 }
 

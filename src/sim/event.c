@@ -42,9 +42,10 @@ CUresult sim_event_find(CUevent handle, struct sim_event **out)
         return CUDA_ERROR_INVALID_HANDLE;
     event = sim_handle_find(&handles, handle);
     if (!event) {
-        sim_misuse(sim_thread.call,
-                   "event %p is destroyed or never was one; a real driver crashes here",
-                   (void *)handle);
+        sim_misuse(
+            sim_thread.call,
+            "event %p was destroyed or is not an event; a real driver crashes here",
+            (void *)handle);
         return CUDA_ERROR_INVALID_HANDLE;
     }
     if (!atomic_load(&event->context->is_alive) ||

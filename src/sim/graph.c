@@ -38,7 +38,7 @@ static void *find(void *handle, uint64_t kind, const char *what)
     const uint64_t *found = handle ? tarn__map_get(&live, (uintptr_t)handle) : NULL;
 
     if (handle && !found && what)
-        sim_misuse(sim_thread.call, "%s %p never was one; a real driver crashes here",
+        sim_misuse(sim_thread.call, "%s %p does not exist; a real driver crashes here",
                    what, handle);
     return found && *found == kind ? handle : NULL;
 }

@@ -60,7 +60,7 @@ void *sim_instrument_memory(size_t bytes)
     void *memory = __real_calloc(1, bytes);
 
     if (!memory) {
-        fputs("tarn stand-in: no host memory for races=on\n", stderr);
+        fputs("tarn simulator: no host memory for races=on\n", stderr);
         abort();
     }
     return memory;

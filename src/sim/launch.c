@@ -13,7 +13,7 @@ static void print_once(const char *kernel)
 
     if (!atomic_flag_test_and_set(&is_printed))
         fprintf(stderr,
-                "tarn stand-in: kernels do not run on it: launching %.60s fails with "
+                "tarn simulator: kernels cannot run: launching %.60s fails with "
                 "CUDA_ERROR_NOT_SUPPORTED, as every launch will\n",
                 kernel);
 }

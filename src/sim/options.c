@@ -260,10 +260,10 @@ static bool parse_item(const char *item, struct sim_options *options, char *mess
             memcmp(table[i].name, item, name_length) != 0)
             continue;
         if (!equals || equals[1] == '\0' || !table[i].parse(equals + 1, options))
-            return reject(item, "this value is not allowed", message, message_bytes);
+            return reject(item, "invalid value", message, message_bytes);
         return true;
     }
-    return reject(item, "there is no such option", message, message_bytes);
+    return reject(item, "unknown option", message, message_bytes);
 }
 
 bool sim_options_parse(const char *text, struct sim_options *out, char *message,

@@ -37,35 +37,35 @@ struct sim_options {
 /* clang-format off */
 #define SIM_OPTIONS(X) \
     X(devices, "1..16", parse_devices, "2", \
-      "how many devices there are; may change only before cuInit") \
+      "number of devices; can change only before cuInit") \
     X(memory, "BYTES with KiB, MiB, GiB", parse_memory, "8GiB", \
-      "memory of each device; from 2MiB to 1024GiB, counted in steps of 2MiB") \
+      "memory of each device, from 2MiB to 1024GiB in steps of 2MiB") \
     X(mode, "eager or seeded", parse_mode, "eager", \
       "eager: threads do queued work in real time; seeded: one scheduler, the same run for the same seed and calls") \
     X(seed, "N", parse_seed, "0", \
-      "what the seeded mode and fail=one-in draw from") \
+      "seed of the seeded mode and of fail=one-in") \
     X(latency, "MIN-MAX", parse_latency, "1000-100000", \
-      "ns of simulated time that an operation takes; for the seeded mode") \
+      "simulated ns that an operation takes in the seeded mode") \
     X(patience, "MS", parse_patience, "200", \
-      "ms of real time after which the seeded mode goes on without a host function that has not returned") \
+      "real ms after which the seeded mode continues without a host function that has not returned") \
     X(fail, "nth:N or one-in:K or call:NAME or call:NAME:N", parse_fail, "", \
-      "the N-th call from now on fails, or one in K, or (the N-th of) all of one name, having changed nothing; can be given several times") \
+      "the N-th call from now on fails, or one in K, or (the N-th of) all calls of one name, without any effect; can be repeated") \
     X(lost, "N", parse_lost, "0", \
-      "the device is lost at the N-th call from now on: it and all later ones fail; 0: never") \
+      "the device is lost at the N-th call from now on, which fails with all later calls; 0: never") \
     X(lost-code, "NUMBER", parse_lost_code, "700", \
-      "the CUresult that calls to a lost device return") \
+      "the CUresult of calls to a lost device") \
     X(slow, "NAME:NS or *:NS", parse_slow, "", \
-      "calls of that name take so many ns longer; simulated ones in the seeded mode") \
+      "calls of that name take so many ns longer, simulated ns in the seeded mode") \
     X(host-memory, "fail:N", parse_host_memory, "", \
-      "the N-th piece of host memory that the stand-in itself asks for from now on is not there") \
+      "the N-th host allocation of the simulator from now on fails") \
     X(dead, "abort or error", parse_dead, "abort", \
-      "what a call with a destroyed or unknown stream does: abort, as the real driver crashes, or return CUDA_ERROR_INVALID_HANDLE and be counted") \
+      "a call with a destroyed or unknown stream aborts, like the real driver, or returns CUDA_ERROR_INVALID_HANDLE and is counted") \
     X(races, "on or off", parse_races, "off", \
-      "find operations on the same bytes that nothing orders") \
+      "report unordered operations on the same bytes") \
     X(peers, "on or off", parse_peers, "on", \
-      "whether a device can use another one's memory") \
+      "whether a device can access the memory of another one") \
     X(attribute, "NUMBER:VALUE", parse_attribute, "", \
-      "what cuDeviceGetAttribute says of that attribute; nothing else changes")
+      "the value that cuDeviceGetAttribute returns for that attribute; nothing else changes")
 /* clang-format on */
 
 /* Parse `text` (NULL is "") over the defaults. False: `words` has the error message with

@@ -28,7 +28,7 @@ struct sim_physical *sim_physical_find(CUmemGenericAllocationHandle handle)
 
     if (!physical && handle && !sim_handle_is_known(&handles, slot))
         sim_misuse(sim_thread.call,
-                   "memory handle %p never was one; a real driver crashes here", slot);
+                   "%p is not a memory handle; a real driver crashes here", slot);
     return physical;
 }
 

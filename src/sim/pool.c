@@ -44,7 +44,7 @@ struct sim_pool *sim_pool_find(CUmemoryPool handle)
     while (pool && (void *)pool != (void *)handle)
         pool = pool->next;
     if (!pool && handle && !was_valid(handle))
-        sim_misuse(sim_thread.call, "pool %p never was one; a real driver crashes here",
+        sim_misuse(sim_thread.call, "%p is not a memory pool; a real driver crashes here",
                    (void *)handle);
     return pool && !pool->is_destroyed ? pool : NULL;
 }

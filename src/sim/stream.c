@@ -90,9 +90,10 @@ static CUresult find_stream(const char *call, CUstream handle, struct sim_stream
         return find_default(handle, out);
     stream = sim_handle_find(&handles, handle);
     if (!stream) {
-        sim_misuse(call,
-                   "stream %p is destroyed or never was one; a real driver crashes here",
-                   (void *)handle);
+        sim_misuse(
+            call,
+            "stream %p was destroyed or is not a stream; a real driver crashes here",
+            (void *)handle);
         return CUDA_ERROR_INVALID_HANDLE;
     }
     if (!sim_stream_is_alive(stream))
@@ -187,7 +188,7 @@ CUresult cuStreamDestroy_v2(CUstream handle)
     CUresult result;
 
     if (sim_is_forked())
-        sim_abort(__func__, "in a forked child; a real driver crashes here");
+        sim_abort(__func__, "called in a forked child; a real driver crashes here");
     ENTER(CALL_PLAIN);
     if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
         return CUDA_ERROR_INVALID_HANDLE;

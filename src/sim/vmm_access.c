@@ -221,8 +221,8 @@ static void lose(const struct sim_guard *guard, const struct sim_touch *bad)
         !sim_context_lose(guard->context, CUDA_ERROR_ILLEGAL_ADDRESS))
         return;
     fprintf(stderr,
-            "tarn stand-in: queued work %s %zu bytes at 0x%zx, where device %d has no "
-            "access any more: its context is lost (CUDA_ERROR_ILLEGAL_ADDRESS)\n",
+            "tarn simulator: queued work %s %zu bytes at 0x%zx, to which device %d has "
+            "no access any more: its context is lost (CUDA_ERROR_ILLEGAL_ADDRESS)\n",
             bad->writes ? "writes" : "reads", bad->bytes, (size_t)bad->start,
             guard->context->device);
 }

@@ -130,7 +130,8 @@ static tarn_status load(struct loader *loader, tarn_trace_read_fn read, void *da
         loader->trace->threads = tarn__accounting_threads(loader->accounting)->count;
         tarn_trace_accounting_summary(loader->accounting, &loader->trace->summary);
         if (!list_streams(loader->trace, tarn__accounting_streams(loader->accounting)))
-            status = tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no memory for streams");
+            status =
+                tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no host memory for streams");
     }
     tarn_trace_accounting_release(loader->accounting);
     free(loader->block_bytes);
@@ -144,11 +145,10 @@ tarn_status tarn_trace_load(const char *name, tarn_trace_read_fn read, void *dat
 
     if (!name || !read || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "trace: loading needs a name, a source and a place for the "
-                              "result");
+                              "trace: load: name, read or out is NULL");
     loader.trace = calloc(1, sizeof *loader.trace);
     if (!loader.trace)
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no memory for a log");
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no host memory for a log");
     loader.operations_limit =
         limits && limits->operations ? limits->operations : OPERATIONS_DEFAULT;
     tarn_status status = load(&loader, read, data, limits);

@@ -73,7 +73,7 @@ static tarn_status parse_action(const struct tarn__field *field, tarn_action *ou
             return TARN_OK;
         }
     }
-    return tarn__field_bad(field, "is none of Alloc, Free and Alloc Failure");
+    return tarn__field_bad(field, "is not Alloc, Free or Alloc Failure");
 }
 
 static tarn_status parse_device(const struct tarn__field *field, int *out)

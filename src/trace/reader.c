@@ -107,7 +107,7 @@ static enum state take_plain(struct reader *reader, enum state state, int byte,
     if (byte == '\n')
         return COMPLETE;
     if (state == AFTER_RETURN)
-        *status = bad_row(reader, "a carriage return in the middle of a line");
+        *status = bad_row(reader, "a carriage return inside a line");
     else if (byte == '\r')
         return AFTER_RETURN;
     else if (byte == ',') {
@@ -118,9 +118,9 @@ static enum state take_plain(struct reader *reader, enum state state, int byte,
     else if (byte == '"' && state == AFTER_QUOTE)
         return append_byte(reader, byte, QUOTED);
     else if (byte == '"')
-        *status = bad_row(reader, "a quote in the middle of a field without quotes");
+        *status = bad_row(reader, "a quote inside an unquoted field");
     else if (state == AFTER_QUOTE)
-        *status = bad_row(reader, "a quoted field goes on behind its closing quote");
+        *status = bad_row(reader, "characters after the closing quote of a field");
     return append_byte(reader, byte, PLAIN);
 }
 
@@ -129,7 +129,7 @@ static tarn_status end_of_source(struct reader *reader, enum state state)
 {
     reader->torn = reader->row_bytes > 0;
     if (state == QUOTED)
-        return bad_row(reader, "the file ends within a quoted field");
+        return bad_row(reader, "the file ends inside a quoted field");
     if (!reader->torn)
         reader->fields = 0;
     return TARN_OK;
@@ -154,10 +154,10 @@ static tarn_status read_row(struct reader *reader)
             break;
         }
         if (byte == 0)
-            return bad_row(reader, "a NUL byte: this is not text");
+            return bad_row(reader, "a NUL byte: the file is not text");
         if (++reader->row_bytes > reader->line_limit)
             return tarn_error_set(
-                TARN_BAD_FORMAT, "%.200s:%llu: a line of over %zu bytes",
+                TARN_BAD_FORMAT, "%.200s:%llu: the line exceeds %zu bytes",
                 reader->place.name, (unsigned long long)reader->place.line,
                 reader->line_limit);
         state = state == QUOTED ? take_quoted(reader, byte)
@@ -209,7 +209,8 @@ static tarn_status read_header(struct reader *reader, const struct tarn__format 
     if (status != TARN_OK)
         return status;
     if (reader->fields == 0)
-        return tarn_error_set(TARN_BAD_FORMAT, "%.200s: is empty: a log has a header",
+        return tarn_error_set(TARN_BAD_FORMAT,
+                              "%.200s: the file is empty: a log starts with a header",
                               reader->place.name);
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (has_header(reader, formats[i])) {
@@ -221,7 +222,7 @@ static tarn_status read_header(struct reader *reader, const struct tarn__format 
         if (reader->text[i] == 0)
             reader->text[i] = ',';
     return tarn_error_set(TARN_BAD_FORMAT,
-                          "%.200s:%llu: neither NBEP 7's header nor RMM's: \"%s\"",
+                          "%.200s:%llu: not a header of NBEP 7 or of RMM: \"%s\"",
                           reader->place.name, (unsigned long long)reader->place.line,
                           tarn__printable(reader->text, shown, sizeof shown));
 }
@@ -233,11 +234,11 @@ static tarn_status parse_row(struct reader *reader, const struct tarn__format *f
     const char *fields[COLUMNS_MAX];
 
     if (reader->fields != format->columns)
-        return tarn_error_set(TARN_BAD_FORMAT, "%.200s:%llu: %s %u columns, not %u",
-                              reader->place.name, (unsigned long long)reader->place.line,
-                              reader->torn ? "a torn line: the file ends after"
-                                           : "this line has",
-                              reader->fields, format->columns);
+        return tarn_error_set(
+            TARN_BAD_FORMAT, "%.200s:%llu: %s %u columns, %u are required",
+            reader->place.name, (unsigned long long)reader->place.line,
+            reader->torn ? "the file ends inside a line with" : "the line has",
+            reader->fields, format->columns);
     for (unsigned i = 0; i < format->columns; i++)
         fields[i] = reader->text + reader->starts[i];
     memset(out, 0, sizeof *out);
@@ -253,7 +254,8 @@ static tarn_status deliver_event(const struct reader *reader,
     tarn_status status = on_event(event_data, event, reader->place.line);
 
     if (status != TARN_OK && !tarn__error_has_message(before, status))
-        tarn_error_set(status, "%.200s:%llu: the row was refused, with no reason given",
+        tarn_error_set(status,
+                       "%.200s:%llu: the callback rejected the row without a message",
                        reader->place.name, (unsigned long long)reader->place.line);
     return status;
 }
@@ -283,8 +285,7 @@ tarn_status tarn_trace_read(const char *name, tarn_trace_read_fn read, void *dat
     const struct tarn__format *format = NULL;
 
     if (!name || !read)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "trace: reading needs a name and a source");
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: read: name or read is NULL");
     reader.line_limit =
         limits && limits->line_bytes ? limits->line_bytes : LINE_BYTES_DEFAULT;
     if (reader.line_limit > SIZE_MAX - 2)
@@ -293,8 +294,9 @@ tarn_status tarn_trace_read(const char *name, tarn_trace_read_fn read, void *dat
     reader.text = malloc(reader.line_limit + 2);
     tarn_status status = TARN_OK;
     if (!reader.chunk || !reader.text)
-        status = tarn_error_set(TARN_OUT_OF_MEMORY, "%.200s: no memory for lines of %zu",
-                                name, reader.line_limit);
+        status = tarn_error_set(TARN_OUT_OF_MEMORY,
+                                "%.200s: no host memory for lines of %zu bytes", name,
+                                reader.line_limit);
     if (status == TARN_OK)
         status = read_header(&reader, &format);
     if (status == TARN_OK)

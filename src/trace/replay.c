@@ -64,7 +64,7 @@ static tarn_status create_streams(struct tarn__player *player,
 
     if (trace->stream_count > STREAMS_MAX)
         return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "replay: the log has %u streams, %d can be kept",
+                              "replay: the log has %u streams, the maximum is %d",
                               trace->stream_count, STREAMS_MAX);
     for (uint32_t i = 0; i < trace->stream_count; i++) {
         tarn_status status = create_stream(player, scope, i, open);
@@ -158,8 +158,8 @@ static void run_workers(struct tarn__player *player, struct tarn__worker *worker
                                    &workers[started]);
         if (error) {
             tarn_error_set_native(TARN_SYSTEM_FAILURE, error,
-                                  "replay: cannot start thread %u of %u: %s", started + 1,
-                                  count, strerror(error));
+                                  "replay: cannot create thread %u of %u: %s",
+                                  started + 1, count, strerror(error));
             keep_failure(player);
             atomic_store(&player->stop, true);
             break;
@@ -329,7 +329,7 @@ static tarn_status read_options(const tarn_replay_options *given_options,
         return status;
     if (options.keep_threads && trace->threads > THREADS_MAX)
         return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "replay: the log has %u threads, %d can be kept",
+                              "replay: the log has %u threads, the maximum is %d",
                               trace->threads, THREADS_MAX);
     *out = options;
     return TARN_OK;
@@ -356,7 +356,7 @@ tarn_status tarn_replay(const tarn_trace *trace, tarn_resource *resource,
 
     if (!trace || !resource || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "replay: needs a trace, a resource and a report");
+                              "replay: trace, resource or report is NULL");
     tarn_status status = read_options(given_options, trace, &options);
     if (status != TARN_OK)
         return status;

@@ -88,7 +88,7 @@ static tarn_status parse_time(const struct tarn__field *field, uint64_t *out_ns)
         *out_ns = ((hours * 60 + minutes) * 60 + seconds) * 1000000000u + fraction;
         return TARN_OK;
     }
-    return tarn__field_bad(field, "is no time HH:MM:SS.uuuuuu");
+    return tarn__field_bad(field, "is not a time HH:MM:SS.uuuuuu");
 }
 
 static tarn_status parse_action(const struct tarn__field *field, tarn_action *out)
@@ -99,7 +99,7 @@ static tarn_status parse_action(const struct tarn__field *field, tarn_action *ou
             return TARN_OK;
         }
     }
-    return tarn__field_bad(field, "is none of allocate, free and allocate failure");
+    return tarn__field_bad(field, "is not allocate, free or allocate failure");
 }
 
 static tarn_status parse_pointer(const struct tarn__field *field, uint64_t *out)

@@ -47,14 +47,15 @@ tarn_status tarn_trace_accounting_create(const char *name,
                                          tarn_trace_accounting **out)
 {
     if (!out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: a tally into NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: accounting_create: out is NULL");
     tarn_trace_accounting *accounting = calloc(1, sizeof *accounting);
     char *copy = malloc(strlen(name ? name : "log") + 1);
 
     if (!accounting || !copy) {
         free(accounting);
         free(copy);
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no memory for a tally");
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no host memory for accounting");
     }
     accounting->name = strcpy(copy, name ? name : "log");
     accounting->live_rows_limit =
@@ -135,7 +136,8 @@ static void note_times(tarn_trace_accounting *accounting, const tarn_trace_event
     uint64_t start = event->start_ns, end = event->end_ns;
 
     if (end < start)
-        problem(accounting, line, "ends %" PRIu64 " ns before it starts", start - end);
+        problem(accounting, line, "the end time is %" PRIu64 " ns before the start time",
+                start - end);
     if (accounting->summary.events > 0 && start + DAY_NS / 2 < accounting->last_ns)
         accounting->day_ns += DAY_NS;
     else if (accounting->day_ns && start > accounting->last_ns + DAY_NS / 2)
@@ -175,13 +177,13 @@ static tarn_status begin_block(tarn_trace_accounting *accounting,
     if (event->bytes > UINT64_MAX - accounting->live_bytes)
         return tarn_error_set(TARN_BAD_FORMAT,
                               "%.200s:%" PRIu64 ": %" PRIu64
-                              " bytes more make over 2^64 live bytes",
+                              " bytes more exceed 2^64 live bytes",
                               accounting->name, line, event->bytes);
     if (accounting->live.count >= accounting->live_rows_limit ||
         accounting->blocks == TARN__NO_BLOCK ||
         !tarn__sites_index(&accounting->sites, event->location, &new.site) ||
         !tarn__map_put(&accounting->live, event->address, &new))
-        return over_limit(accounting, line, "blocks live at once");
+        return over_limit(accounting, line, "live blocks");
     accounting->live_bytes += event->bytes;
     tarn__site_allocated(&accounting->sites.items[new.site], event->bytes,
                          accounting->peak);
@@ -211,7 +213,7 @@ static tarn_status add_allocation(tarn_trace_accounting *accounting,
     if (tarn__map_take(&accounting->live, event->address, &old)) {
         summary->double_allocations++;
         problem(accounting, line,
-                "allocation at 0x%" PRIx64 ", which is out since line %" PRIu64,
+                "allocation at 0x%" PRIx64 ", which is live since line %" PRIu64,
                 event->address, old.line);
         end_block(accounting, &old);
         out->freed = old.block;
@@ -229,19 +231,19 @@ static void add_free(tarn_trace_accounting *accounting, const tarn_trace_event *
         return;
     if (!tarn__map_take(&accounting->live, event->address, &old)) {
         accounting->summary.unmatched_frees++;
-        problem(accounting, line, "free of 0x%" PRIx64 ", which is not out",
+        problem(accounting, line, "free of 0x%" PRIx64 ", which is not live",
                 event->address);
         return;
     }
     if (event->bytes != 0 && event->bytes != old.bytes)
         problem(accounting, line,
-                "free of 0x%" PRIx64 " with %" PRIu64 " bytes, which has %" PRIu64
-                " since line %" PRIu64,
+                "free of 0x%" PRIx64 " with %" PRIu64
+                " bytes, which was allocated with %" PRIu64 " in line %" PRIu64,
                 event->address, event->bytes, old.bytes, old.line);
     if (event->device != old.device)
         problem(accounting, line,
-                "free of 0x%" PRIx64 " on device %d, which is on device %d since line "
-                "%" PRIu64,
+                "free of 0x%" PRIx64
+                " on device %d, which was allocated on device %d in line %" PRIu64,
                 event->address, event->device, old.device, old.line);
     end_block(accounting, &old);
     out->freed = old.block;
@@ -252,8 +254,8 @@ static void add_failure(tarn_trace_accounting *accounting, const tarn_trace_even
 {
     accounting->summary.failures++;
     if (event->address != 0)
-        problem(accounting, line,
-                "allocation that failed, and has the address 0x%" PRIx64, event->address);
+        problem(accounting, line, "failed allocation with the address 0x%" PRIx64,
+                event->address);
 }
 
 tarn_status tarn__accounting_add(tarn_trace_accounting *accounting,
@@ -292,8 +294,8 @@ tarn_status tarn_trace_accounting_add(void *accounting, const tarn_trace_event *
     struct tarn__match match;
 
     if (!accounting || !event)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: a tally and an event, not "
-                                                     "NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: accounting_add: accounting or event is NULL");
     return tarn__accounting_add(accounting, event, line, &match);
 }
 

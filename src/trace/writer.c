@@ -120,7 +120,7 @@ static void flush_all_at_exit(void)
         failed += tarn_trace_flush(writer) != TARN_OK;
     pthread_mutex_unlock(&all.lock);
     if (failed > 0)
-        tarn__warn("trace: %u logs are not complete at exit: %s", failed,
+        tarn__warn("trace: %u logs are incomplete at exit: %s", failed,
                    tarn_error_last()->message);
 }
 
@@ -208,14 +208,13 @@ static tarn_status make_writer(tarn_trace_format id, const char *name,
     const struct tarn__format *format = tarn__format_of(id);
 
     if (!format)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: there is no format %d",
-                              (int)id);
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: unknown format %d", (int)id);
     tarn_trace_writer *writer = calloc(1, sizeof *writer);
     char *copy = strdup(name);
     if (!writer || !copy) {
         free(writer);
         free(copy);
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no memory for a writer");
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no host memory for a writer");
     }
     pthread_once(&all.once, watch_exit);
     writer->format = format;
@@ -244,7 +243,9 @@ tarn_status tarn_trace_writer_open(const char *path, tarn_trace_format format,
     tarn_trace_writer *writer;
 
     if (!path || !*path || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: a writer needs a path");
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "trace: writer_open: path is NULL or empty, or out is NULL");
     tarn_status status = make_writer(format, path, &writer);
     if (status != TARN_OK)
         return status;
@@ -269,7 +270,8 @@ tarn_status tarn_trace_writer_create(tarn_trace_write_fn write, void *data,
     tarn_trace_writer *writer;
 
     if (!write || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: a writer needs a function");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: writer_create: write or out is NULL");
     tarn_status status = make_writer(format, "the log", &writer);
     if (status != TARN_OK)
         return status;
@@ -301,9 +303,9 @@ static bool is_inside(const tarn_trace_writer *writer)
 
 static tarn_status reject_reentrant(const tarn_trace_writer *writer)
 {
-    return tarn_error_set(TARN_REENTRANT_CALL,
-                          "trace: the function that writes %.200s may not use its writer",
-                          writer->name);
+    return tarn_error_set(
+        TARN_REENTRANT_CALL,
+        "trace: the write function of %.200s must not use its own writer", writer->name);
 }
 
 static tarn_status check_writer(const tarn_trace_writer *writer)
@@ -312,8 +314,8 @@ static tarn_status check_writer(const tarn_trace_writer *writer)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: the writer is NULL");
     if (is_inherited(writer))
         return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "trace: %.200s belongs to the process that opened it, and "
-                              "this is a forked child",
+                              "trace: %.200s was opened by the parent process, a forked "
+                              "child cannot write to it",
                               writer->name);
     return is_inside(writer) ? reject_reentrant(writer) : TARN_OK;
 }
@@ -341,7 +343,8 @@ tarn_status tarn_trace_write(tarn_trace_writer *writer, const tarn_trace_event *
     if (status != TARN_OK)
         return status;
     if (!event || (unsigned)event->action > TARN_ACTION_ALLOCATE_FAILURE)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: no event of a known action");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: write: the event is NULL or has an unknown action");
     pthread_mutex_lock(&writer->lock);
     if (writer->broken || writer->count + ROW_BYTES_MAX > BUFFER_BYTES)
         status = deliver_buffer(writer);

@@ -92,7 +92,7 @@ part peers-tarn 100 peers
 [ -f $work/libpeer_torch.so ] && part peers-torch 60 peers --only-peers --peer $work/libpeer_torch.so
 part pool 60 build/release/bin/bench-pool --json "$OUT/results.jsonl"
 # shellcheck disable=SC2016 # TRACES is the inner shell's
-part pool-traces 60 sh -c 'build/release/bin/bench-pool_traces --json "$OUT/results.jsonl" --idle --opened "$TRACES"/*.csv.gz'
+part pool-traces 60 sh -c 'build/release/bin/bench-pool_traces --json "$OUT/results.jsonl" --idle --registered "$TRACES"/*.csv.gz'
 part python 60 python_peers
 
 "$PYTHON" bench/peers/table.py "$OUT/results.jsonl" --out "$OUT/results.json" | tee "$OUT/table.txt"

@@ -35,7 +35,7 @@ static void *use(void *unused)
     nrt->release(mi);
     if (nrt->allocate(SIZE_MAX - 10))
         return "a block that cannot be";
-    if (!strstr(last.function()->message, "has no memory for"))
+    if (!strstr(last.function()->message, "cannot allocate"))
         return "no words";
     return NULL;
 }

@@ -83,7 +83,7 @@ def run(program, name, arguments):
     told = [
         line
         for line in done.stderr.splitlines()
-        if not line.startswith(("mutation ", "tarn stand-in: race"))
+        if not line.startswith(("mutation ", "tarn simulator: race"))
     ]
     return (
         done.returncode != 0,

@@ -170,7 +170,7 @@ static void open_until_it_works(int line)
     for (int i = 0; i < 60; i++) {
         tarn_pointer *opened;
         while (tarn_ipc_open(&handles[i % 2], NULL, &opened) != TARN_OK) {
-            CHILD_MESSAGE("refuses");
+            CHILD_MESSAGE("rejected the request");
             failed_opens++;
         }
         CHILD_CHECK(wrong_bytes(opened, 1) == 0);

@@ -84,7 +84,7 @@ static int check_address(void *address)
     if (number > 16 && number % 8 == 0 && is_readable(number - 16) &&
         is_readable(number + 40) && tarn_meminfo_runtime(address) != NULL)
         return 0;
-    PyErr_Format(PyExc_ValueError, "invalid MemInfo: there is none at %p", address);
+    PyErr_Format(PyExc_ValueError, "invalid MemInfo: no MemInfo at %p", address);
     return -1;
 }
 
@@ -110,7 +110,7 @@ static int meminfo_init(PyObject *self, PyObject *arguments, PyObject *names)
     if (PyErr_Occurred() || check_address(address) != 0)
         return -1;
     if (((MemInfo *)self)->meminfo != NULL) {
-        PyErr_SetString(PyExc_ValueError, "a MemInfo is initialised once");
+        PyErr_SetString(PyExc_ValueError, "a MemInfo can be initialised only once");
         return -1;
     }
     ((MemInfo *)self)->meminfo = address;
@@ -262,7 +262,7 @@ PyObject *tarn__nrt_meminfo_wrap(NRT_MemInfo *meminfo)
 NRT_MemInfo *tarn__nrt_meminfo_unwrap(PyObject *object)
 {
     if (!PyObject_TypeCheck(object, meminfo_type)) {
-        PyErr_Format(PyExc_TypeError, "%R is no MemInfo", object);
+        PyErr_Format(PyExc_TypeError, "%R is not a MemInfo", object);
         return NULL;
     }
     NRT_MemInfo *meminfo = meminfo_of(object);

@@ -107,7 +107,8 @@ static int parse_size(PyObject *arguments, size_t *out)
     if (!PyArg_ParseTuple(arguments, "n", &size))
         return 0;
     if (size < 0) {
-        PyErr_Format(PyExc_ValueError, "a MemInfo of %zd bytes", size);
+        PyErr_Format(PyExc_ValueError,
+                     "the size of a MemInfo cannot be negative: %zd bytes", size);
         return 0;
     }
     *out = (size_t)size;
@@ -172,7 +173,7 @@ static int module_exec(PyObject *module)
 {
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
         PyErr_SetString(PyExc_ImportError,
-                        "Tarn's _nrt_python works in the main interpreter only");
+                        "Tarn's _nrt_python supports only the main interpreter");
         return -1;
     }
     if (tarn__nrt_add_meminfo(module) != 0 || add_helpers(module) != 0)

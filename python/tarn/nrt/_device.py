@@ -76,13 +76,13 @@ def _holders() -> list[ModuleType]:
         modules = [importlib.import_module(name) for name in HOLDERS]
     except ImportError as error:
         raise RuntimeError(
-            f"tarn.nrt: there is no numba-cuda with a device runtime here ({error})"
+            f"tarn.nrt: numba-cuda with a device runtime is not installed ({error})"
         ) from None
     held = [getattr(module, NAME, None) for module in modules]
     if held[0] is None or any(one is not held[0] for one in held):
         having = [name for name, one in zip(HOLDERS, held, strict=True) if one is not None]
         raise RuntimeError(
-            f"tarn.nrt: {_version()} is not known, {NAME} is not one thing in "
+            f"tarn.nrt: {_version()} is not supported: {NAME} differs between "
             f"{', '.join(HOLDERS)} (found in {', '.join(having) or 'none'})"
         )
     return modules
@@ -95,10 +95,10 @@ def _check_layouts(runtime: ModuleType) -> None:
             with open(os.path.join(runtime.get_include(), header), encoding="utf-8") as file:
                 found = fields(file.read(), struct)
         except (AttributeError, OSError) as error:
-            raise RuntimeError(f"tarn.nrt: {_version()} is not known ({error})") from None
+            raise RuntimeError(f"tarn.nrt: {_version()} is not supported ({error})") from None
         if found != wanted:
             raise RuntimeError(
-                f"tarn.nrt: {_version()} is not known, {struct} in {header} has the fields "
+                f"tarn.nrt: {_version()} is not supported: {struct} in {header} has the fields "
                 f"{', '.join(found) or 'none'}, not {', '.join(wanted)}"
             )
 

@@ -30,7 +30,7 @@ def extension_path() -> str:
         path = os.path.join(folder, "_nrt_python" + suffix)
         if os.path.exists(path):
             return path
-    raise ImportError(f"tarn.nrt: there is no _nrt_python in {folder}")
+    raise ImportError(f"tarn.nrt: cannot find _nrt_python in {folder}")
 
 
 class Loader(importlib.machinery.ExtensionFileLoader):
@@ -110,5 +110,5 @@ def start() -> None:
     if wish in ("", "0"):
         return
     if wish != "1":
-        raise ValueError(f"tarn.nrt: {VARIABLE}={wish!r} is neither 0 nor 1")
+        raise ValueError(f"tarn.nrt: {VARIABLE} has to be 0 or 1, not {wish!r}")
     put_in_place()

@@ -158,7 +158,7 @@ def _signature(wanted: Any) -> Any:
 
     arguments, result = sigutils.normalize_signature(wanted)
     if result is None:
-        raise TypeError(f"tarn.nrt.aot: {wanted} has no type for the result")
+        raise TypeError(f"tarn.nrt.aot: {wanted} has no return type")
     return result(*arguments)
 
 
@@ -198,7 +198,7 @@ def undefined_names(code: bytes) -> list[str]:
         The bytes are no such object.
     """
     if code[:5] != b"\x7fELF\x02":
-        raise ValueError("tarn.nrt.aot: no ELF object of 64 bits")
+        raise ValueError("tarn.nrt.aot: not a 64-bit ELF object")
     table, count = struct.unpack_from("<40xQ12xH", code)[0], struct.unpack_from("<60xH", code)[0]
     sections = [struct.unpack_from("<IIQQQQIIQQ", code, table + 64 * i) for i in range(count)]
     names = set()
@@ -230,7 +230,7 @@ def _c_name(kind: Any) -> str:
         return f"tarn_aot_array{kind.ndim}"
     name = _C_NAMES.get(str(kind))
     if name is None:
-        raise TypeError(f"tarn.nrt.aot: no word in C for {kind}")
+        raise TypeError(f"tarn.nrt.aot: {kind} has no C type")
     return name
 
 

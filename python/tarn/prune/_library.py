@@ -248,7 +248,7 @@ def _open(path: str) -> Any:
     """Open a library and declare its functions; NotSupportedError if that fails."""
     if not os.path.exists(path):
         raise tarn.NotSupportedError(
-            f"prune: {path} is not there: install the distribution tarn-gpu-prune"
+            f"prune: {path} does not exist: install the distribution tarn-gpu-prune"
         )
     try:
         opened = ctypes.CDLL(path)
@@ -323,9 +323,9 @@ def make_options(
 ) -> _COptions:
     """Return the options of C; ValueError for an unknown mode or set of shapes."""
     if mode not in MODES:
-        raise ValueError(f"prune: mode {mode!r} is none of {', '.join(MODES)}")
+        raise ValueError(f"prune: mode has to be one of {', '.join(MODES)}, not {mode!r}")
     if not 0 < shapes <= ALL_SHAPES:
-        raise ValueError(f"prune: shapes {shapes} is no set of {SHAPES}")
+        raise ValueError(f"prune: shapes {shapes} is not a set of {SHAPES}")
     options = _COptions(
         mode=MODES[mode],
         shapes=shapes,

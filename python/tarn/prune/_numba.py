@@ -278,8 +278,8 @@ def _check_versions() -> None:
     major = theirs.partition(".")[0]
     if major != ours.partition(".")[0]:
         raise tarn.NotSupportedError(
-            f"prune: llvmlite has LLVM {theirs}, libtarn_prune {ours}: bitcode cannot go both "
-            f"ways; build Tarn with -DTARN_LLVM_ALSO={major} where LLVM {major} is"
+            f"prune: llvmlite has LLVM {theirs}, libtarn_prune {ours}: bitcode "
+            f"cannot be exchanged; build Tarn with -DTARN_LLVM_ALSO={major} and LLVM {major}"
         )
 
 

@@ -64,9 +64,10 @@ static tarn_status query_capture(struct tarn__caller *caller)
 
 static tarn_status closed(const struct tarn__caller *caller)
 {
-    return tarn_error_set(TARN_INVALID_ARGUMENT,
-                          "pool: stream %p was closed, or never opened",
-                          (void *)caller->stream);
+    return tarn_error_set(
+        TARN_INVALID_ARGUMENT,
+        "pool: %p is not a registered stream: it was unregistered, or never registered",
+        (void *)caller->stream);
 }
 
 /* Resolve a registered stream: its owner has declared what it is. */
@@ -77,9 +78,10 @@ static tarn_status resolve_registered(struct tarn__caller *caller, uint64_t *key
     if (!registration)
         return closed(caller);
     if (registration->device != caller->pool->device)
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT, "pool: stream %p is of device %d, the pool of %d",
-            (void *)caller->stream, registration->device, caller->pool->device);
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: stream %p is of device %d, the pool of device %d",
+                              (void *)caller->stream, registration->device,
+                              caller->pool->device);
     caller->registration = registration;
     caller->handle = registration->handle;
     if ((uintptr_t)registration->handle <= 1) {

@@ -397,7 +397,7 @@ tarn_status tarn_pool_get_capture(tarn_resource *resource, tarn_stream stream,
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
 
     if (status == TARN_OK && !out)
-        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a capture into NULL");
+        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: get_capture: out is NULL");
     if (status == TARN_OK)
         status = tarn__caller_begin(pool, stream, &caller);
     if (status != TARN_OK)
@@ -409,8 +409,9 @@ tarn_status tarn_pool_get_capture(tarn_resource *resource, tarn_stream stream,
             (*out)->resource = tarn_resource_retain(resource);
         tarn__pool_unlock(pool);
     } else {
-        status = tarn_error_set(TARN_NOT_FOUND, "pool: stream %p does not capture%s",
-                                (void *)stream, caller.is_lost ? " any more" : "");
+        status = tarn_error_set(TARN_NOT_FOUND, "pool: stream %p is not capturing%s",
+                                (void *)stream,
+                                caller.is_lost ? ", its capture was invalidated" : "");
     }
     tarn__caller_end(&caller);
     return status;
@@ -471,8 +472,8 @@ tarn_status tarn_pool_capture_release(tarn_pool_capture *capture, tarn_stream st
     if (caller.capturing) {
         tarn__caller_end(&caller);
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: a graph's memory is let go on stream %p, which "
-                              "captures",
+                              "pool: the memory of a graph cannot be released on stream "
+                              "%p, which is capturing",
                               (void *)stream);
     }
     tarn__pool_lock(pool);
@@ -511,12 +512,12 @@ tarn_status tarn_pool_capture_get_statistics(tarn_pool_capture *capture,
 {
     if (!capture || !out || out->size < sizeof out->size)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: statistics of a capture that is NULL, into NULL, or "
-                              "size is not set");
+                              "pool: capture_get_statistics: capture or out is NULL, or "
+                              "out.size is not set");
     struct tarn__pool *pool = capture->pool;
     if (!tarn__pool_lock_if_possible(pool))
-        return tarn_error_set(TARN_BUSY,
-                              "pool: a thread that is not there any more was in a call");
+        return tarn_error_set(
+            TARN_BUSY, "pool: the pool is locked by a thread that no longer exists");
     tarn__captures_collect(pool);
     tarn_pool_capture_statistics all = count(capture);
     tarn__pool_unlock(pool);

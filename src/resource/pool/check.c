@@ -52,13 +52,14 @@ static const char *check_neighbours(const struct tarn__heap *heap, tarn__index i
     if (node->quanta == 0)
         return "borders: a block of 0 bytes";
     if (is_entered(node) != (tarn__heap_find(heap, node->address) == index))
-        return "borders: what is out is not found by its address, or what is not is";
+        return "borders: a live block is missing in the address table, or a free one is "
+               "in it";
     if (!node->after)
         return NULL;
     if (NODE(node->after)->before != index)
-        return "borders: neighbours do not know each other";
+        return "borders: the links of two neighbours differ";
     if (NODE(node->after)->address != tarn__node_end(node))
-        return "borders: neighbours do not touch";
+        return "borders: two neighbours are not adjacent";
     return NULL;
 }
 
@@ -72,17 +73,17 @@ static const char *check_free(const struct tarn__heap *heap,
         const struct tarn__stream_state *stream_state =
             tarn__stream_state(heap, node->stream_state);
         if (stream_state->key == 0)
-            return "fence: a block of a lane that is forgotten";
+            return "fence: a free block belongs to a deleted stream state";
         if (node->epoch > stream_state->open_epoch)
-            return "fence: an epoch that has not begun";
+            return "fence: a block has an epoch that has not begun";
         if (node->age.younger && NODE(node->age.younger)->epoch < node->epoch)
-            return "fence: the list by epochs is not in order";
+            return "fence: the list of free blocks is not ordered by epoch";
         return NULL;
     }
     if (node->after && tarn__node_state(NODE(node->after)) == TARN__FREE &&
         NODE(node->after)->stream_state == 0 &&
         NODE(node->after)->quanta <= UINT32_MAX - node->quanta)
-        return "fence: two ready neighbours are not joined";
+        return "fence: two completed neighbours are not coalesced";
     return NULL;
 }
 
@@ -92,9 +93,9 @@ static const char *check_segment(const struct tarn__heap *heap, uint64_t start,
     tarn__index index = tarn__heap_find(heap, start);
 
     if (!index)
-        return "borders: a segment does not begin where it begins";
+        return "borders: no block begins at the start of a segment";
     if (NODE(index)->before)
-        return "borders: a segment has a neighbour before it";
+        return "borders: the first block of a segment has a left neighbour";
     for (; index; index = NODE(index)->after) {
         const char *words = check_neighbours(heap, index);
         if (!words)
@@ -114,7 +115,7 @@ static const char *check_stream_state(const struct tarn__heap *heap,
     for (tarn__index i = stream_state->oldest; i; i = NODE(i)->age.younger) {
         uint64_t bytes = tarn__node_bytes(NODE(i));
         if (NODE(i)->stream_state != stream_state->index)
-            return "identity: a block in another lane's list";
+            return "identity: a block is in the list of another stream state";
         free_bytes += bytes;
         if (NODE(i)->epoch == stream_state->open_epoch)
             open_bytes += bytes;
@@ -122,16 +123,16 @@ static const char *check_stream_state(const struct tarn__heap *heap,
             closed_bytes += bytes;
     }
     if (free_bytes != stream_state->free_bytes)
-        return "bounded hoards: a lane's free bytes are counted wrong";
+        return "bounded hoards: the free bytes of a stream state are wrong";
     if (open_bytes != stream_state->open_bytes ||
         closed_bytes != stream_state->closed_bytes)
-        return "bounded hoards: a lane's unfenced bytes are counted wrong";
+        return "bounded hoards: the unfenced bytes of a stream state are wrong";
     if (stream_state->done_epoch > stream_state->fenced_epoch ||
         stream_state->fenced_epoch >= stream_state->open_epoch)
-        return "fence: epochs out of order";
+        return "fence: the epochs of a stream state are out of order";
     for (size_t i = 1; i < stream_state->fence_count; i++)
         if (stream_state->fences[i].epoch < stream_state->fences[i - 1].epoch)
-            return "fence: fences out of order";
+            return "fence: the event fences are out of order";
     return NULL;
 }
 
@@ -146,7 +147,7 @@ static const char *check_handles(const struct tarn__heap *heap)
         const struct tarn__stream_state *stream_state =
             tarn__stream_state(heap, *(const tarn__index *)index);
         if (stream_state->key == 0 || (uint64_t)(uintptr_t)stream_state->handle != handle)
-            return "identity: a handle is known as that of another lane";
+            return "identity: a stream handle maps to another stream state";
     }
     return NULL;
 }
@@ -167,14 +168,14 @@ const char *tarn__heap_check(const struct tarn__heap *heap)
         return words;
     if (totals.free_bytes != heap->free_bytes ||
         totals.completed_bytes != heap->completed_bytes)
-        return "bounded hoards: free bytes are counted wrong";
+        return "bounded hoards: the sum of the free bytes is wrong";
     if (totals.unfenced_bytes != heap->unfenced_bytes)
-        return "bounded hoards: unfenced bytes are counted wrong";
+        return "bounded hoards: the sum of the unfenced bytes is wrong";
     if (totals.allocated_bytes != heap->allocated_bytes ||
         totals.unmapped_bytes != heap->unmapped_bytes)
-        return "pages: bytes that are out are counted wrong";
+        return "pages: the sum of the live or unmapped bytes is wrong";
     if (totals.blocks != heap->blocks)
-        return "borders: blocks are lost";
+        return "borders: the number of blocks is wrong";
     return NULL;
 }
 

@@ -34,15 +34,15 @@ tarn_status tarn__over_limit(const struct tarn__pool *pool, uint64_t bytes)
                               (unsigned long long)pool->device_bytes);
     if (pool->limit == UINT64_MAX) /* distance of addresses with this alignment */
         return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "pool: there are no addresses for %llu bytes more, %zu are "
-                              "reserved",
+                              "pool: the address range has no space for %llu bytes more, "
+                              "%zu bytes are reserved",
                               (unsigned long long)bytes,
                               tarn__pages_reserved(pool->pages));
-    return tarn_error_set(TARN_OUT_OF_MEMORY,
-                          "pool: %llu bytes more are over the limit, %zu of %llu are "
-                          "reserved",
-                          (unsigned long long)bytes, tarn__pages_reserved(pool->pages),
-                          (unsigned long long)pool->limit);
+    return tarn_error_set(
+        TARN_OUT_OF_MEMORY,
+        "pool: %llu bytes more exceed the maximum, %zu of %llu bytes are reserved",
+        (unsigned long long)bytes, tarn__pages_reserved(pool->pages),
+        (unsigned long long)pool->limit);
 }
 
 uint64_t tarn__pool_headroom(const struct tarn__pool *pool)
@@ -154,8 +154,8 @@ tarn_status tarn__growth_take(struct tarn__pool *pool)
 {
     if (pthread_equal(atomic_load(&pool->grower), pthread_self()))
         return tarn_error_set(TARN_REENTRANT_CALL,
-                              "pool: its upstream uses the pool, of device %d, while the "
-                              "pool waits for it",
+                              "pool: the upstream of the pool of device %d called the "
+                              "pool while it was growing",
                               pool->device);
     pthread_mutex_lock(&pool->growth);
     atomic_store(&pool->grower, pthread_self());
@@ -177,7 +177,7 @@ tarn_status tarn__grow_by(struct tarn__pool *pool, uint64_t bytes)
 
     if (bytes > (uint64_t)INT32_MAX << TARN__QUANTUM_SHIFT)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "pool: %llu bytes are more than any pool has",
+                              "pool: %llu bytes exceed the largest possible pool",
                               (unsigned long long)bytes);
     request.quanta = (uint32_t)((bytes + TARN__QUANTUM - 1) >> TARN__QUANTUM_SHIFT);
     status = tarn__caller_begin(pool, TARN_STREAM_NONE, &caller);

@@ -241,9 +241,10 @@ static tarn_status move(const struct tarn__caller *caller, const struct plan *pl
     struct tarn__span spans[TARN__RECLAIMABLE_MAX];
 
     if (!tarn__reclaimable_wait(caller, reclaimable))
-        return tarn_error_set(TARN_DRIVER_FAILURE,
-                              "pool: the driver refuses a wait for %llu bytes",
-                              (unsigned long long)reclaimable->bytes);
+        return tarn_error_set(
+            TARN_DRIVER_FAILURE,
+            "pool: the driver failed to wait for the event fences of %llu bytes",
+            (unsigned long long)reclaimable->bytes);
     for (unsigned i = 0; i < reclaimable->count; i++)
         spans[i] = reclaimable->parts[i].span;
     return tarn__pages_move(caller->pool->pages, spans, reclaimable->count,

@@ -20,16 +20,16 @@ static tarn_status check_options(int device, tarn_resource *upstream,
 {
     if (options->maximum_bytes && options->initial_bytes > options->maximum_bytes)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: initial %zu bytes are over the maximum of %zu",
+                              "pool: initial_bytes %zu exceeds maximum_bytes %zu",
                               options->initial_bytes, options->maximum_bytes);
     if ((unsigned)options->oom_policy > TARN_POOL_OOM_FAIL ||
         (unsigned)options->suspended_policy > TARN_POOL_SUSPENDED_RESUME ||
         (unsigned)options->no_stream_policy > TARN_POOL_NO_STREAM_SINGLE)
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "pool: last_step %d, when_asleep %d or streamless %d is none of its values",
-            (int)options->oom_policy, (int)options->suspended_policy,
-            (int)options->no_stream_policy);
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: oom_policy %d, suspended_policy %d or "
+                              "no_stream_policy %d is not a value of its enumeration",
+                              (int)options->oom_policy, (int)options->suspended_policy,
+                              (int)options->no_stream_policy);
     if (upstream && tarn_resource_device(upstream) != device &&
         tarn_resource_device(upstream) != TARN_DEVICE_NONE)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -182,7 +182,7 @@ tarn_status tarn__pool_make(int device, tarn_resource *upstream,
     tarn_status status = tarn__device_check("pool", device);
 
     if (status == TARN_OK && !out)
-        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: create into NULL");
+        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: create: out is NULL");
     if (status == TARN_OK)
         status = tarn__options_read("pool", given, sizeof given->size, &options,
                                     sizeof options);

@@ -19,33 +19,33 @@
 
 /* X(name, the wrong behaviour) */
 #define TARN__MUTATIONS(X)                                                               \
-    X(no_renewal, "what a thief frees counts as covered by its old fence (RMM #2489)")   \
-    X(epoch_closed_after_record, "frees after the record count as covered by it")        \
-    X(epoch_closed_after_query, "frees after the question count as done by it")          \
-    X(stream_not_queried, "what a stream freed is ready while it is behind")             \
-    X(fence_published_before_call, "others wait for an event that is not recorded yet")  \
-    X(event_recycled_in_use, "an event is recorded anew while others rely on it")        \
-    X(remainder_without_fence, "what is split off a fenced block is ready for anybody")  \
-    X(id_not_checked_before_record, "a lane is found by the handle, not by the id")      \
-    X(thread_cache_block_to_capture, "a capturing stream is served from a magazine")     \
-    X(coalesced_across_streams, "neighbours of different streams become one block")      \
-    X(completed_too_early,                                                               \
-      "an epoch counts as done with the fence of the one before it")                     \
+    X(no_renewal, "a consumer stream's frees keep their old event fence (RMM #2489)")    \
+    X(epoch_closed_after_record, "frees after the record count as part of its epoch")    \
+    X(epoch_closed_after_query, "frees after the query count as completed by it")        \
+    X(stream_not_queried, "frees count as completed while their stream still works")     \
+    X(fence_published_before_call, "a stream waits for an event not recorded yet")       \
+    X(event_recycled_in_use, "an event is recorded again while others wait for it")      \
+    X(remainder_without_fence, "the remainder of a split counts as completed")           \
+    X(id_not_checked_before_record, "a stream state is found by its handle, not its id") \
+    X(thread_cache_block_to_capture, "a thread cache serves a capturing stream")         \
+    X(coalesced_across_streams, "free neighbours of two streams are coalesced")          \
+    X(completed_too_early, "an epoch completes with the fence of the previous one")      \
     X(segment_border_lost,                                                               \
-      "what is split off at a segment's border may merge across it")                     \
-    X(unmapped_with_fence_pending, "memory is unmapped while queued work may touch it")  \
-    X(moved_without_wait, "what another stream freed is moved and used without a wait")  \
-    X(moved_taken_as_completed, "what moved behind fences may be had without a wait")    \
-    X(assembled_without_wait, "pieces of several streams become one's without a wait")   \
-    X(retired_unmapped_early, "what moved is unmapped while queued work may touch it")   \
-    X(growth_published_before_mapped, "addresses are handed out before they are mapped") \
-    X(wait_failed_taken_as_done, "a wait that the driver refused counts as one")         \
-    X(steal_without_wait, "a block of another stream is taken without a wait")           \
-    X(device_wait_left_out, "what nobody freed is ready without a barrier")              \
-    X(no_stream_is_in_order, "who names no stream has again what nobody freed")          \
-    X(event_on_default_stream, "what nobody freed waits for the default stream alone")   \
-    X(orphaned_taken_as_completed,                                                       \
-      "what a stream that ended left is ready without a wait")
+      "a remainder at a segment's border may be coalesced across it")                    \
+    X(unmapped_with_fence_pending, "memory is unmapped while queued work may use it")    \
+    X(moved_without_wait, "another stream's free is moved and used without a wait")      \
+    X(moved_taken_as_completed,                                                          \
+      "memory moved behind event fences is used without a wait")                         \
+    X(assembled_without_wait, "memory gathered from several streams is used unwaited")   \
+    X(retired_unmapped_early, "moved memory is unmapped while queued work may use it")   \
+    X(growth_published_before_mapped, "addresses are published before they are mapped")  \
+    X(wait_failed_taken_as_done, "a wait that failed in the driver counts as done")      \
+    X(steal_without_wait, "a block of another stream is stolen without a wait")          \
+    X(device_wait_left_out, "no-stream frees complete without a device-wide wait")       \
+    X(no_stream_is_in_order, "no-stream allocations reuse no-stream frees unwaited")     \
+    X(event_on_default_stream, "no-stream frees wait for the default stream alone")      \
+    X(orphaned_taken_as_completed, "frees of a destroyed stream complete without a "     \
+                                   "wait")
 
 #ifdef TARN_MUTATIONS
 enum tarn__mutation {

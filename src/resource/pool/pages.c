@@ -27,10 +27,10 @@ enum {
 
 static tarn_status was_reset(const struct tarn__pages *pages)
 {
-    return tarn_error_set(TARN_DRIVER_FAILURE,
-                          "pool: the context of device %d was reset, and the pool ended "
-                          "with it",
-                          pages->device);
+    return tarn_error_set(
+        TARN_DRIVER_FAILURE,
+        "pool: the context of device %d was reset, the pool cannot be used",
+        pages->device);
 }
 
 /* The context generation is checked before, so that no context is created, and once more
@@ -39,8 +39,8 @@ tarn_status tarn__pages_enter(const struct tarn__pages *pages, struct tarn__scop
 {
     if (tarn__driver_gone())
         return tarn_error_set(TARN_DRIVER_FAILURE,
-                              "pool: this process ends or was forked, so the driver of "
-                              "device %d is not called",
+                              "pool: the driver of device %d can no longer be called: "
+                              "this process is exiting or is a forked child",
                               pages->device);
     if (!tarn__context_generation_is_current(pages->device, pages->context_generation))
         return was_reset(pages);
@@ -341,14 +341,15 @@ tarn_status tarn__pages_remove(struct tarn__pages *pages, struct tarn__span span
 static tarn_status only_vmm(const char *what)
 {
     return tarn_error_set(TARN_NOT_SUPPORTED,
-                          "pool: memory of an upstream cannot %s, VMM memory can", what);
+                          "pool: a pool with an upstream cannot %s, a pool on VMM can",
+                          what);
 }
 
 tarn_status tarn__pages_move(struct tarn__pages *pages, const struct tarn__span *spans,
                              size_t count, size_t done, uint64_t at)
 {
     return pages->is_vmm ? tarn__vmm_move(pages, spans, count, done, at)
-                         : only_vmm("be moved");
+                         : only_vmm("move memory");
 }
 
 void tarn__pages_end_retired(struct tarn__pages *pages, struct tarn__span old)
@@ -362,18 +363,18 @@ void tarn__pages_end_retired(struct tarn__pages *pages, struct tarn__span old)
 tarn_status tarn__pages_suspend(struct tarn__pages *pages, const struct tarn__span *kept,
                                 size_t count)
 {
-    return pages->is_vmm ? tarn__vmm_suspend(pages, kept, count) : only_vmm("sleep");
+    return pages->is_vmm ? tarn__vmm_suspend(pages, kept, count) : only_vmm("suspend");
 }
 
 tarn_status tarn__pages_resume(struct tarn__pages *pages)
 {
-    return pages->is_vmm ? tarn__vmm_resume(pages) : only_vmm("wake");
+    return pages->is_vmm ? tarn__vmm_resume(pages) : only_vmm("resume");
 }
 
 tarn_status tarn__pages_set_peer(struct tarn__pages *pages, int peer, bool access)
 {
     return pages->is_vmm ? tarn__vmm_set_peer(pages, peer, access)
-                         : only_vmm("be opened to a peer");
+                         : only_vmm("grant peer access");
 }
 
 /* --- the device-wide wait --- */
@@ -393,8 +394,8 @@ static tarn_status wait_by_mem_free(struct tarn__pages *pages,
     }
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuMemAlloc", result,
-                                   "%d bytes for a barrier on device %d", RESERVE_BYTES,
-                                   pages->device);
+                                   "%d bytes for a device-wide wait on device %d",
+                                   RESERVE_BYTES, pages->device);
     result = calls->mem_free(block);
     if (result != CUDA_SUCCESS_)
         result = calls->mem_free(block);
@@ -402,8 +403,8 @@ static tarn_status wait_by_mem_free(struct tarn__pages *pages,
         if (!pages->reserve_block)
             pages->reserve_block = block;
         return tarn__driver_failed("pool", "cuMemFree", result,
-                                   "%d bytes for a barrier on device %d", RESERVE_BYTES,
-                                   pages->device);
+                                   "%d bytes for a device-wide wait on device %d",
+                                   RESERVE_BYTES, pages->device);
     }
     if (!pages->reserve_block && calls->mem_alloc(&block, RESERVE_BYTES) == CUDA_SUCCESS_)
         pages->reserve_block = block;

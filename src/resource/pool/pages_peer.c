@@ -26,9 +26,9 @@ static tarn_status check(const struct tarn__pages *pages, const struct tarn__cal
 
     if (peer == pages->device)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: device %d is its own, not a peer", peer);
+                              "pool: device %d owns the pool, it is not a peer", peer);
     if (!calls->device_can_access_peer)
-        return tarn_error_set(TARN_NOT_SUPPORTED, "pool: the driver knows no peers");
+        return tarn_error_set(TARN_NOT_SUPPORTED, "pool: the driver has no peer access");
     result = calls->device_get(&device, pages->device);
     if (result == CUDA_SUCCESS_)
         result = calls->device_get(&other, peer);
@@ -40,7 +40,7 @@ static tarn_status check(const struct tarn__pages *pages, const struct tarn__cal
                                    pages->device);
     if (!can)
         return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "pool: device %d cannot reach memory of device %d", peer,
+                              "pool: device %d cannot access memory of device %d", peer,
                               pages->device);
     return TARN_OK;
 }
@@ -100,7 +100,8 @@ static tarn_status set_peer(struct tarn__pages *pages, const struct tarn__calls 
     if (status != TARN_OK || has == access)
         return status;
     if (access && vmm->access_count == TARN__ACCESS_MAX)
-        return tarn_error_set(TARN_NOT_SUPPORTED, "pool: %d devices have access already",
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "pool: the maximum of %d devices with access is reached",
                               TARN__ACCESS_MAX);
     if (!access) { /* through its retired and retiring mappings, too */
         tarn__aliases_unmap_all(vmm, calls);

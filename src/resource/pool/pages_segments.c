@@ -21,7 +21,7 @@ tarn_status tarn__segments_open(struct tarn__pages *pages, tarn_resource *upstre
     struct tarn__segments *segments = &pages->segments;
 
     if (pthread_mutex_init(&segments->lock, NULL) != 0)
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no lock to be had");
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: could not create a mutex");
     segments->upstream = tarn_resource_retain(upstream);
     return TARN_OK;
 }
@@ -56,8 +56,9 @@ static void release_all(struct tarn__segments *segments)
         bytes += segments->list[i].span.bytes;
     }
     if (failed > 0)
-        tarn__warn("pool: %zu blocks of %zu bytes in all stay with %s: %s", failed, bytes,
-                   tarn_resource_name(segments->upstream), first.message);
+        tarn__warn(
+            "pool: %zu segments of %zu bytes in total could not be returned to %s: %s",
+            failed, bytes, tarn_resource_name(segments->upstream), first.message);
 }
 
 void tarn__segments_close(struct tarn__pages *pages)
@@ -231,7 +232,7 @@ tarn_status tarn__segments_remove(struct tarn__pages *pages, struct tarn__span s
 
     if (!is_segment(segments, place, span))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: %zu bytes at 0x%llx are no segment", span.bytes,
+                              "pool: %zu bytes at 0x%llx are not a segment", span.bytes,
                               (unsigned long long)span.address);
     struct tarn__segment segment = segments->list[place];
     tarn_status status = release_segment(segments, &segment);

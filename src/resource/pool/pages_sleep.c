@@ -51,7 +51,7 @@ static tarn_status queue_copy(const struct tarn__calls *calls, bool saves,
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed(
             "pool", "cuMemcpyAsync", result, "%zu bytes of 0x%llx to %s", part.bytes,
-            (unsigned long long)part.address, saves ? "keep" : "bring back");
+            (unsigned long long)part.address, saves ? "save" : "restore");
     return TARN_OK;
 }
 
@@ -128,7 +128,7 @@ static tarn_status allocate_kept(struct tarn__kept *kept, const struct tarn__cal
     if (result != CUDA_SUCCESS_) {
         kept->memory = NULL;
         return tarn__driver_failed("pool", "cuMemHostAlloc", result,
-                                   "%zu bytes to keep while the pool sleeps",
+                                   "%zu bytes to save while the pool is suspended",
                                    sum(spans, count));
     }
     return TARN_OK;
@@ -320,7 +320,7 @@ static tarn_status resume(struct tarn__pages *pages, const struct tarn__scope *s
     tarn__vmm_sweep(vmm, scope->calls);
     if (vmm->unmap_failed_count > 0)
         return tarn_error_set(TARN_DRIVER_FAILURE,
-                              "pool: the driver keeps %zu old handles mapped",
+                              "pool: the driver failed to unmap %zu retired handles",
                               vmm->unmap_failed_count);
     tarn_status status = map_all(vmm, scope->calls, &end);
     if (status == TARN_OK && vmm->kept.memory)

@@ -105,7 +105,7 @@ static tarn_status reserve(struct tarn__vmm *vmm, const struct tarn__calls *call
     }
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuMemAddressReserve", result,
-                                   "%zu bytes of addresses", once);
+                                   "%zu bytes of address space", once);
     vmm->range.address = address;
     vmm->page_count = vmm->range.bytes / TARN__PAGE_BYTES;
     return TARN_OK;
@@ -215,18 +215,20 @@ tarn_status tarn__vmm_check_unmapped(struct tarn__pages *pages,
                                      struct tarn__span span)
 {
     if (!tarn__vmm_holds(&pages->vmm, span))
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: %zu bytes at 0x%llx are no pages of the range",
-                              span.bytes, (unsigned long long)span.address);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "pool: %zu bytes at 0x%llx are not whole pages of the pool's range",
+            span.bytes, (unsigned long long)span.address);
     if (atomic_load(&pages->is_suspended))
-        return tarn_error_set(TARN_SUSPENDED, "pool: it sleeps, with %zu bytes",
+        return tarn_error_set(TARN_SUSPENDED,
+                              "pool: the pool is suspended, with %zu bytes",
                               atomic_load(&pages->suspended));
     tarn__vmm_sweep(&pages->vmm, calls);
     tarn__aliases_unmap_in(&pages->vmm, calls, span);
     if (!tarn__vmm_is_unmapped(&pages->vmm, span))
         return tarn_error_set(TARN_STILL_IN_USE,
-                              "pool: of %zu bytes at 0x%llx some have memory already",
-                              span.bytes, (unsigned long long)span.address);
+                              "pool: %zu bytes at 0x%llx are partly mapped", span.bytes,
+                              (unsigned long long)span.address);
     return TARN_OK;
 }
 
@@ -326,7 +328,7 @@ tarn_status tarn__vmm_check_handles(const struct tarn__vmm *vmm, struct tarn__sp
     }
     if (!is_whole || page != end)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: %zu bytes at 0x%llx are not whole handles",
+                              "pool: %zu bytes at 0x%llx are not whole physical handles",
                               span.bytes, (unsigned long long)span.address);
     return TARN_OK;
 }
@@ -339,7 +341,7 @@ static tarn_status unmap_suspended(struct tarn__pages *pages,
     tarn__vmm_sweep(&pages->vmm, calls);
     if (tarn__vmm_unmap_failed(&pages->vmm, span))
         return tarn_error_set(TARN_DRIVER_FAILURE,
-                              "pool: the driver does not unmap %zu bytes at 0x%llx",
+                              "pool: the driver failed to unmap %zu bytes at 0x%llx",
                               span.bytes, (unsigned long long)span.address);
     return TARN_OK;
 }

@@ -21,11 +21,10 @@ _Static_assert(TARN__QUANTUM == TARN_POOL_QUANTUM, "the quantum is public");
 tarn_status tarn__pool_fail_ended(struct tarn__pool *pool)
 {
     atomic_fetch_or(&pool->lifecycle, TARN__POOL_ENDED);
-    return tarn_error_set(
-        TARN_DRIVER_FAILURE,
-        "pool: the context of device %d was reset, or the device is lost, and the pool "
-        "with it",
-        pool->device);
+    return tarn_error_set(TARN_DRIVER_FAILURE,
+                          "pool: the context of device %d was reset or the device is "
+                          "lost, the pool cannot be used",
+                          pool->device);
 }
 
 /* Return the lifecycle state. If it is not 0, cache hits are off. */
@@ -51,17 +50,18 @@ bool tarn__pool_check_context(struct tarn__pool *pool)
 static tarn_status check_lifecycle(struct tarn__pool *pool)
 {
     if (tarn__driver_gone())
-        return tarn_error_set(TARN_DRIVER_FAILURE,
-                              "pool: the process ends, or was forked: no memory of "
-                              "device %d",
-                              pool->device);
+        return tarn_error_set(
+            TARN_DRIVER_FAILURE,
+            "pool: this process is exiting or is a forked child: no memory of device %d",
+            pool->device);
     if (lifecycle(pool) & TARN__POOL_ENDED)
         return tarn__pool_fail_ended(pool);
     if (!(lifecycle(pool) & TARN__POOL_SUSPENDED))
         return TARN_OK;
     if (pool->options.suspended_policy == TARN_POOL_SUSPENDED_RESUME)
         return tarn_pool_resume(pool->resource);
-    return tarn_error_set(TARN_SUSPENDED, "pool: it sleeps, on device %d", pool->device);
+    return tarn_error_set(TARN_SUSPENDED, "pool: the pool is suspended, device %d",
+                          pool->device);
 }
 
 /* --- allocate --- */
@@ -159,10 +159,11 @@ static tarn_status allocate_slow(struct tarn__pool *pool,
 static tarn_status too_large(const struct tarn__pool *pool, size_t bytes)
 {
     if (pool->least_bytes > 0)
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "slab: %zu bytes, its blocks have %zu",
-                              bytes, pool->most_bytes);
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "slab: %zu bytes exceed the block size of %zu", bytes,
+                              pool->most_bytes);
     return tarn_error_set(TARN_OUT_OF_MEMORY,
-                          "pool: %zu bytes are more than any pool has", bytes);
+                          "pool: %zu bytes exceed the largest possible pool", bytes);
 }
 
 /* With TARN_POOL_NO_STREAM_SINGLE, a call without a stream means the legacy stream. */
@@ -221,8 +222,7 @@ static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
 __attribute__((noinline)) static tarn_status not_live(tarn_device_ptr block)
 {
     return tarn_error_set(TARN_INVALID_ARGUMENT,
-                          "pool: 0x%llx is not out here: it never was, or it is back "
-                          "already",
+                          "pool: 0x%llx is not a live allocation of this resource",
                           block);
 }
 
@@ -275,11 +275,11 @@ __attribute__((noinline)) static tarn_status size_mismatch(struct tarn__pool *po
 
     if (!is_still(pool, index, block))
         return not_live(block);
-    return tarn_error_set(
-        TARN_INVALID_ARGUMENT,
-        "pool: 0x%llx has %llu bytes aligned to %llu, given back as %zu aligned to %zu",
-        block, (unsigned long long)requested, (unsigned long long)its_alignment, bytes,
-        alignment);
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "pool: 0x%llx was allocated with %llu bytes aligned to %llu, "
+                          "freed with %zu aligned to %zu",
+                          block, (unsigned long long)requested,
+                          (unsigned long long)its_alignment, bytes, alignment);
 }
 
 static inline tarn__index find(struct tarn__pool *pool, tarn_device_ptr block)
@@ -595,7 +595,7 @@ tarn_status tarn__pool_of(tarn_resource *resource, const char *component,
                           struct tarn__pool **out)
 {
     if (!resource || resource->ops.allocate != pool_allocate)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "%s: %s is no pool", component,
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "%s: %s is not a pool", component,
                               resource ? resource->ops.name : "NULL");
     *out = resource->self;
     return TARN_OK;
@@ -620,9 +620,10 @@ tarn_status tarn_pool_set_maximum(tarn_resource *resource, size_t bytes)
         pool->limit = bytes ? bytes : UINT64_MAX;
         tarn__pages_set_maximum(pool->pages, pool->limit);
     } else {
-        status = tarn_error_set(TARN_INVALID_ARGUMENT,
-                                "pool: a limit of %zu bytes, %llu are out", bytes,
-                                (unsigned long long)allocated_bytes);
+        status =
+            tarn_error_set(TARN_INVALID_ARGUMENT,
+                           "pool: the maximum of %zu bytes is below the %llu live bytes",
+                           bytes, (unsigned long long)allocated_bytes);
     }
     tarn__pool_unlock(pool);
     if (status == TARN_OK && !lifecycle(pool)) {

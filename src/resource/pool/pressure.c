@@ -136,23 +136,25 @@ tarn_status tarn_pool_add_oom_callback(tarn_resource *resource,
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
 
     if (status == TARN_OK && !call)
-        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a callback that is NULL");
+        status = tarn_error_set(TARN_INVALID_ARGUMENT,
+                                "pool: add_oom_callback: the callback is NULL");
     if (status == TARN_OK && tarn__driver_gone()) /* a lock may be held forever */
-        status = tarn_error_set(TARN_DRIVER_FAILURE,
-                                "pool: no callback any more: the process ends, or was "
-                                "forked");
+        status = tarn_error_set(
+            TARN_DRIVER_FAILURE,
+            "pool: add_oom_callback: this process is exiting or is a forked child");
     if (status != TARN_OK)
         return status;
     struct tarn__oom_hook *made = malloc(sizeof *made);
     if (!made)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "pool: no host memory for a callback, %zu bytes",
+                              "pool: no host memory for a callback of %zu bytes",
                               sizeof *made);
     *made = (struct tarn__oom_hook){.hook = {(tarn__any_function *)call, data, 0, 0}};
     if (add_hook(&pool->oom_hooks, made))
         return TARN_OK;
     free(made);
-    return tarn_error_set(TARN_LIMIT_REACHED, "pool: it has %d callbacks already",
+    return tarn_error_set(TARN_LIMIT_REACHED,
+                          "pool: the maximum of %d out-of-memory callbacks is reached",
                           CALLBACKS_MAX);
 }
 
@@ -204,5 +206,6 @@ tarn_status tarn_pool_remove_oom_callback(tarn_resource *resource,
         return status;
     return remove_hook(&pool->oom_hooks, (tarn__any_function *)call, data)
                ? TARN_OK
-               : tarn_error_set(TARN_NOT_FOUND, "pool: it has no such callback");
+               : tarn_error_set(TARN_NOT_FOUND,
+                                "pool: this out-of-memory callback is not registered");
 }

@@ -133,8 +133,9 @@ tarn_status tarn_pool_get_statistics(tarn_resource *resource, tarn_pool_statisti
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
 
     if (status == TARN_OK && (!out || out->size < sizeof out->size))
-        status = tarn_error_set(TARN_INVALID_ARGUMENT,
-                                "pool: statistics into NULL, or size is not set");
+        status =
+            tarn_error_set(TARN_INVALID_ARGUMENT,
+                           "pool: get_statistics: out is NULL, or out.size is not set");
     if (status != TARN_OK)
         return status;
     bool locked = tarn__pool_lock_if_possible(pool);
@@ -193,9 +194,8 @@ tarn_status tarn__report_fail(const tarn_pool_oom_report *report)
     keep(report);
     return tarn_error_set_native(
         TARN_OUT_OF_MEMORY, 0,
-        "pool: no %llu bytes, %llu live, %llu cached (%llu in one piece for this "
-        "stream), "
-        "%llu of %llu reserved; %.200s",
+        "pool: cannot allocate %llu bytes: %llu live, %llu cached (%llu contiguous for "
+        "this stream), %llu of %llu reserved; %.200s",
         (unsigned long long)report->requested, (unsigned long long)report->live,
         (unsigned long long)report->cached, (unsigned long long)report->largest_free,
         (unsigned long long)report->reserved,
@@ -208,8 +208,9 @@ tarn_status tarn__report_fail(const tarn_pool_oom_report *report)
 tarn_status tarn_pool_last_oom_report(tarn_pool_oom_report *out)
 {
     if (!out || out->size < sizeof out->size)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: a report into NULL, or size is not set");
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "pool: last_oom_report: out is NULL, or out.size is not set");
     if (!last)
         return tarn_error_set(TARN_NOT_FOUND,
                               "pool: no allocation of this thread has failed");
@@ -250,21 +251,21 @@ size_t tarn_pool_oom_report_text(const tarn_pool_oom_report *report, char *out,
     sized(report->device_total, total, sizeof total);
     int length = snprintf(
         out, capacity,
-        "wanted            %s (%" PRIu64 " bytes, aligned to %" PRIu64 ")\n"
+        "requested         %s (%" PRIu64 " bytes, aligned to %" PRIu64 ")\n"
         "live              %s\n"
-        "in magazines      %s\n"
+        "thread-cached     %s\n"
         "cached            %s\n"
-        "  of this stream  %s\n"
-        "  for anybody     %s\n"
-        "  of others       %s\n"
-        "  without a fence %s\n"
-        "kept for graphs   %s\n"
-        "reserved          %s, limit %s\n"
-        "largest piece     %s that this stream could have\n"
+        "  same-stream     %s\n"
+        "  completed       %s\n"
+        "  other streams   %s\n"
+        "  unfenced        %s\n"
+        "captured          %s\n"
+        "reserved          %s, maximum %s\n"
+        "largest free      %s for this stream\n"
         "fragmentation     %.2f\n"
         "device            %s free of %s\n"
-        "callbacks         %u freed something\n"
-        "growing gave      %s: %s\n",
+        "callbacks         %u freed memory\n"
+        "growth returned   %s: %s\n",
         texts[0], report->requested, report->alignment, texts[1], texts[2], texts[3],
         texts[4], texts[5], texts[6], texts[7], texts[8], texts[9], limit, texts[10],
         report->fragmentation, texts[11], total, report->attempts,

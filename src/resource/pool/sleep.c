@@ -13,14 +13,13 @@ static tarn_status reject(struct tarn__pool *pool)
 {
     if (tarn__driver_gone())
         return tarn_error_set(TARN_DRIVER_FAILURE,
-                              "pool: the process ends, or was forked");
+                              "pool: this process is exiting or is a forked child");
     if (atomic_load(&pool->lifecycle) & TARN__POOL_ENDED)
         return tarn__pool_fail_ended(pool);
     if (!tarn__pages_is_vmm(pool->pages))
         return tarn_error_set(
             TARN_NOT_SUPPORTED,
-            "pool: memory of an upstream has no addresses of its own to "
-            "sleep at");
+            "pool: a pool with an upstream cannot be suspended, a pool on VMM can");
     return TARN_OK;
 }
 
@@ -62,7 +61,7 @@ static tarn_status suspend(struct tarn__pool *pool, tarn_pool_suspend_mode mode)
         spans = live_spans(&pool->heap, &count);
         tarn__pool_unlock(pool);
         if (!spans)
-            return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to sleep");
+            return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to suspend");
     }
     status = tarn__pages_suspend(pool->pages, spans, count);
     free(spans);
@@ -75,7 +74,7 @@ tarn_status tarn_pool_suspend(tarn_resource *resource, tarn_pool_suspend_mode mo
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
 
     if (status == TARN_OK && (unsigned)mode > TARN_POOL_SUSPEND_KEEP)
-        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: there is no sleep mode %d",
+        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: unknown suspend mode %d",
                                 (int)mode);
     if (status == TARN_OK)
         status = reject(pool);
@@ -123,7 +122,7 @@ tarn_status tarn_pool_generation(tarn_resource *resource, uint64_t *out)
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
 
     if (status == TARN_OK && !out)
-        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a generation into NULL");
+        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: generation: out is NULL");
     if (status != TARN_OK)
         return status;
     bool locked = tarn__pool_lock_if_possible(pool);

@@ -206,10 +206,12 @@ tarn_status tarn_pool_snapshot(tarn_resource *resource, tarn_pool_block_fn visit
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
 
     if (status == TARN_OK && !visit)
-        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a snapshot for nobody");
+        status =
+            tarn_error_set(TARN_INVALID_ARGUMENT, "pool: snapshot: the callback is NULL");
     if (status == TARN_OK && tarn__driver_gone()) /* a lock may be held forever */
-        status = tarn_error_set(TARN_DRIVER_FAILURE,
-                                "pool: the process ends, or was forked: no snapshot");
+        status = tarn_error_set(
+            TARN_DRIVER_FAILURE,
+            "pool: this process is exiting or is a forked child: no snapshot");
     while (status == TARN_OK && more)
         status = tarn__snapshot_copy(pool, &copy, &more);
     for (size_t i = 0; status == TARN_OK && i < copy.count; i++)

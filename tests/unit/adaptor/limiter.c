@@ -52,7 +52,7 @@ TEST(limiter_rejects_requests_over_the_limit_without_calling_upstream)
     begin(1024);
     CHECK_OK(tarn_resource_allocate(limiter, 1024, 0, NULL, &block));
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_resource_allocate(limiter, 1, 0, NULL, &other));
-    CHECK_MESSAGE("limiter: 1 bytes do not fit, 1024 of 1024 used");
+    CHECK_MESSAGE("limiter: 1 bytes exceed the limit, 1024 of 1024 bytes are in use");
     CHECK_EQUAL(7, other);
     CHECK_EQUAL(1, script.allocations);
     CHECK_OK(tarn_resource_deallocate(limiter, block, 1024, 0, NULL));

@@ -34,7 +34,7 @@ TEST(options_of_a_newer_caller_are_read_if_no_unknown_field_is_set)
     given.later[1] = 1;
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__options_read("it", &given, sizeof(size_t), &out, sizeof out));
-    CHECK_MESSAGE("it: options of 32 bytes");
+    CHECK_MESSAGE("it: options.size is 32");
     CHECK_EQUAL(7, out.first);
     given.later[1] = 0;
     CHECK_OK(tarn__options_read("it", &given, sizeof(size_t), &out, sizeof out));
@@ -47,9 +47,9 @@ TEST(options_without_a_size_are_rejected_unread)
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__options_check("it", &given, sizeof given, sizeof given));
-    CHECK_MESSAGE("it: options of 0 bytes are too short, 16 are needed");
+    CHECK_MESSAGE("it: options.size is 0, at least 16 is required");
     given.size = SIZE_MAX; /* nobody reads that far */
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__options_check("it", &given, sizeof given, sizeof given));
-    CHECK_MESSAGE("does not know");
+    CHECK_MESSAGE("that this libtarn knows");
 }

@@ -76,7 +76,7 @@ TEST(device_is_not_served_by_a_resource_of_another)
     scripted_begin(&host, TARN_DEVICE_NONE);
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_device_set_resource(0, other.resource, &previous));
-    CHECK_MESSAGE("scripted is a resource of device 1, not of 0");
+    CHECK_MESSAGE("scripted is a resource of device 1, not of device 0");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_device_set_resource(0, host.resource, &previous));
     CHECK(previous == (tarn_resource *)&other);
@@ -93,7 +93,7 @@ TEST(device_that_does_not_exist_is_rejected)
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_device_resource(-1, &resource));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_device_resource(99, &resource));
-    CHECK_MESSAGE("there is no device 99");
+    CHECK_MESSAGE("device 99 does not exist");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_device_set_resource(99, NULL, &resource));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_device_resource(0, NULL));
     CHECK(resource == (tarn_resource *)&resource_of);
@@ -112,7 +112,7 @@ TEST(device_keeps_a_resource_with_live_blocks)
     CHECK_OK(tarn_resource_allocate(first.resource, 10, 0, NULL, &block));
     CHECK_OK(tarn_resource_release(first.resource));
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_device_set_resource(0, second.resource, NULL));
-    CHECK_MESSAGE("has to stay");
+    CHECK_MESSAGE("was not replaced");
     CHECK_MESSAGE("1 blocks");
     got = resource_of(0);
     CHECK(got == first.resource);

@@ -72,9 +72,9 @@ TEST(rejection_has_the_numbers)
     tarn_device_ptr block = take(resource, 4000);
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_driver_check_allocation(0, block + 96, 8000));
-    snprintf(wanted, sizeof wanted, "8000 bytes at 0x%llx reach beyond", block + 96);
+    snprintf(wanted, sizeof wanted, "8000 bytes at 0x%llx extend beyond", block + 96);
     CHECK_MESSAGE(wanted);
-    CHECK_MESSAGE("has 3904 from there on");
+    CHECK_MESSAGE("has 3904 bytes from that address");
     free_block(resource, block, 4000);
     CHECK_OK(tarn_resource_release(resource));
 }
@@ -110,7 +110,7 @@ static void check_another_device(create_fn *create, tarn_status wanted)
     CHECK_OK(tarn_driver_check_allocation(1, block, BYTES));
     CHECK_STATUS(wanted, tarn_driver_check_allocation(0, block, BYTES));
     if (wanted != TARN_OK)
-        CHECK_MESSAGE("are memory of device 1, not 0");
+        CHECK_MESSAGE("are memory of device 1, not of device 0");
     free_block(resource, block, BYTES);
     CHECK_OK(tarn_resource_release(resource));
 }

@@ -52,7 +52,7 @@ TEST(driver_at_a_wrong_path_is_named)
 static void open_other_library(void)
 {
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open("libm.so.6"));
-    CHILD_MESSAGE("libm.so.6 is no CUDA driver");
+    CHILD_MESSAGE("libm.so.6 is not a CUDA driver");
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open("/etc/passwd"));
     CHILD_MESSAGE("/etc/passwd");
 }
@@ -91,7 +91,7 @@ static void open_long_path(void)
     memset(path, 'x', sizeof path - 1);
     path[sizeof path - 1] = 0;
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open(path));
-    CHILD_MESSAGE("a path of 999 bytes is too long");
+    CHILD_MESSAGE("the path has 999 bytes");
 }
 
 TEST(driver_path_that_is_too_long_is_rejected)
@@ -105,7 +105,7 @@ static void open_old(void)
 {
     setenv("FAKE_CUDA_VERSION", "11040", 1);
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open(fake()));
-    CHILD_MESSAGE("is for CUDA 11.4, Tarn needs 12.0 or newer");
+    CHILD_MESSAGE("supports CUDA 11.4, Tarn requires 12.0 or newer");
     setenv("FAKE_CUDA_VERSION", "12000", 1);
     CHILD_STATUS(TARN_OK, tarn_driver_open(fake()));
 }
@@ -119,11 +119,11 @@ static void open_without_devices(void)
 {
     setenv("FAKE_CUDA_DEVICES", "0", 1);
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open(fake()));
-    CHILD_MESSAGE("finds no GPU");
+    CHILD_MESSAGE("found no GPU");
     CHILD_MESSAGE("TARN_DRIVER=sim");
     setenv("FAKE_CUDA_INIT", "100", 1); /* CUDA_ERROR_NO_DEVICE */
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open(fake()));
-    CHILD_MESSAGE("finds no GPU");
+    CHILD_MESSAGE("found no GPU");
     CHILD_CHECK(tarn_error_last()->native == 100);
 }
 
@@ -136,7 +136,7 @@ static void open_one_that_does_not_start(void)
 {
     setenv("FAKE_CUDA_INIT", "803", 1); /* CUDA_ERROR_SYSTEM_DRIVER_MISMATCH */
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open(fake()));
-    CHILD_MESSAGE("cuInit gives error 803");
+    CHILD_MESSAGE("cuInit failed with error 803");
     CHILD_CHECK(tarn_error_last()->native == 803);
 }
 
@@ -187,7 +187,7 @@ static void open_twice(void)
     CHILD_STATUS(TARN_OK, tarn_driver_open(NULL));
     CHILD_STATUS(TARN_OK, tarn_driver_open(sim())); /* the same file by another name */
     CHILD_STATUS(TARN_ALREADY_SET, tarn_driver_open(fake()));
-    CHILD_MESSAGE("is open already");
+    CHILD_MESSAGE("is already open");
     CHILD_STATUS(TARN_ALREADY_SET, tarn_driver_open("/nowhere/libcuda.so.1"));
     CHILD_STATUS(TARN_OK, tarn_driver_get_info(&info));
     CHILD_CHECK(info.is_simulator && info.device_count >= 1 && info.version >= 12000);
@@ -301,7 +301,7 @@ static void use_half_opened(void)
 
     alarm(60); /* ends a child that hangs */
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_driver_open(fake()));
-    CHILD_MESSAGE("was forked");
+    CHILD_MESSAGE("is a forked child");
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_driver_get_info(&info));
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_cuda_create(0, &resource));
     CHILD_STATUS(TARN_OK, tarn_host_create(&resource));

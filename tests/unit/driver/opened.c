@@ -152,13 +152,13 @@ TEST(unregistered_value_is_rejected_by_every_call)
     tarn_stream raw = make(0), registered = register_one(raw);
 
     CHECK_OK(tarn_stream_unregister(registered));
-    check_rejected(registered, TARN_INVALID_ARGUMENT, "is not open");
+    check_rejected(registered, TARN_INVALID_ARGUMENT, "is not a registered stream");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_unregister(registered));
-    CHECK_MESSAGE("is not open");
+    CHECK_MESSAGE("is not a registered stream");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_announce_capture(registered, true));
-    CHECK_MESSAGE("is not open");
+    CHECK_MESSAGE("is not a registered stream");
     CHECK(tarn_stream_handle(registered) == NULL);
-    CHECK_MESSAGE("is not open");
+    CHECK_MESSAGE("is not a registered stream");
     CHECK_OK(tarn_stream_synchronize(0, raw)); /* the stream itself lives on */
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
@@ -190,7 +190,8 @@ TEST(value_that_was_never_registered_is_rejected)
                                       (uintptr_t)9 << 40 | 1};
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        check_rejected((tarn_stream)wrong[i], TARN_INVALID_ARGUMENT, "is not open");
+        check_rejected((tarn_stream)wrong[i], TARN_INVALID_ARGUMENT,
+                       "is not a registered stream");
         CHECK_STATUS(TARN_INVALID_ARGUMENT,
                      tarn_stream_unregister((tarn_stream)wrong[i]));
     }
@@ -250,9 +251,9 @@ TEST(open_stream_is_not_destroyed)
     tarn_stream raw = make(0), registered = register_one(raw);
 
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_stream_destroy(0, raw));
-    CHECK_MESSAGE("close it before");
+    CHECK_MESSAGE("unregister it before");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_destroy(0, registered));
-    CHECK_MESSAGE("close it, then");
+    CHECK_MESSAGE("unregister it, then");
     CHECK_OK(tarn_stream_unregister(registered));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
@@ -264,7 +265,7 @@ TEST(registered_stream_is_valid_on_its_own_device_only)
     find_calls();
     for (int device = 1; device < device_count; device++) {
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(device, registered));
-        CHECK_MESSAGE("was opened on device 0");
+        CHECK_MESSAGE("was registered on device 0");
     }
     CHECK_OK(tarn_stream_unregister(registered));
 }
@@ -293,7 +294,7 @@ TEST(stream_is_not_registered_while_it_captures_and_its_capture_goes_on)
     find_calls();
     CHECK_EQUAL(0, begin_capture(raw, 0));
     CHECK_STATUS(TARN_STREAM_CAPTURING, tarn_stream_register(0, raw, &registered));
-    CHECK_MESSAGE("captures");
+    CHECK_MESSAGE("is capturing");
     CHECK(registered == (tarn_stream)77);
     CHECK_EQUAL(0, end_capture(raw, &graph)); /* it was not lost */
     CHECK_EQUAL(0, graph_destroy(graph));
@@ -347,7 +348,7 @@ TEST(end_of_a_capture_is_not_announced_while_it_goes_on)
     CHECK_OK(tarn_stream_announce_capture(registered, true));
     CHECK_EQUAL(0, begin_capture(raw, 0));
     CHECK_STATUS(TARN_STREAM_CAPTURING, tarn_stream_announce_capture(registered, false));
-    CHECK_MESSAGE("still captures");
+    CHECK_MESSAGE("is still capturing");
     CHECK_EQUAL(0, end_capture(raw, &graph));
     CHECK(is_announced(registered)); /* it stands */
     CHECK_EQUAL(0, graph_destroy(graph));
@@ -423,7 +424,7 @@ TEST(registered_stream_ends_with_its_context)
     find_calls();
     CHECK_EQUAL(0, primary_reset(0));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(0, registered));
-    CHECK_MESSAGE("was reset");
+    CHECK_MESSAGE("by the reset of device");
     CHECK_OK(tarn_stream_synchronize(0, legacy));
     CHECK_OK(tarn_stream_unregister(registered));
     CHECK_OK(tarn_stream_unregister(legacy));

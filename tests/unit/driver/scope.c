@@ -104,7 +104,7 @@ TEST(device_that_does_not_exist_is_rejected_with_a_message)
     memset(&info, 0x5a, sizeof info);
     for (int i = 0; i < 4; i++) {
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_device_info(wrong[i], &info));
-        CHECK_MESSAGE("there is no device");
+        CHECK_MESSAGE("does not exist");
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_synchronize(wrong[i]));
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(wrong[i], NULL));
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_memcpy_async(wrong[i], 8, 8, 1, NULL));

@@ -143,17 +143,17 @@ static void open_for_no_device(const tarn_ipc_handle *handle, int line)
 
     (void)line;
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(handle, &options, &out));
-    CHILD_MESSAGE("no device 99");
+    CHILD_MESSAGE("device 99 does not exist");
     options.size = 4;
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(handle, &options, &out));
-    CHILD_MESSAGE("too short");
+    CHILD_MESSAGE("at least");
     struct {
         tarn_ipc_open_options known;
         uint64_t later;
     } longer = {options_for(0, false), 1};
     longer.known.size = sizeof longer;
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(handle, &longer.known, &out));
-    CHILD_MESSAGE("does not know");
+    CHILD_MESSAGE("that this libtarn knows");
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(NULL, NULL, &out));
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(handle, NULL, NULL));
 }

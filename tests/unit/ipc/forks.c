@@ -93,7 +93,7 @@ static void find_no_owner(int line)
     must_receive(line, handles, sizeof handles);
     for (int kind = 0; kind < 2; kind++) {
         CHILD_STATUS(TARN_NOT_FOUND, tarn_ipc_open(&handles[kind], NULL, &opened));
-        CHILD_MESSAGE("is gone");
+        CHILD_MESSAGE("has ended");
     }
     check_nothing_open();
 }
@@ -219,7 +219,7 @@ static void open_with_a_bad_directory(int line)
     CHILD_CHECK(setenv("TARN_IPC_DIR", expected_message, 1) == 0);
     CHILD_STATUS(wanted, tarn_ipc_open(&handle, NULL, &opened));
     CHILD_MESSAGE("ipc: ");
-    CHILD_MESSAGE(wanted == TARN_NOT_FOUND ? "is gone" : "folder");
+    CHILD_MESSAGE(wanted == TARN_NOT_FOUND ? "has ended" : "director");
     check_nothing_open();
 }
 
@@ -249,7 +249,7 @@ TEST(a_socket_directory_behind_a_link_is_rejected)
         snprintf(named, sizeof named, "%s%s", link, ends[i]);
         rejected_to_an_importer(named, TARN_NOT_FOUND);
         CHECK_EQUAL(0, setenv("TARN_IPC_DIR", named, 1));
-        check_directory_rejected("cannot open the folder");
+        check_directory_rejected("cannot open the directory");
         CHECK_EQUAL(0, setenv("TARN_IPC_DIR", socket_directory, 1));
     }
     CHECK_EQUAL(0, unlink(link));
@@ -282,11 +282,11 @@ TEST(a_socket_directory_with_too_long_a_path_is_an_invalid_argument)
     CHECK_EQUAL(0, setenv("TARN_IPC_DIR", path, 1));
     wanted = TARN_INVALID_ARGUMENT;
     check_directory_rejected(
-        "TARN_IPC_DIR names a folder of 4999 bytes, at most 4095 can be opened");
+        "TARN_IPC_DIR names a directory of 4999 bytes, the maximum is 4095");
     wanted = TARN_SYSTEM_FAILURE;
     path[600] = '\0'; /* the system says that a name has too many */
     CHECK_EQUAL(0, setenv("TARN_IPC_DIR", path, 1));
-    check_directory_rejected("cannot make");
+    check_directory_rejected("cannot create");
     socket_directory_end();
 }
 
@@ -294,7 +294,7 @@ TEST(a_socket_directory_that_cannot_be_created_is_rejected)
 {
     socket_directory_begin();
     CHECK_EQUAL(0, setenv("TARN_IPC_DIR", "/proc/none/of/this", 1));
-    check_directory_rejected("cannot make");
+    check_directory_rejected("cannot create");
     socket_directory_end();
 }
 

@@ -186,7 +186,7 @@ TEST(an_open_waits_for_a_silent_owner_no_longer_than_its_timeout)
 
 TEST(an_owner_that_hangs_up_is_gone)
 {
-    check_rejected((struct script){.hang_up = true}, TARN_NOT_FOUND, "is gone");
+    check_rejected((struct script){.hang_up = true}, TARN_NOT_FOUND, "has ended");
 }
 
 TEST(an_answer_of_another_length_is_nonsense)
@@ -204,13 +204,13 @@ TEST(an_answer_of_garbage_is_nonsense)
     struct script answers = good();
 
     answers.reply.magic++;
-    check_rejected(answers, TARN_SYSTEM_FAILURE, "no reply");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "not a reply");
     answers = good();
     answers.reply.backing = 7;
     check_rejected(answers, TARN_SYSTEM_FAILURE, "unknown kind");
     answers = good();
     answers.reply.slot = 4;
-    check_rejected(answers, TARN_SYSTEM_FAILURE, "another segment");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "a different segment");
     answers = good();
     answers.reply.bytes = 12345;
     check_rejected(answers, TARN_SYSTEM_FAILURE, "a segment of 12345 bytes");
@@ -233,20 +233,20 @@ TEST(an_answer_of_another_block_is_nonsense)
     struct script answers = good_driver_pool();
 
     answers.reply.generation++;
-    check_rejected(answers, TARN_SYSTEM_FAILURE, "another segment");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "a different segment");
     answers = good_driver_pool();
     answers.reply.slot++;
-    check_rejected(answers, TARN_SYSTEM_FAILURE, "another segment");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "a different segment");
     answers = good_driver_pool();
     answers.reply.base++;
-    check_rejected(answers, TARN_SYSTEM_FAILURE, "another segment");
-    check_rejected(good(), TARN_SYSTEM_FAILURE, "another segment");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "a different segment");
+    check_rejected(good(), TARN_SYSTEM_FAILURE, "a different segment");
     answers = good_driver_pool();
     answers.reply.base = 0;
     check_rejected(answers, TARN_SYSTEM_FAILURE, "unknown kind");
     answers = good_driver_pool();
     answers.files = 0;
-    check_rejected(answers, TARN_SYSTEM_FAILURE, "too many or too few");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "wrong number of descriptors");
     block = 0;
     answers = good();
     answers.reply.base = 1;
@@ -270,10 +270,10 @@ TEST(descriptors_too_many_or_too_few_are_closed_and_rejected)
 
     skip_on_gpu();
     answers.files = 0;
-    check_rejected(answers, TARN_SYSTEM_FAILURE, "too many or too few");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "wrong number of descriptors");
     answers = good();
     answers.reply.backing = TARN__BACKING_CUDA;
-    check_rejected(answers, TARN_SYSTEM_FAILURE, "too many or too few");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "wrong number of descriptors");
     answers = good();
     answers.files = 3; /* the first is taken for memory, and is none */
     check_rejected(answers, TARN_DRIVER_FAILURE, "cuMemImportFromShareableHandle");
@@ -294,7 +294,7 @@ TEST(the_message_of_a_rejection_is_escaped_and_bounded)
     answers.files = 0;
     answers.reply.status = TARN_NOT_FOUND;
     memset(answers.reply.message, '\x1b', sizeof answers.reply.message); /* no end */
-    check_rejected(answers, TARN_NOT_FOUND, "refuses: ????");
+    check_rejected(answers, TARN_NOT_FOUND, "rejected the request: ????");
     answers.reply.status = 12345;
-    check_rejected(answers, TARN_SYSTEM_FAILURE, "refuses: ????");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "rejected the request: ????");
 }

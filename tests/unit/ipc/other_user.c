@@ -205,9 +205,9 @@ static void try_the_directory(int line)
     (void)line;
     CHILD_CHECK(file >= 0);
     open_driver_and_become_nobody();
-    cannot_open(&plain, TARN_INVALID_ARGUMENT, "of user 0, this process is of 65534");
-    cannot_open(&served, TARN_INVALID_ARGUMENT, "of user 0");
-    cannot_open(&mine, TARN_NOT_FOUND, "is gone");
+    cannot_open(&plain, TARN_INVALID_ARGUMENT, "to user 0, this process to user 65534");
+    cannot_open(&served, TARN_INVALID_ARGUMENT, "to user 0");
+    cannot_open(&mine, TARN_NOT_FOUND, "has ended");
     CHILD_CHECK(connect_to(&address, &connection) == EACCES);
     close(connection);
     tarn__socket_path(file, socket_name, by_file.sun_path);
@@ -301,8 +301,8 @@ static void listen_as_nobody(int line)
 static void open_of_a_foreign_server(int line)
 {
     (void)line;
-    cannot_open(&plain, TARN_SYSTEM_FAILURE, "its socket is of another user");
-    cannot_open(&served, TARN_SYSTEM_FAILURE, "its socket is of another user");
+    cannot_open(&plain, TARN_SYSTEM_FAILURE, "its socket belongs to another user");
+    cannot_open(&served, TARN_SYSTEM_FAILURE, "its socket belongs to another user");
     check_nothing_open();
 }
 
@@ -353,9 +353,9 @@ static void open_of_a_foreign_owner(int line)
     int connection;
 
     (void)line;
-    cannot_open(&plain, TARN_INVALID_ARGUMENT, "of user 65534, this process is of 0");
-    cannot_open(&mine, TARN_NOT_FOUND, "is gone");
-    cannot_open(&mine_served, TARN_NOT_FOUND, "is gone");
+    cannot_open(&plain, TARN_INVALID_ARGUMENT, "to user 65534, this process to user 0");
+    cannot_open(&mine, TARN_NOT_FOUND, "has ended");
+    cannot_open(&mine_served, TARN_NOT_FOUND, "has ended");
     CHILD_CHECK(connect_to(&address, &connection) == 0);
     CHILD_CHECK(ask(connection, &mine, &has_file) <= 0);
     CHILD_CHECK(!has_file);
@@ -373,7 +373,7 @@ static void export_into_a_foreign_directory(int line)
     CHILD_STATUS(TARN_OK,
                  tarn_pointer_allocate(resource, MIB, TARN_STREAM_NONE, &pointer));
     CHILD_STATUS(TARN_SYSTEM_FAILURE, tarn_ipc_export(pointer, TARN_IPC_PLAIN, &handle));
-    CHILD_MESSAGE("is of user 65534 with mode 700, it has to be of user 0");
+    CHILD_MESSAGE("belongs to user 65534 with mode 700, it has to belong to user 0");
     CHILD_CHECK(handle.bytes == 77);
     tarn_pointer_release(pointer);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));

@@ -151,20 +151,20 @@ static void open_out_of_bounds(int line)
     tarn_ipc_handle bad = handle;
     CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &whole));
     bad.bytes = SIZE_MAX;
-    check_rejected(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
+    check_rejected(&bad, TARN_INVALID_ARGUMENT, "exceed the allocation");
     bad.bytes = SIZE_MAX - 1;
     bad.offset = 2; /* the sum wraps to 0 */
-    check_rejected(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
+    check_rejected(&bad, TARN_INVALID_ARGUMENT, "exceed the allocation");
     bad.bytes = 1;
     bad.offset = SIZE_MAX;
-    check_rejected(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
+    check_rejected(&bad, TARN_INVALID_ARGUMENT, "exceed the allocation");
     bad.bytes = 0;
     check_rejected(&bad, TARN_INVALID_ARGUMENT, "0 bytes");
     tarn_pointer_release(whole);
     bad = handle;
     bad.offset = (size_t)1 << 40;
     check_rejected(&bad, TARN_INVALID_ARGUMENT,
-                   "do not lie in"); /* and it is closed again */
+                   "exceed the allocation"); /* and it is closed again */
     check_nothing_open();
 }
 
@@ -190,10 +190,11 @@ static void open_garbage(int line)
         tarn_pointer_release(out);
     }
     memset(bad.reserved, 0, sizeof bad.reserved);
-    check_rejected(&bad, TARN_NOT_FOUND, "garbage");
+    check_rejected(&bad, TARN_NOT_FOUND, "is invalid");
     bad = good;
     memset(bad.reserved + 20, 0, 44); /* as of a message that was cut off */
-    check_rejected(&bad, is_encoded ? TARN_INVALID_ARGUMENT : TARN_NOT_FOUND, "garbage");
+    check_rejected(&bad, is_encoded ? TARN_INVALID_ARGUMENT : TARN_NOT_FOUND,
+                   "is invalid");
     bad = good;
     bad.uuid[3] ^= 1;
     check_rejected(&bad, TARN_NOT_FOUND, "device");
@@ -238,7 +239,7 @@ static void open_own(int line)
             CHILD_STATUS(TARN_OK, tarn_pointer_allocate(resource, 100, TARN_STREAM_NONE,
                                                         &pointer));
             CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handle));
-            check_rejected(&handle, TARN_INVALID_ARGUMENT, "of this process itself");
+            check_rejected(&handle, TARN_INVALID_ARGUMENT, "exported by this process");
             tarn_pointer_release(pointer);
             CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
         }
@@ -263,12 +264,12 @@ static void open_of_others(int line)
     encoding.user++;
     tarn__handle_seal(&encoding);
     memcpy(handle.reserved, &encoding, sizeof encoding);
-    check_rejected(&handle, TARN_INVALID_ARGUMENT, "of user");
+    check_rejected(&handle, TARN_INVALID_ARGUMENT, "belongs to user");
     encoding.user--;
     encoding.server[0] ^= 1; /* nobody has this name */
     tarn__handle_seal(&encoding);
     memcpy(handle.reserved, &encoding, sizeof encoding);
-    check_rejected(&handle, TARN_NOT_FOUND, "is gone");
+    check_rejected(&handle, TARN_NOT_FOUND, "has ended");
     encoding.server[0] ^= 1;
     encoding.generation += 1000;
     tarn__handle_seal(&encoding);
@@ -297,7 +298,7 @@ static void cannot(tarn_resource *resource)
                      tarn_pointer_allocate(resource, 4096, TARN_STREAM_NONE, &pointer));
         CHILD_STATUS(TARN_NOT_SUPPORTED,
                      tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handle));
-        CHILD_MESSAGE("the exportable one");
+        CHILD_MESSAGE("the exportable resource");
         CHILD_CHECK(handle.bytes == 77);
         tarn_pointer_release(pointer);
     }

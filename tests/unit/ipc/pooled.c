@@ -176,7 +176,7 @@ static void free_what_is_open(int line)
     tarn_ipc_handle later = export_block(line, 1, 0, MIB, TARN_IPC_PLAIN);
     if (tarn_ipc_open(&later, NULL, &second) != TARN_OK) {
         CHILD_CHECK(tarn_error_last()->status == TARN_NOT_FOUND);
-        CHILD_MESSAGE("still open here");
+        CHILD_MESSAGE("still open in this process");
         CHILD_CHECK(second == NULL);
     } else {
         CHILD_CHECK(tarn_pointer_address(second) != tarn_pointer_address(first));

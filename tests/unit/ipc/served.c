@@ -239,9 +239,9 @@ static void kill_the_owner(enum source source)
     open_at(&importer, 0, &served);
     process_kill(&owner);
     CHECK_EQUAL(0, wrong_there(&importer, 0, 1)); /* what is open stays */
-    cannot_open(&importer, &served, "is gone");
+    cannot_open(&importer, &served, "has ended");
     close_at(&importer, 0);
-    cannot_open(&importer, &served, "is gone");
+    cannot_open(&importer, &served, "has ended");
     cannot_open(&importer, &plain, "gone");
     /* A process that starts a server now removes the dead one's socket. */
     struct process next = process_start(own_exportable);

@@ -279,11 +279,11 @@ TEST(unknown_flags_are_rejected)
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_memhostalloc(manager, 8, 8, &pointer));
-    CHECK_MESSAGE("memhostalloc knows no flags 0x8");
+    CHECK_MESSAGE("memhostalloc: unknown flags 0x8");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_mempin(manager, memory, 8, TARN_HOST_WRITE_COMBINED, NULL,
                                      NULL, &pointer));
-    CHECK_MESSAGE("mempin knows no flags 0x4");
+    CHECK_MESSAGE("mempin: unknown flags 0x4");
     CHECK_OK(tarn_manager_memhostalloc(manager, 8, 7, &pointer));
     CHECK_EQUAL(7, plugin.flags);
     tarn_pointer_release(pointer);
@@ -305,7 +305,7 @@ TEST(arguments_that_are_missing_are_rejected)
                  tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_mempin(manager, NULL, 8, 0, NULL, NULL, &pointer));
-    CHECK_MESSAGE("8 bytes at NULL");
+    CHECK_MESSAGE("8 bytes, but host is NULL");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_memallocmanaged(NULL, 8, true, &pointer));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
@@ -322,7 +322,7 @@ TEST(plugin_that_succeeds_without_a_pointer_has_failed)
 
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &pointer));
-    CHECK_MESSAGE("memalloc of plugin says TARN_OK and has no pointer");
+    CHECK_MESSAGE("memalloc of plugin returned TARN_OK without a pointer");
     CHECK(pointer == NULL);
     tarn_manager_release(manager);
 }
@@ -508,7 +508,7 @@ static void check_handle_rejected(struct plugin *plugin, tarn_manager *manager,
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_get_ipc_handle(manager, pointer, &handle));
     CHECK_MESSAGE("get_ipc_handle of plugin returned a handle of");
-    CHECK_MESSAGE("requested was that of 8 bytes at 0x1000, device 1");
+    CHECK_MESSAGE("requested was the handle of 8 bytes at 0x1000, device 1");
     CHECK_EQUAL(77, handle.bytes);
 }
 

@@ -94,7 +94,7 @@ TEST(manager_exports_no_memory_of_another_device)
     CHECK_OK(tarn_manager_memalloc(one, 4096, TARN_STREAM_NONE, &pointer));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_get_ipc_handle(other, pointer, &handle));
-    CHECK_MESSAGE("pointer of device 0");
+    CHECK_MESSAGE("pointer is of device 0");
     tarn_pointer_release(pointer);
     tarn_manager_release(one);
     tarn_manager_release(other);

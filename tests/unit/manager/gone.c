@@ -141,7 +141,7 @@ static void end_and_leave(void)
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_manager_initialize(kept));
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn_manager_memalloc(kept, 8, TARN_STREAM_NONE, &none));
-    CHILD_MESSAGE("after exit has begun");
+    CHILD_MESSAGE("in an exiting process");
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_memory_manager(0, &kept));
     CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
     tarn_manager_release(kept);

@@ -217,7 +217,7 @@ TEST(too_large_host_memory_is_rejected_with_a_message_and_not_rounded)
     tarn_pointer *pointer = NULL;
 
     CHECK(tarn_manager_memhostalloc(manager, SIZE_MAX - 7, 0, &pointer) != TARN_OK);
-    CHECK_MESSAGE("fit into no address space");
+    CHECK_MESSAGE("exceed the address space");
     CHECK(tarn_manager_memhostalloc(manager, SIZE_MAX - 7, TARN_HOST_MAPPED, &pointer) !=
           TARN_OK);
     CHECK_MESSAGE("cuMemHostAlloc");

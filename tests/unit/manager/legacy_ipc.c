@@ -59,7 +59,7 @@ TEST(handle_of_another_devices_memory_is_rejected)
     tarn_pointer *pointer;
 
     CHECK_OK(tarn_pointer_create(&options, &pointer));
-    check_rejected(manager, pointer, TARN_INVALID_ARGUMENT, "pointer of device 1");
+    check_rejected(manager, pointer, TARN_INVALID_ARGUMENT, "pointer is of device 1");
     tarn_pointer_release(pointer);
     tarn_manager_release(manager);
 }
@@ -70,10 +70,10 @@ TEST(handle_of_host_memory_is_not_supported)
     tarn_pointer *pointer;
 
     CHECK_OK(tarn_manager_memhostalloc(manager, 64, TARN_HOST_MAPPED, &pointer));
-    check_rejected(manager, pointer, TARN_NOT_SUPPORTED, "no plain device memory");
+    check_rejected(manager, pointer, TARN_NOT_SUPPORTED, "not plain device memory");
     tarn_pointer_release(pointer);
     CHECK_OK(tarn_manager_memallocmanaged(manager, 64, true, &pointer));
-    check_rejected(manager, pointer, TARN_NOT_SUPPORTED, "no plain device memory");
+    check_rejected(manager, pointer, TARN_NOT_SUPPORTED, "not plain device memory");
     tarn_pointer_release(pointer);
     tarn_manager_release(manager);
 }
@@ -87,8 +87,7 @@ TEST(handle_of_pool_memory_is_not_supported_and_the_message_names_the_alternativ
     CHECK_OK(tarn_async_create(0, NULL, &resource));
     CHECK_OK(tarn_device_set_resource(0, resource, NULL));
     CHECK_OK(tarn_manager_memalloc(manager, 4096, TARN_STREAM_NONE, &pointer));
-    check_rejected(manager, pointer, TARN_NOT_SUPPORTED,
-                   "memory of the cuda resource can");
+    check_rejected(manager, pointer, TARN_NOT_SUPPORTED, "exportable are the cuda");
     tarn_pointer_release(pointer);
     CHECK_OK(tarn_device_set_resource(0, NULL, NULL));
     CHECK_OK(tarn_resource_release(resource));

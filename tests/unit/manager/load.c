@@ -130,7 +130,7 @@ TEST(program_with_rights_of_its_own_loads_nothing)
     tarn_status status = tarn_manager_load(plugin(), NULL, &ops);
     is_secure = 0;
     CHECK_STATUS(TARN_NOT_SUPPORTED, status);
-    CHECK_MESSAGE("rights of its own");
+    CHECK_MESSAGE("elevated privileges");
     CHECK(ops == NULL);
 }
 
@@ -143,7 +143,7 @@ static void ask_with_rights(void)
     tarn_set_warning_handler(NULL, NULL);
     CHILD_STATUS(TARN_OK, tarn_memory_manager(0, &manager));
     CHILD_CHECK(strcmp(tarn_manager_name(manager), "resource") == 0);
-    CHILD_CHECK(strstr(tarn_warning_last(), "rights of its own"));
+    CHILD_CHECK(strstr(tarn_warning_last(), "elevated privileges"));
     tarn_manager_release(manager);
 }
 

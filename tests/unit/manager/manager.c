@@ -121,7 +121,7 @@ TEST(manager_that_its_plugin_calls_while_it_initializes_is_rejected)
     ops.initialize = initialize_by_allocating;
     CHECK_OK(tarn_manager_create(&ops, &plugin, 0, &initializing));
     CHECK_STATUS(TARN_REENTRANT_CALL, tarn_manager_initialize(initializing));
-    CHECK_MESSAGE("memalloc of plugin is called inside its initialize or context_gone");
+    CHECK_MESSAGE("memalloc of plugin was called inside its initialize or context_lost");
     CHECK_STATUS(TARN_REENTRANT_CALL, tarn_manager_initialize(initializing)); /* again */
     tarn_manager_release(initializing);
 }
@@ -177,11 +177,11 @@ TEST(manager_whose_table_is_too_short_is_rejected)
 
     ops.size = offsetof(tarn_manager_ops, mempin);
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, NULL, 0, &manager));
-    CHECK_MESSAGE("table of plugin is too short");
-    CHECK_MESSAGE("72 bytes of 80");
+    CHECK_MESSAGE("the table of plugin has");
+    CHECK_MESSAGE("72 bytes, the required operations need 80");
     ops.size = 8;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, NULL, 0, &manager));
-    CHECK_MESSAGE("too short to have an interface version");
+    CHECK_MESSAGE("required for interface_version");
 }
 
 TEST(manager_without_a_required_operation_is_rejected_by_its_name)
@@ -213,7 +213,7 @@ TEST(manager_with_a_shorter_table_has_no_optional_operations)
     CHECK_OK(tarn_manager_create(&ops, &plugin, 0, &manager));
     CHECK_STATUS(TARN_NOT_SUPPORTED,
                  tarn_manager_memallocmanaged(manager, 8, true, &pointer));
-    CHECK_MESSAGE("plugin has no memallocmanaged");
+    CHECK_MESSAGE("plugin does not support memallocmanaged");
     CHECK_STATUS(TARN_NOT_SUPPORTED,
                  tarn_manager_get_memory_info(manager, &free_bytes, &total_bytes));
     CHECK_EQUAL(7, free_bytes + total_bytes);
@@ -312,7 +312,7 @@ TEST(manager_of_a_device_that_does_not_exist_is_rejected)
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_create(&plugin_ops, &plugin, 99, &manager));
-    CHECK_MESSAGE("there is no device 99");
+    CHECK_MESSAGE("device 99 does not exist");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_create(&plugin_ops, &plugin, -1, &manager));
 }
@@ -366,5 +366,6 @@ TEST(manager_whose_last_end_of_cleanup_fails_is_a_warning)
     CHECK_EQUAL(0, plugin.deferring);
     CHECK_EQUAL(1, plugin.destroyed);
     CHECK_EQUAL(1, warnings.count);
-    CHECK(strstr(warnings.last, "plugin goes with cleanup deferred: plugin: no end"));
+    CHECK(strstr(warnings.last,
+                 "plugin was destroyed while cleanup was deferred: plugin: no end"));
 }

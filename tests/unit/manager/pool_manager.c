@@ -299,19 +299,19 @@ TEST(pool_manager_rejects_an_unsuitable_resource)
     tarn_pool_manager_options options = {.size = 8};
     tarn_manager *manager = NULL;
 
-    check_rejects(make_nothing, "was made for device 0 is none");
-    check_rejects(make_host, "is another one's, device -1");
-    check_rejects(fail_silently, "pool manager: no resource was made for device 0");
+    check_rejects(make_nothing, "for device 0 returned none");
+    check_rejects(make_host, "returned a resource of another device, device -1");
+    check_rejects(fail_silently, "pool manager: options.make failed for device 0");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_create(tarn_pool_manager_ops(), &options, 0, &manager));
-    CHECK_MESSAGE("options of 8 bytes are too short");
+    CHECK_MESSAGE("options.size is 8, at least");
     struct {
         tarn_pool_manager_options known;
         uint64_t later;
     } longer = {{.size = sizeof longer}, 1};
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_create(tarn_pool_manager_ops(), &longer, 0, &manager));
-    CHECK_MESSAGE("does not know");
+    CHECK_MESSAGE("that this libtarn knows");
     CHECK(manager == NULL);
 }
 

@@ -339,7 +339,7 @@ TEST(deferred_cleanup_keeps_frees_that_would_wait_until_the_last_end)
     CHECK_EQUAL(2, shell.frees);
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_defer_cleanup_end(manager));
-    CHECK_MESSAGE("did not begin");
+    CHECK_MESSAGE("without a matching defer_cleanup_begin");
     uninstall();
     tarn_manager_release(manager);
 }

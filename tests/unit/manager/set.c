@@ -198,7 +198,7 @@ static void ask_within_create(void)
     meanwhile = ask_within;
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, NULL));
     CHILD_STATUS(TARN_REENTRANT_CALL, tarn_memory_manager(0, &manager));
-    CHILD_MESSAGE("while its manager makes one");
+    CHILD_MESSAGE("while its manager creates it");
     CHILD_CHECK(manager == NULL);
     meanwhile = NULL; /* nothing is stuck */
     serves("slow", 0);
@@ -222,7 +222,7 @@ static void set_another(void)
     CHILD_STATUS(TARN_ALREADY_SET, tarn_set_memory_manager(&slow, NULL));
     CHILD_STATUS(TARN_ALREADY_SET,
                  tarn_set_memory_manager(tarn_native_manager_ops(), NULL));
-    CHILD_MESSAGE("native comes second, slow was set already");
+    CHILD_MESSAGE("cannot set native, slow was set before");
     serves("slow", 0);
     CHILD_STATUS(TARN_OK,
                  tarn_set_memory_manager(&slow, &config)); /* a cell runs twice */
@@ -240,7 +240,7 @@ static void set_late(void)
     serves("resource", 0);
     CHILD_STATUS(TARN_ALREADY_SET,
                  tarn_set_memory_manager(tarn_native_manager_ops(), NULL));
-    CHILD_MESSAGE("native comes too late");
+    CHILD_MESSAGE("cannot set native, the process has used");
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(tarn_resource_manager_ops(), NULL));
     serves("resource", last_device());
 }
@@ -298,7 +298,7 @@ static void fail_once(void)
     CHILD_STATUS(TARN_OK, tarn_driver_synchronize(0));
     setenv("TARN_MEMORY_MANAGER", "/nowhere/x.so", 1);
     CHILD_STATUS(TARN_NOT_FOUND, tarn_memory_manager(0, &manager));
-    CHILD_MESSAGE("TARN_MEMORY_MANAGER=/nowhere/x.so: manager: there is no file");
+    CHILD_MESSAGE("TARN_MEMORY_MANAGER=/nowhere/x.so: manager: cannot find the file");
     CHILD_CHECK(manager == NULL);
     unsetenv("TARN_MEMORY_MANAGER");
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, NULL));
@@ -341,7 +341,7 @@ static void name_none(void)
 
     setenv("TARN_MEMORY_MANAGER", "rmm", 1);
     CHILD_STATUS(TARN_NOT_FOUND, tarn_memory_manager(0, &manager));
-    CHILD_MESSAGE("TARN_MEMORY_MANAGER=rmm is none of resource, native, pool");
+    CHILD_MESSAGE("TARN_MEMORY_MANAGER=rmm is not resource, native, pool");
     setenv("TARN_MEMORY_MANAGER", "", 1); /* as if it were not there */
     serves("resource", 0);
 }

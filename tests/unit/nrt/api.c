@@ -50,7 +50,7 @@ TEST(a_table_without_its_instance_fails_with_a_message)
     const NRT_api_functions *api = tarn_runtime_api(runtime);
     CHECK_OK(tarn_runtime_release(runtime));
     CHECK(!api->allocate(10));
-    CHECK_MESSAGE("which is not there (not made yet, or released)");
+    CHECK_MESSAGE("does not exist (not created yet, or released)");
     CHECK(!api->allocate_external(10, NULL));
     CHECK(!api->manage_memory(&runtime, end));
     api->acquire(NULL);
@@ -74,7 +74,7 @@ TEST(there_are_63_instances_and_their_places_are_used_again)
     while (made < 64 && tarn_runtime_create("many", &runtimes[made]) == TARN_OK)
         made++;
     CHECK(made >= 62 && made <= 63); /* pointers may have one */
-    CHECK_MESSAGE("no room for runtime many, there are 63");
+    CHECK_MESSAGE("cannot create runtime many, the maximum of 63");
     for (int i = 0; i < made; i++) {
         NRT_MemInfo *mi = tarn_runtime_api(runtimes[i])->allocate(64);
         CHECK(tarn_meminfo_runtime(mi) == runtimes[i]);
@@ -89,7 +89,7 @@ TEST(there_are_63_instances_and_their_places_are_used_again)
 TEST(the_default_instance_is_not_released)
 {
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_runtime_release(tarn_runtime_default()));
-    CHECK_MESSAGE("the default runtime is not released");
+    CHECK_MESSAGE("the default runtime cannot be released");
 }
 
 static void count_call(void *data, size_t size, void *info)

@@ -50,7 +50,7 @@ TEST(modes_have_names)
     CHECK_EQUAL(0, modes);
     modes = 7;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_nrt_modes_parse("poison,gard", &modes));
-    CHECK_MESSAGE("there is no mode gard");
+    CHECK_MESSAGE("unknown mode gard");
     CHECK_EQUAL(7, modes);
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_runtime_set_modes(tarn_runtime_default(), 1 << 20));
@@ -81,7 +81,7 @@ TEST(guards_see_bytes_written_past_the_end)
         tarn_meminfo_release(meminfo);
         CHECK_EQUAL(1, misuses);
         CHECK(strstr(last_misuse,
-                     "0 bytes before its data and 1 after are not as they were"));
+                     "0 red-zone bytes before its data and 1 after it changed"));
         misuses = 0;
     }
     drop_runtime(runtime);
@@ -97,7 +97,7 @@ TEST(guards_see_bytes_written_before_the_beginning)
     data[-2] = 0;
     tarn_meminfo_release(meminfo);
     CHECK_EQUAL(1, misuses);
-    CHECK(strstr(last_misuse, "2 bytes before its data and 0 after"));
+    CHECK(strstr(last_misuse, "2 red-zone bytes before its data and 0 after"));
     data = allocate(runtime, 100, &meminfo);
     memset(data - 16, 0, 16); /* and with it the place of the data */
     tarn_meminfo_release(meminfo);
@@ -241,7 +241,7 @@ static void release_twice(void)
 TEST(abort_ends_the_process_with_a_message)
 {
     CHECK_EQUAL(-6, child_status(release_twice, 1));
-    CHECK(strstr(captured_stderr, "tarn: nrt: a reference was released to MemInfo"));
+    CHECK(strstr(captured_stderr, "tarn: nrt: release of MemInfo"));
 }
 
 static void count_aloud(void)
@@ -263,8 +263,8 @@ TEST(trace_reports_events)
     const char *trace_lines = captured_stderr;
     CHECK(strstr(trace_lines, "tarn: nrt: new 0x"));
     CHECK(strstr(trace_lines, ", 10 bytes\ntarn: nrt: acquire 0x"));
-    CHECK(strstr(trace_lines, ", 1 before\ntarn: nrt: release 0x"));
-    CHECK(strstr(trace_lines, ", 2 before\n"));
+    CHECK(strstr(trace_lines, ", count before: 1\ntarn: nrt: release 0x"));
+    CHECK(strstr(trace_lines, ", count before: 2\n"));
     CHECK(strstr(trace_lines, "tarn: nrt: end 0x"));
     CHECK(strstr(trace_lines, "tarn: nrt: raw 0x"));
     CHECK(strstr(trace_lines, "7 and done"));

@@ -54,24 +54,24 @@ TEST(late_calls_have_different_messages)
     NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
     NRT_MemInfo_release(mi);
     NRT_MemInfo_release(mi);
-    CHECK_MISUSE("a reference was released to MemInfo");
+    CHECK_MISUSE("release of MemInfo");
     NRT_MemInfo_acquire(mi);
-    CHECK_MISUSE("a reference was taken to MemInfo");
+    CHECK_MISUSE("acquire of MemInfo");
     CHECK_EQUAL(0, tarn_meminfo_count(mi));
     NRT_MemInfo_call_dtor(mi);
     CHECK_MISUSE("was freed before (runtime default)");
     NRT_MemInfo_destroy(mi);
     CHECK_MISUSE("destroy");
     NRT_dealloc(mi);
-    CHECK_MISUSE("free MemInfo");
+    CHECK_MISUSE("dealloc of MemInfo");
     CHECK(!tarn_meminfo_runtime(mi));
-    CHECK_MESSAGE("is no MemInfo that lives");
+    CHECK_MESSAGE("is not a live MemInfo");
     void *raw = NRT_Allocate(10);
     NRT_Free(raw);
     NRT_Free(raw);
     CHECK_MISUSE("was freed before");
     CHECK(!NRT_Reallocate(raw, 20));
-    CHECK_MISUSE("another size was asked for memory");
+    CHECK_MISUSE("realloc of memory");
     end();
 }
 
@@ -81,11 +81,11 @@ TEST(foreign_memory_is_rejected)
 
     begin();
     NRT_Free(others + 64);
-    CHECK_MISUSE("is no block of Tarn's");
+    CHECK_MISUSE("is not a block of Tarn");
     NRT_MemInfo_release((NRT_MemInfo *)(void *)(others + 64));
-    CHECK_MISUSE("released to MemInfo");
+    CHECK_MISUSE("release of MemInfo");
     NRT_MemInfo_init((NRT_MemInfo *)(void *)(others + 64), NULL, 0, NULL, NULL, NULL);
-    CHECK_MISUSE("something else than 48 bytes of NRT_Allocate()");
+    CHECK_MISUSE("requires 48 bytes of NRT_Allocate()");
     end();
 }
 
@@ -124,9 +124,9 @@ TEST(only_varsize_blocks_change_their_size)
     begin();
     NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
     CHECK(!NRT_MemInfo_varsize_alloc(mi, 20));
-    CHECK_MISUSE("new memory for MemInfo");
+    CHECK_MISUSE("varsize_alloc: MemInfo");
     CHECK(!NRT_MemInfo_varsize_realloc(mi, 20));
-    CHECK_MISUSE("which is not of the kind that can");
+    CHECK_MISUSE("has no variable size");
     NRT_MemInfo_release(mi);
     end();
 }
@@ -224,7 +224,7 @@ TEST(a_failing_external_allocator_is_null_and_a_message)
     static NRT_ExternalAllocator allocator = {give, NULL, take, &allocator};
 
     CHECK(!NRT_MemInfo_alloc_external(100, &allocator));
-    CHECK_MESSAGE("runtime default has no memory for 100 bytes");
+    CHECK_MESSAGE("runtime default cannot allocate 100 bytes");
     CHECK(!NRT_Allocate_External(100, &allocator));
 }
 
@@ -295,7 +295,7 @@ TEST(the_allocator_changes_while_blocks_are_live)
     NRT_MemInfo_release(large);
     NRT_MemInfo_release(ours);
     NRT_MemSys_set_allocator(NULL, realloc, free);
-    CHECK_MESSAGE("it stays as it was");
+    CHECK_MESSAGE("the allocator is unchanged");
     NRT_MemInfo_release(NRT_MemInfo_alloc(10000));
     CHECK_EQUAL(2, allocator_calls);
     NRT_MemSys_init();
@@ -369,6 +369,6 @@ TEST(misuse_handler_that_is_replaced_is_left_by_all_threads)
         CHECK_EQUAL(0, pthread_join(threads[i], NULL));
     CHECK_EQUAL(0, misuses);
     release_twice(NULL);
-    CHECK_MISUSE("a reference was released to MemInfo");
+    CHECK_MISUSE("release of MemInfo");
     end();
 }

@@ -13,7 +13,7 @@ TEST(runtime_is_not_released_while_blocks_are_live)
     CHECK_OK(tarn_meminfo_create(runtime, NULL, 0, NULL, NULL, &other));
     tarn_meminfo_release(one);
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_runtime_release(runtime));
-    CHECK_MESSAGE("runtime small has 1 of 2 MemInfos still out");
+    CHECK_MESSAGE("runtime small has 1 live MemInfos of 2");
     tarn_meminfo_release(other);
     CHECK_OK(tarn_runtime_release(runtime));
 }

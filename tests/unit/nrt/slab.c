@@ -309,7 +309,7 @@ TEST(an_allocator_needs_a_malloc_and_a_free)
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_runtime_set_allocator(tarn_runtime_default(), &allocator));
-    CHECK_MESSAGE("a malloc and a free");
+    CHECK_MESSAGE("malloc or free is NULL");
 }
 
 TEST(allocators_are_numbered_once_and_limited)

@@ -68,7 +68,7 @@ TEST(a_snapshot_names_places_by_bytes)
                  "unit-nrt-snapshot"));
     tarn_nrt_site got;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_nrt_snapshot_site(snapshot, 2, &got));
-    CHECK_MESSAGE("there is no site 2, the snapshot has 2");
+    CHECK_MESSAGE("index 2, but the snapshot has 2");
     tarn_nrt_snapshot_release(snapshot);
     for (int i = 0; i < 4; i++)
         tarn_meminfo_release(blocks[i]);
@@ -224,8 +224,8 @@ TEST(live_blocks_are_reported_at_exit)
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
     child_status(leave_something, 0);
     CHECK(strstr(captured_stderr,
-                 "tarn: nrt: at exit runtime leaky: 1239 bytes in 2 blocks out, "
-                 "from 2 places\n"));
+                 "tarn: nrt: at exit runtime leaky: 1239 bytes in 2 live blocks, "
+                 "from 2 sites\n"));
     CHECK(strstr(captured_stderr, "      1234 bytes        1 blocks  "));
     CHECK(strstr(captured_stderr, "there.py:8  ("));
 }
@@ -242,7 +242,7 @@ TEST(a_difference_is_printed_with_signs)
     CHECK_OK(tarn_nrt_snapshot_difference(before, after, &difference));
     tarn_nrt_snapshot_print(difference, file);
     fclose(file);
-    CHECK(strstr(text, "runtime leaky: +5 bytes in +1 blocks more, from 1 places\n"));
+    CHECK(strstr(text, "runtime leaky: +5 bytes in +1 blocks more, from 1 sites\n"));
     CHECK(strstr(text, "        +5 bytes       +1 blocks  x.py:1"));
     tarn_nrt_snapshot_release(before);
     tarn_nrt_snapshot_release(after);

@@ -72,7 +72,7 @@ TEST(failed_allocations_are_counted_apart)
     CHECK_OK(tarn_runtime_create("failures", &runtime));
     tarn_meminfo_options options = {.size = sizeof options, .bytes = SIZE_MAX};
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_meminfo_allocate(runtime, &options, &meminfo));
-    CHECK_MESSAGE("more than there are addresses");
+    CHECK_MESSAGE("exceeds the address space");
     options.bytes = (size_t)1 << 61;
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_meminfo_allocate(runtime, &options, &meminfo));
     CHECK(meminfo == NULL);

@@ -35,7 +35,7 @@ TEST(an_unresolved_call_goes_to_the_hook_with_any_arguments)
     tarn_nrt_set_unresolved_hook(hook, &calls);
     CHECK_EQUAL(-7, unresolved()(1, 2.0, "three", 4, 5, 6, 7, 8.0));
     CHECK_EQUAL(1, calls);
-    CHECK_MESSAGE("a function was called that was never compiled, at ");
+    CHECK_MESSAGE("a function without a compiled implementation was called at ");
     tarn_nrt_set_unresolved_hook(NULL, NULL);
 }
 
@@ -58,5 +58,5 @@ TEST(without_a_hook_it_aborts_with_a_message)
 {
     CHECK_EQUAL(-6, child_status(call, 1));
     CHECK(strstr(captured_stderr,
-                 "tarn: nrt: a function was called that was never compiled"));
+                 "tarn: nrt: a function without a compiled implementation was called"));
 }

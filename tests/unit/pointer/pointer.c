@@ -98,22 +98,22 @@ TEST(pointer_that_cannot_be_made_owns_nothing)
 
     options.size = 8;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(&options, &pointer));
-    CHECK_MESSAGE("too short");
+    CHECK_MESSAGE("at least");
     struct {
         tarn_pointer_options known;
         uint64_t later;
     } longer = {options_of(&lifetime), 1};
     longer.known.size = sizeof longer;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(&longer.known, &pointer));
-    CHECK_MESSAGE("does not know");
+    CHECK_MESSAGE("that this libtarn knows");
     options = options_of(&lifetime);
     options.kind = (tarn_pointer_kind)17;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(&options, &pointer));
-    CHECK_MESSAGE("no kind 17");
+    CHECK_MESSAGE("unknown kind 17");
     options = options_of(&lifetime);
     options.address = 0;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(&options, &pointer));
-    CHECK_MESSAGE("1000 bytes at no address");
+    CHECK_MESSAGE("1000 bytes, but address and host are NULL");
     options = options_of(&lifetime);
     options.bytes = SIZE_MAX - 10;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(&options, &pointer));
@@ -164,7 +164,8 @@ TEST(view_out_of_bounds_is_rejected_with_the_numbers)
     tarn_pointer *pointer = make(&lifetime), *view = NULL, *inner = NULL;
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(pointer, 1, 1000, &view));
-    CHECK_MESSAGE("a view of 1000 bytes at 1 does not fit into 1000 bytes");
+    CHECK_MESSAGE(
+        "a view of 1000 bytes at offset 1 exceeds the pointer, which has 1000 bytes");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(pointer, 1001, 0, &view));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(pointer, SIZE_MAX, 2, &view));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(pointer, 2, SIZE_MAX, &view));
@@ -175,7 +176,7 @@ TEST(view_out_of_bounds_is_rejected_with_the_numbers)
 
     CHECK_OK(tarn_pointer_view(pointer, 900, 50, &view));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(view, 0, 51, &inner));
-    CHECK_MESSAGE("51 bytes at 0 does not fit into 50 bytes");
+    CHECK_MESSAGE("51 bytes at offset 0 exceeds the pointer, which has 50 bytes");
     tarn_pointer_release(view);
     tarn_pointer_release(pointer);
 }

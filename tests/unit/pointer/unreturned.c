@@ -251,7 +251,7 @@ TEST(deferred_frees_need_a_place_of_the_right_size)
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_deferred_frees(NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_deferred_frees(&frees));
-    CHECK_MESSAGE("into 8 bytes, they have 40");
+    CHECK_MESSAGE("out.size is 8, it has to be 40");
     CHECK_EQUAL(77, frees.failed_count);
 }
 

@@ -73,7 +73,7 @@ TEST(a_block_without_an_end_is_rejected_by_the_name_of_its_function)
 
     LLVMAppendBasicBlockInContext(context, LLVMGetNamedFunction(module, "f"), "open");
     CHECK_STATUS(TARN_BAD_FORMAT, tarn_prune_module(module, NULL, &report));
-    CHECK_MESSAGE("block 1 of function f has no end");
+    CHECK_MESSAGE("block 1 of function f has no terminator");
     CHECK_EQUAL(77, report.increfs);
     CHECK_EQUAL(2, refops_of(module));
     LLVMDisposeModule(module);

@@ -23,9 +23,9 @@ TEST(counted_memory_comes_from_a_resource)
     NRT_MemInfo *small = api->allocate(10), *large = api->allocate(50000);
     memset(api->get_data(large), 1, 50000);
     CHECK(!api->allocate(60000));
-    CHECK_MESSAGE("runtime limited has no memory for 60000 bytes");
+    CHECK_MESSAGE("runtime limited cannot allocate 60000 bytes");
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_allocator_release(allocator));
-    CHECK_MESSAGE("has 2 blocks out");
+    CHECK_MESSAGE("has 2 live blocks");
     api->release(small);
     api->release(large);
     tarn_runtime_trim(runtime);
@@ -121,7 +121,7 @@ TEST(memory_that_the_host_cannot_reach_is_rejected)
     CHECK_OK(tarn_resource_create(&far, &out, TARN_DEVICE_NONE, &resource));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_resource_allocator_create(resource, &allocator));
-    CHECK_MESSAGE("the host cannot reach the memory of resource far");
+    CHECK_MESSAGE("resource far returns memory that the host cannot access");
     CHECK(allocator == NULL);
     CHECK_EQUAL(0, out);
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_allocator_create(NULL, &allocator));

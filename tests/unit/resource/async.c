@@ -136,7 +136,7 @@ TEST(async_rejects_an_option_of_a_later_version)
     tarn_resource *resource = NULL;
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(0, options, &resource));
-    CHECK_MESSAGE("does not know");
+    CHECK_MESSAGE("that this libtarn knows");
     CHECK(resource == NULL);
     options[1].size = 0;
     CHECK_OK(tarn_async_create(0, options, &resource));
@@ -152,7 +152,7 @@ TEST(async_rejects_invalid_options)
     options =
         (tarn_async_options){.size = sizeof options, .initial_bytes = (size_t)1 << 50};
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_async_create(0, &options, &resource));
-    CHECK_MESSAGE("to begin with");
+    CHECK_MESSAGE("initial ");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(99, NULL, &resource));
     CHECK(resource == NULL);
 }

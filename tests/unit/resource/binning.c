@@ -87,7 +87,7 @@ TEST(binning_gets_no_bin_while_blocks_are_live)
     begin();
     CHECK_OK(tarn_resource_allocate(binning, 500, 0, NULL, &block));
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_binning_add_bin(binning, 1000, small.resource));
-    CHECK_MESSAGE("1 blocks are out");
+    CHECK_MESSAGE("1 blocks are live");
     CHECK_OK(tarn_resource_deallocate(binning, block, 500, 0, NULL));
     CHECK_EQUAL(1, upstream.frees);
     CHECK_OK(tarn_binning_add_bin(binning, 1000, small.resource));
@@ -116,7 +116,7 @@ TEST(binning_counts_nothing_when_a_bin_fails)
     CHECK_OK(tarn_resource_deallocate(binning, block, 5000, 0, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_resource_deallocate(binning, block, 5000, 0, NULL));
-    CHECK_MESSAGE("nothing is");
+    CHECK_MESSAGE("which has none");
     end();
 }
 
@@ -149,7 +149,7 @@ TEST(binning_rejects_invalid_bins)
     tarn_binning_options later[2] = {{.size = sizeof later}, {.size = 1}};
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_binning_create(upstream.resource, later, &other));
-    CHECK_MESSAGE("does not know");
+    CHECK_MESSAGE("that this libtarn knows");
     CHECK(other == NULL);
     end();
 }

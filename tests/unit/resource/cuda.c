@@ -70,7 +70,7 @@ TEST(resource_names_the_call_and_the_bytes_when_the_driver_fails)
     CHECK_OK(tarn_cuda_create(0, &resource));
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_resource_allocate(resource, (size_t)1 << 50, 0, NULL, &block));
-    CHECK_MESSAGE("cuda: cuMemAlloc gives CUDA_ERROR_OUT_OF_MEMORY (2)");
+    CHECK_MESSAGE("cuda: cuMemAlloc failed with CUDA_ERROR_OUT_OF_MEMORY (2)");
     CHECK_MESSAGE("1125899906842624 bytes on device 0");
     CHECK_EQUAL(2, tarn_error_last()->native);
     CHECK_OK(tarn_resource_release(resource));

@@ -143,7 +143,8 @@ TEST(upstream_that_has_to_stay_is_a_warning)
         listen_anew();
         CHECK_OK(tarn_resource_release(above));
         CHECK_EQUAL(1, warnings.count);
-        CHECK(strstr(warnings.last, "its last owner goes while 1 blocks are out"));
+        CHECK(strstr(warnings.last,
+                     "the last reference was released while 1 blocks are live"));
         CHECK_EQUAL(0, script.destroyed);
         tidy(&script, block);
     }
@@ -178,7 +179,8 @@ TEST(pool_whose_upstream_frees_nothing_reports_how_much_stays)
     CHECK_OK(tarn_resource_release(pool));
     CHECK_EQUAL(1, warnings.count);
     snprintf(wanted, sizeof wanted,
-             "pool: 1 blocks of %zu bytes in all stay with scripted: scripted: keeps",
+             "pool: 1 segments of %zu bytes in total could not be returned to scripted: "
+             "scripted: keeps",
              script.bytes);
     CHECK(strstr(warnings.last, wanted));
     CHECK_EQUAL(2, script.frees);
@@ -236,5 +238,6 @@ TEST(driver_pool_that_the_driver_does_not_end_is_a_warning)
     CHECK_OK(tarn_resource_release(async));
     sim_configure(NULL);
     CHECK_EQUAL(1, warnings.count);
-    CHECK(strstr(warnings.last, "async: a pool of device 0 stays with the driver"));
+    CHECK(
+        strstr(warnings.last, "async: the driver failed to destroy a pool of device 0"));
 }

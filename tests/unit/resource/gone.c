@@ -31,7 +31,7 @@ static void end_all_without_a_driver(void)
     CHILD_CHECK(resource == NULL);
 
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_resource_allocate(cuda, 10, 0, NULL, &block));
-    CHILD_MESSAGE("the driver of device 0 is not called");
+    CHILD_MESSAGE("the driver of device 0 can no longer be called");
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn_resource_memory_info(async, NULL, &free_bytes, &free_bytes));
     CHILD_CHECK(block == 77 && free_bytes == 77);

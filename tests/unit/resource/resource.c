@@ -134,7 +134,7 @@ TEST(failure_without_a_message_does_not_get_that_of_an_older_one_of_its_kind)
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_resource_trim(never, 0, NULL));
     CHECK_TEXT("never: trim failed, device 0", tarn_error_last()->message);
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_resource_requested_bytes(never, 256, &bytes));
-    CHECK_TEXT("never: block_bytes failed, device 0", tarn_error_last()->message);
+    CHECK_TEXT("never: requested_bytes failed, device 0", tarn_error_last()->message);
     CHECK_OK(tarn_resource_release(never));
 }
 
@@ -412,7 +412,7 @@ TEST(allocate_does_not_pass_a_bad_block_on)
     deallocations = 0;
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_resource_allocate(resource, 8, 0, NULL, &block));
-    CHECK_MESSAGE("oldest: it gave 0x1010");
+    CHECK_MESSAGE("oldest: allocate returned 0x1010");
     CHECK_EQUAL(1, deallocations);
     address = 0;
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
@@ -434,7 +434,7 @@ TEST(deallocate_without_live_blocks_is_rejected_for_any_resource)
     CHECK_OK(tarn_resource_create(&oldest_ops, &address, 0, &resource));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_resource_deallocate(resource, 0x1000, 8, 0, NULL));
-    CHECK_MESSAGE("nothing is");
+    CHECK_MESSAGE("which has none");
     CHECK_OK(tarn_resource_allocate(resource, 8, 0, NULL, &block));
     CHECK_OK(tarn_resource_deallocate(resource, block, 8, 0, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,

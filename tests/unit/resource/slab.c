@@ -84,7 +84,7 @@ TEST(slab_rejects_requests_larger_than_a_block)
 
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_resource_allocate(slab, BLOCK + 1, 0, NULL, &block));
-    CHECK_MESSAGE("slab: 10001 bytes, its blocks have 10000");
+    CHECK_MESSAGE("slab: 10001 bytes exceed the block size of 10000");
     CHECK_EQUAL(77, block);
     CHECK_OK(tarn_resource_release(slab));
 }
@@ -182,12 +182,12 @@ TEST(slab_rejects_invalid_options)
     options.initial_blocks = 2;
     options.maximum_blocks = 1;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, &options, &slab));
-    CHECK_MESSAGE("over the maximum of 1");
+    CHECK_MESSAGE("exceeds maximum_blocks 1");
     options.size = 8;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, &options, &slab));
     tarn_slab_options later[2] = {{.size = sizeof later}, {.size = 1}};
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, later, &slab));
-    CHECK_MESSAGE("does not know");
+    CHECK_MESSAGE("that this libtarn knows");
     options.size = sizeof options;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(99, NULL, NULL, &slab));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, NULL, NULL));

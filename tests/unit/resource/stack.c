@@ -124,7 +124,7 @@ TEST(one_more_level_is_rejected_for_every_kind)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         tarn_resource *out = (tarn_resource *)(uintptr_t)77;
         CHECK_STATUS(TARN_INVALID_ARGUMENT, all[i](top, &out));
-        CHECK_MESSAGE("which is over 64 resources; at most 64 stack");
+        CHECK_MESSAGE("has 64 resources below it, at most 64 can be stacked");
         CHECK(out == (tarn_resource *)(uintptr_t)77);
     }
     CHECK_OK(tarn_resource_release(top));
@@ -159,7 +159,7 @@ TEST(bin_counts_and_one_that_is_over_more_comes_before_what_is_above)
     CHECK_OK(make_binning(base, &binning));
     CHECK_OK(make_limiter(binning, &above));
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_binning_add_bin(binning, 256, high));
-    CHECK_MESSAGE("it has to come before those");
+    CHECK_MESSAGE("its depth is fixed at");
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_binning_add_bin(binning, 256, above));
     CHECK_OK(tarn_binning_add_bin(binning, 256, base)); /* no more than before */
     CHECK_OK(tarn_resource_release(above));

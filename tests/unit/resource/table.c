@@ -45,10 +45,10 @@ TEST(table_reports_errors_and_changes_nothing)
     tarn__table_put(&table, record_at(0x1000, 10, 512));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__table_take(&table, "test", 0x2000, 10, 512, 0, &taken));
-    CHECK_MESSAGE("test: 0x2000 is not out here");
+    CHECK_MESSAGE("test: 0x2000 is not a live allocation of this resource");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__table_take(&table, "test", 0x1000, 11, 512, 0, &taken));
-    CHECK_MESSAGE("0x1000 has 10 bytes, to be given back are 11");
+    CHECK_MESSAGE("0x1000 was allocated with 10 bytes, freed with 11");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__table_take(&table, "test", 0x1000, 10, 256, 0, &taken));
     CHECK_MESSAGE("512");

@@ -77,7 +77,7 @@ TEST(procs_devices_report_their_identity)
 
     use_device(0);
     CU(cuDeviceGetName(name, sizeof name, 0));
-    CHECK_TEXT("Tarn stand-in GPU", name);
+    CHECK_TEXT("Tarn simulated GPU", name);
     CU(cuDeviceGetAttribute(&major, 75, 0));
     CHECK_EQUAL(9, major);
     for (int i = 0; i < 2; i++) {

@@ -99,19 +99,20 @@ TEST(reader_names_line_column_and_value_of_an_error)
 #define GOOD "1,00:00:00.000050,allocate,0x7f,8,0\n"
     check_rejected("", 0, "log.csv: is empty");
     check_rejected("a,b\x1b[31m,c\n", 0,
-                   "log.csv:1: neither NBEP 7's header nor RMM's: \"a,b\\x1b[31m,c\"");
+                   "log.csv:1: not a header of NBEP 7 or of RMM: \"a,b\\x1b[31m,c\"");
     check_rejected("Thread,Time,Action,Pointer,Size\n", 0, "log.csv:1: neither");
     check_rejected(RMM_HEADER GOOD "1,00:00:00.000050,allocate,0x7f\n", 1,
-                   "log.csv:3: this line has 4 columns, not 6");
-    check_rejected(RMM_HEADER GOOD "1,00:00:00.000050,allo", 1,
-                   "log.csv:3: a torn line: the file ends after 3 columns, not 6");
+                   "log.csv:3: the line has 4 columns, 6 are required");
+    check_rejected(
+        RMM_HEADER GOOD "1,00:00:00.000050,allo", 1,
+        "log.csv:3: the file ends inside a line with 3 columns, 6 are required");
     check_rejected(RMM_HEADER "1,00:00:00.000050,allocate,0x7f,8,0,9,9,9,9,9,9,9,9,9\n",
-                   0, "log.csv:2: this line has 15 columns, not 6");
+                   0, "log.csv:2: the line has 15 columns, 6 are required");
     check_rejected(RMM_HEADER "1,24:00:00.000050,allocate,0x7f,8,0\n", 0,
-                   "log.csv:2: Time \"24:00:00.000050\" is no time HH:MM:SS.uuuuuu");
+                   "log.csv:2: Time \"24:00:00.000050\" is not a time HH:MM:SS.uuuuuu");
     check_rejected(RMM_HEADER "1,00:00:00.1x,allocate,0x7f,8,0\n", 0, "log.csv:2: Time");
     check_rejected(RMM_HEADER "1,00:00:00.1,alloc,0x7f,8,0\n", 0,
-                   "log.csv:2: Action \"alloc\" is none of");
+                   "log.csv:2: Action \"alloc\" is not allocate, free");
     check_rejected(RMM_HEADER "1,00:00:00.1,allocate,0x,8,0\n", 0,
                    "log.csv:2: Pointer \"0x\" is not a number");
     check_rejected(RMM_HEADER "1,00:00:00.1,allocate,0x7f,-8,0\n", 0,
@@ -127,14 +128,14 @@ TEST(reader_names_line_column_and_value_of_an_error)
     check_rejected(RMM_HEADER GOOD "1,00\"00,a\n", 1, "log.csv:3: a quote in the middle");
     check_rejected(RMM_HEADER GOOD "1,00\r00,a\n", 1, "log.csv:3: a carriage return");
     check_rejected(RMM_HEADER GOOD "1,\"00:\n\n", 1,
-                   "log.csv:3: the file ends within a quoted field");
+                   "log.csv:3: the file ends inside a quoted field");
 #undef GOOD
 }
 
 TEST(reader_rejects_bad_nbep7_values)
 {
     check_rejected(NBEP7_HEADER "Allok,0,0x1,0,8,0,0,1,1,2,1,\n", 0,
-                   "log.csv:2: Event Type \"Allok\" is none of");
+                   "log.csv:2: Event Type \"Allok\" is not Alloc, Free");
     check_rejected(NBEP7_HEADER "Alloc,2147483648,0x1,0,8,0,0,1,1,2,1,\n", 0,
                    "log.csv:2: Device ID \"2147483648\" is too large");
     check_rejected(NBEP7_HEADER "Alloc,0,0x1,nobody,8,0,0,1,1,2,1,\n", 0,
@@ -168,12 +169,12 @@ TEST(reader_keeps_to_its_limit_on_line_length)
     for (int i = 0; i < 3000; i++)
         text_write(&text, "line\nline\nline\nline\nline\nline\n", 30);
     CHECK_STATUS(TARN_BAD_FORMAT, read_text(&text, 0, &events));
-    CHECK_MESSAGE("log.csv:2: a line of over 65536 bytes");
+    CHECK_MESSAGE("log.csv:2: the line exceeds 65536 bytes");
     tarn_trace_limits limits = {.line_bytes = 120};
     text.at = 0;
     CHECK_STATUS(TARN_BAD_FORMAT,
                  tarn_trace_read("log.csv", text_read, &text, &limits, NULL, NULL, NULL));
-    CHECK_MESSAGE("log.csv:2: a line of over 120 bytes");
+    CHECK_MESSAGE("log.csv:2: the line exceeds 120 bytes");
     text_free(&text);
 }
 
@@ -210,7 +211,7 @@ TEST(reader_reports_no_older_message_for_a_failure_without_one)
     tarn_error_set(TARN_PLUGIN_FAILURE, "an older failure of a plugin");
     CHECK_STATUS(TARN_PLUGIN_FAILURE, tarn_trace_read("log.csv", text_read, &text, NULL,
                                                       fail_silently, NULL, NULL));
-    CHECK_MESSAGE("log.csv:2: the row was refused, with no reason given");
+    CHECK_MESSAGE("log.csv:2: the callback rejected the row without a message");
 }
 
 TEST(reader_passes_failures_of_its_source_and_of_its_sink_on)

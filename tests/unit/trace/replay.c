@@ -424,7 +424,7 @@ TEST(replay_opens_the_streams_that_it_made)
     CHECK((uintptr_t)calls[1].stream & 1); /* no CUstream is odd */
     CHECK(calls[2].stream == calls[1].stream);
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_unregister(calls[1].stream));
-    CHECK_MESSAGE("closed already");
+    CHECK_MESSAGE("is not a registered stream");
     tarn_trace_release(trace);
     CHECK_OK(tarn_resource_release(resource));
 }
@@ -470,12 +470,12 @@ TEST(replay_rejects_more_threads_and_streams_than_it_keeps)
     tarn_replay_report report;
 
     CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_replay(trace, resource, &options, &report));
-    CHECK_MESSAGE("the log has 1025 threads, 1024 can be kept");
+    CHECK_MESSAGE("the log has 1025 threads, the maximum is 1024");
     tarn_trace_release(trace);
     trace = with_many(4097, false);
     options = (tarn_replay_options){.size = sizeof options, .keep_streams = true};
     CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_replay(trace, resource, &options, &report));
-    CHECK_MESSAGE("the log has 4097 streams, 4096 can be kept");
+    CHECK_MESSAGE("the log has 4097 streams, the maximum is 4096");
     CHECK_EQUAL(0, recorder.count);
     tarn_trace_release(trace);
     CHECK_OK(tarn_resource_release(resource));
@@ -498,7 +498,7 @@ TEST(replay_rejects_missing_arguments)
     } longer = {{.size = sizeof longer}, 1};
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_replay(trace, resource, &longer.known, &report));
-    CHECK_MESSAGE("does not know");
+    CHECK_MESSAGE("that this libtarn knows");
     tarn_trace_release(trace);
     CHECK_OK(tarn_resource_release(resource));
 }

@@ -81,15 +81,15 @@ TEST(accounting_names_invalid_rows)
                                    "Alloc Failure,0,0x5,0,4,0,0,1,3,3,0,\n",
                       &complaints);
 
-    CHECK_TEXT("2: free of 0x10, which is not out\n"
-               "4: allocation at 0x10, which is out since line 3\n"
-               "5: free of 0x10 with 8 bytes, which has 9 since line 4\n"
-               "6: free of 0x10, which is not out\n"
-               "7: ends 1000000000 ns before it starts\n"
+    CHECK_TEXT("2: free of 0x10, which is not live\n"
+               "4: allocation at 0x10, which is live since line 3\n"
+               "5: free of 0x10 with 8 bytes, which was allocated with 9 in line 4\n"
+               "6: free of 0x10, which is not live\n"
+               "7: the end time is 1000000000 ns before the start time\n"
                "7: 9 bytes free of 8\n"
-               "8: free of 0x20 on device 0, which is on device 1 since line 7\n"
+               "8: free of 0x20 on device 0, which was allocated on device 1 in line 7\n"
                "9: allocation of 4 bytes at address 0\n"
-               "12: allocation that failed, and has the address 0x5\n",
+               "12: failed allocation with the address 0x5\n",
                complaints.text);
     tarn_trace_accounting_summary(accounting, &summary);
     CHECK_EQUAL(9, summary.problems);
@@ -187,7 +187,7 @@ TEST(accounting_keeps_to_its_limit_on_live_rows)
     for (event.address = 1; event.address <= 3; event.address++)
         CHECK_OK(tarn_trace_accounting_add(accounting, &event, event.address));
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_trace_accounting_add(accounting, &event, 4));
-    CHECK_MESSAGE("a.csv:4: more than 3 blocks live at once");
+    CHECK_MESSAGE("a.csv:4: more than 3 live blocks");
     tarn_trace_accounting_release(accounting);
 
     CHECK_OK(tarn_trace_accounting_create("a.csv", &limits, NULL, NULL, &accounting));
@@ -216,7 +216,7 @@ TEST(accounting_rejects_live_bytes_beyond_64_bits_and_caps_totals)
     event.address = 2;
     event.bytes = 1;
     CHECK_STATUS(TARN_BAD_FORMAT, tarn_trace_accounting_add(accounting, &event, 5));
-    CHECK_MESSAGE("a.csv:5: 1 bytes more make over 2^64");
+    CHECK_MESSAGE("a.csv:5: 1 bytes more exceed 2^64");
     tarn_trace_accounting_release(accounting);
     tarn_trace_accounting_release(NULL);
 }

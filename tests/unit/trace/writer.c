@@ -290,7 +290,7 @@ static bool write_within(void *data, const char *bytes, size_t count)
     within->calls++;
     within->write = tarn_trace_write(within->writer, &allocation);
     within->flush = tarn_trace_flush(within->writer);
-    CHECK_MESSAGE("trace: the function that writes the log may not use its writer");
+    CHECK_MESSAGE("trace: the write function of the log must not use its own writer");
     within->release = tarn_trace_writer_release(within->writer);
     return true;
 }
@@ -469,7 +469,7 @@ TEST(writers_that_cannot_be_flushed_at_exit_are_one_warning)
     output[fread(output, 1, sizeof output - 1, file)] = 0;
     fclose(file);
     unlink(path);
-    const char *warning = strstr(output, "tarn: warning: trace: 2 logs are not complete");
+    const char *warning = strstr(output, "tarn: warning: trace: 2 logs are incomplete");
     CHECK(warning != NULL);
     CHECK(strstr(warning, "cannot write /dev/full: No space left on device"));
     CHECK(!strstr(warning + 1, "tarn: warning"));

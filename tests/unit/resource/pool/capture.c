@@ -127,7 +127,8 @@ static void hear(void *data, const char *message)
 {
     (void)data;
     warnings++;
-    CHECK(strstr(message, "pool: its last owner goes while 1 blocks are out"));
+    CHECK(
+        strstr(message, "pool: the last reference was released while 1 blocks are live"));
 }
 
 /* The handle is gone whatever comes of the pool: it is no failure of the release. */

@@ -24,7 +24,7 @@ TEST(option_of_a_later_version_is_refused_where_it_is_set)
     pool = NULL;
     options.later = 1;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, make(&options.known, &pool));
-    CHECK_MESSAGE("does not know");
+    CHECK_MESSAGE("that this libtarn knows");
     options.known.size = (size_t)1 << 40; /* never set: nobody reads that far */
     CHECK_STATUS(TARN_INVALID_ARGUMENT, make(&options.known, &pool));
     options.known.size = SIZE_MAX;
@@ -104,7 +104,7 @@ TEST(what_no_range_has_room_for_is_not_said_to_be_over_a_limit)
         CHECK_STATUS(TARN_OUT_OF_MEMORY,
                      tarn_resource_allocate(pool, MIB, TIB, NULL, &block));
         CHECK_OK(tarn_pool_last_oom_report(&report));
-        CHECK(block == 77 && !strstr(report.upstream_message, "limit"));
+        CHECK(block == 77 && !strstr(report.upstream_message, "maximum"));
         CHECK_EQUAL(0, statistics(pool).reserved);
     }
     end_pool(pool);

@@ -78,7 +78,7 @@ TEST(pages_that_find_no_memory_leave_none_behind)
     CHECK_OK(tarn_driver_device_info(0, &info));
     CHECK_OK(grow_at(pages, 0, 8));
     CHECK_STATUS(TARN_OUT_OF_MEMORY, grow_at(pages, 8, info.total_bytes / PAGE));
-    CHECK_MESSAGE("pool: cuMemCreate gives CUDA_ERROR_OUT_OF_MEMORY");
+    CHECK_MESSAGE("pool: cuMemCreate failed with CUDA_ERROR_OUT_OF_MEMORY");
     CHECK_EQUAL(8 * PAGE, tarn__pages_reserved(pages));
     CHECK(live_bytes() - before <= 9 * PAGE);
     CHECK_OK(grow_at(pages, 8, 100));

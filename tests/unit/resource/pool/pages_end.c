@@ -29,7 +29,7 @@ static void end_both_without_a_driver(void)
 {
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn__pages_grow(vmm, page_at(vmm, 8), PAGE, NULL, &got));
-    CHILD_MESSAGE("the driver of device 0 is not called");
+    CHILD_MESSAGE("the driver of device 0 can no longer be called");
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_grow(on_cuda, 0, PAGE, NULL, &got));
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_suspend(vmm, &kept, 1));
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_wait_for_device(vmm));

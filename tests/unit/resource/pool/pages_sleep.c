@@ -54,7 +54,7 @@ TEST(pages_that_sleep_neither_grow_nor_move)
 
     CHECK_OK(tarn__pages_suspend(pages, NULL, 0)); /* an empty one, too */
     CHECK_STATUS(TARN_SUSPENDED, grow_at(pages, 0, 2));
-    CHECK_MESSAGE("it sleeps");
+    CHECK_MESSAGE("is suspended");
     CHECK_OK(tarn__pages_resume(pages));
     CHECK_OK(grow_at(pages, 0, 2));
     CHECK_OK(tarn__pages_suspend(pages, NULL, 0));

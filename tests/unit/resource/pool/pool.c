@@ -355,7 +355,7 @@ static tarn_status circle_allocate(void *self, size_t bytes, size_t alignment,
         circle.is_inside = true;
         circle.allocate = tarn_resource_allocate(circle.pool, 4 * MIB, 0, NULL, &block);
         CHECK_MESSAGE(
-            "its upstream uses the pool, of device 0, while the pool waits for it");
+            "the upstream of the pool of device 0 called the pool while it was growing");
         circle.trim = tarn_resource_trim(circle.pool, 0, NULL);
         circle.limit = tarn_pool_set_maximum(circle.pool, 100 * MIB);
         circle.free = tarn_resource_deallocate(circle.pool, circle.live, 1000, 0, NULL);

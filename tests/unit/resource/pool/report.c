@@ -47,7 +47,7 @@ TEST(report_tells_who_has_the_memory)
     CHECK(report.fragmentation == 1.0 - (double)OWN / (double)(OWN + OTHERS + READY));
     CHECK_EQUAL(2, report.attempts);
     CHECK_EQUAL(TARN_OUT_OF_MEMORY, report.upstream_status);
-    CHECK(strstr(report.upstream_message, "over the limit") != NULL);
+    CHECK(strstr(report.upstream_message, "exceed the maximum") != NULL);
     if (on_sim())
         CHECK(report.device_free > 0 && report.device_free < report.device_total);
 }
@@ -128,10 +128,10 @@ TEST(words_of_a_refusal_have_the_numbers)
     snprintf(words, sizeof words, " %zu live",
              field.rest_bytes + (size_t)PIECES * 64 * KIB);
     CHECK(strstr(error.message, words) != NULL);
-    CHECK(strstr(error.message, "1572864 cached (786432 in one piece for this stream)") !=
+    CHECK(strstr(error.message, "1572864 cached (786432 contiguous for this stream)") !=
           NULL);
     CHECK(strstr(error.message, "67108864 of 67108864 reserved") != NULL);
-    CHECK(strstr(error.message, "over the limit") != NULL);
+    CHECK(strstr(error.message, "exceed the maximum") != NULL);
 }
 
 /* A pool without a limit has as much as the device. */
@@ -235,21 +235,21 @@ static const tarn_pool_oom_report a_report = {.size = sizeof a_report,
                                               .upstream_message = "there is no more",
                                               .fragmentation = 0.125};
 
-static const char a_text[] = "wanted            0.9766 KiB (1000 bytes, aligned to 256)\n"
+static const char a_text[] = "requested         0.9766 KiB (1000 bytes, aligned to 256)\n"
                              "live              999 B\n"
-                             "in magazines      0.999 KiB\n"
+                             "thread-cached     0.999 KiB\n"
                              "cached            1 KiB\n"
-                             "  of this stream  0.9766 MiB\n"
-                             "  for anybody     117.7 MiB\n"
-                             "  of others       999 KiB\n"
-                             "  without a fence 1.25 MiB\n"
-                             "kept for graphs   0 B\n"
-                             "reserved          3 GiB, limit 1 TiB\n"
-                             "largest piece     5000 TiB that this stream could have\n"
+                             "  same-stream     0.9766 MiB\n"
+                             "  completed       117.7 MiB\n"
+                             "  other streams   999 KiB\n"
+                             "  unfenced        1.25 MiB\n"
+                             "captured          0 B\n"
+                             "reserved          3 GiB, maximum 1 TiB\n"
+                             "largest free      5000 TiB for this stream\n"
                              "fragmentation     0.12\n"
                              "device            1 B free of 141 GiB\n"
-                             "callbacks         3 freed something\n"
-                             "growing gave      TARN_OUT_OF_MEMORY: there is no more\n";
+                             "callbacks         3 freed memory\n"
+                             "growth returned   TARN_OUT_OF_MEMORY: there is no more\n";
 
 TEST(report_in_words_has_every_number_in_its_place)
 {
@@ -260,7 +260,7 @@ TEST(report_in_words_has_every_number_in_its_place)
     assert_string_equal(a_text, text);
     report.maximum = UINT64_MAX;
     tarn_pool_oom_report_text(&report, text, sizeof text);
-    CHECK(strstr(text, "reserved          3 GiB, limit none\n") != NULL);
+    CHECK(strstr(text, "reserved          3 GiB, maximum none\n") != NULL);
 }
 
 TEST(report_in_words_takes_no_more_than_it_is_given)

@@ -44,7 +44,7 @@ TEST(peer_that_is_none_is_refused)
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer_access(pool, 0, true));
-    CHECK_MESSAGE("its own");
+    CHECK_MESSAGE("owns the pool");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer_access(pool, 99, true));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer_access(pool, -1, false));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer_access(NULL, 1, true));

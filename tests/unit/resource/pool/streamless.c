@@ -236,7 +236,7 @@ TEST(streamless_mode_has_three_values)
     tarn_resource *pool = NULL;
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, &options, &pool));
-    CHECK_MESSAGE("streamless 3");
+    CHECK_MESSAGE("no_stream_policy 3");
 }
 
 /* --- by events --- */
