@@ -324,9 +324,9 @@ TEST(nothing_is_stolen_from_a_pool_that_fell_asleep)
     give(0, at.donor[0]);
     give(1, at.donor[1]);
     fence_donors();
-    atomic_fetch_or(&at.pool->gate, TARN__POOL_SUSPENDED);
+    atomic_fetch_or(&at.pool->lifecycle, TARN__POOL_SUSPENDED);
     steals_nothing(at.thief);
-    atomic_fetch_and(&at.pool->gate, ~TARN__POOL_SUSPENDED);
+    atomic_fetch_and(&at.pool->lifecycle, ~TARN__POOL_SUSPENDED);
     clear_away();
 }
 
