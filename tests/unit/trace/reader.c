@@ -97,38 +97,38 @@ TEST(reader_reads_quoted_fields_with_line_ends_and_counts_them)
 TEST(reader_names_line_column_and_value_of_an_error)
 {
 #define GOOD "1,00:00:00.000050,allocate,0x7f,8,0\n"
-    check_refused("", 0, "log.csv: the file is empty");
-    check_refused("a,b\x1b[31m,c\n", 0,
-                  "log.csv:1: not a header of NBEP 7 or of RMM: \"a,b\\x1b[31m,c\"");
-    check_refused("Thread,Time,Action,Pointer,Size\n", 0, "log.csv:1: not a header");
-    check_refused(RMM_HEADER GOOD "1,00:00:00.000050,allocate,0x7f\n", 1,
-                  "log.csv:3: the line has 4 columns, 6 are required");
-    check_refused(
+    check_rejected("", 0, "log.csv: the file is empty");
+    check_rejected("a,b\x1b[31m,c\n", 0,
+                   "log.csv:1: not a header of NBEP 7 or of RMM: \"a,b\\x1b[31m,c\"");
+    check_rejected("Thread,Time,Action,Pointer,Size\n", 0, "log.csv:1: not a header");
+    check_rejected(RMM_HEADER GOOD "1,00:00:00.000050,allocate,0x7f\n", 1,
+                   "log.csv:3: the line has 4 columns, 6 are required");
+    check_rejected(
         RMM_HEADER GOOD "1,00:00:00.000050,allo", 1,
         "log.csv:3: the file ends inside a line with 3 columns, 6 are required");
-    check_refused(RMM_HEADER "1,00:00:00.000050,allocate,0x7f,8,0,9,9,9,9,9,9,9,9,9\n", 0,
-                  "log.csv:2: the line has 15 columns, 6 are required");
-    check_refused(RMM_HEADER "1,24:00:00.000050,allocate,0x7f,8,0\n", 0,
-                  "log.csv:2: Time \"24:00:00.000050\" is not a time HH:MM:SS.uuuuuu");
-    check_refused(RMM_HEADER "1,00:00:00.1x,allocate,0x7f,8,0\n", 0, "log.csv:2: Time");
-    check_refused(RMM_HEADER "1,00:00:00.1,alloc,0x7f,8,0\n", 0,
-                  "log.csv:2: Action \"alloc\" is not allocate, free");
-    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x,8,0\n", 0,
-                  "log.csv:2: Pointer \"0x\" is not a number");
-    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x7f,-8,0\n", 0,
-                  "log.csv:2: Size \"-8\" is not a number");
-    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x7f,18446744073709551616,0\n", 0,
-                  "log.csv:2: Size \"18446744073709551616\" is too large");
-    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x1ffffffffffffffff,8,0\n", 0,
-                  "log.csv:2: Pointer \"0x1ffffffffffffffff\" is too large");
-    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x7f,,0\n", 0,
-                  "log.csv:2: Size \"\" is not a number");
-    check_refused(RMM_HEADER GOOD "1,\"00:00\"x,a\n", 1,
-                  "log.csv:3: characters after the closing quote");
-    check_refused(RMM_HEADER GOOD "1,00\"00,a\n", 1, "log.csv:3: a quote inside");
-    check_refused(RMM_HEADER GOOD "1,00\r00,a\n", 1, "log.csv:3: a carriage return");
-    check_refused(RMM_HEADER GOOD "1,\"00:\n\n", 1,
-                  "log.csv:3: the file ends inside a quoted field");
+    check_rejected(RMM_HEADER "1,00:00:00.000050,allocate,0x7f,8,0,9,9,9,9,9,9,9,9,9\n",
+                   0, "log.csv:2: the line has 15 columns, 6 are required");
+    check_rejected(RMM_HEADER "1,24:00:00.000050,allocate,0x7f,8,0\n", 0,
+                   "log.csv:2: Time \"24:00:00.000050\" is not a time HH:MM:SS.uuuuuu");
+    check_rejected(RMM_HEADER "1,00:00:00.1x,allocate,0x7f,8,0\n", 0, "log.csv:2: Time");
+    check_rejected(RMM_HEADER "1,00:00:00.1,alloc,0x7f,8,0\n", 0,
+                   "log.csv:2: Action \"alloc\" is not allocate, free");
+    check_rejected(RMM_HEADER "1,00:00:00.1,allocate,0x,8,0\n", 0,
+                   "log.csv:2: Pointer \"0x\" is not a number");
+    check_rejected(RMM_HEADER "1,00:00:00.1,allocate,0x7f,-8,0\n", 0,
+                   "log.csv:2: Size \"-8\" is not a number");
+    check_rejected(RMM_HEADER "1,00:00:00.1,allocate,0x7f,18446744073709551616,0\n", 0,
+                   "log.csv:2: Size \"18446744073709551616\" is too large");
+    check_rejected(RMM_HEADER "1,00:00:00.1,allocate,0x1ffffffffffffffff,8,0\n", 0,
+                   "log.csv:2: Pointer \"0x1ffffffffffffffff\" is too large");
+    check_rejected(RMM_HEADER "1,00:00:00.1,allocate,0x7f,,0\n", 0,
+                   "log.csv:2: Size \"\" is not a number");
+    check_rejected(RMM_HEADER GOOD "1,\"00:00\"x,a\n", 1,
+                   "log.csv:3: characters after the closing quote");
+    check_rejected(RMM_HEADER GOOD "1,00\"00,a\n", 1, "log.csv:3: a quote inside");
+    check_rejected(RMM_HEADER GOOD "1,00\r00,a\n", 1, "log.csv:3: a carriage return");
+    check_rejected(RMM_HEADER GOOD "1,\"00:\n\n", 1,
+                   "log.csv:3: the file ends inside a quoted field");
 #undef GOOD
 }
 
