@@ -6,12 +6,12 @@ import sys
 import tempfile
 import unittest
 
-ROOMS = pathlib.Path(__file__).with_name("rooms.py")
+ROOMS = pathlib.Path(__file__).with_name("layers.py")
 PROJECT = ROOMS.parents[2]
 
 
 def look(tree):
-    """What rooms.py prints about a house made of {path: text}."""
+    """What layers.py prints about a house made of {path: text}."""
     with tempfile.TemporaryDirectory() as root:
         for name, text in {"src/base/ok.c": "/* ok */\n", **tree}.items():
             path = pathlib.Path(root, name)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does a room include only rooms below it, and does each file say what it is?
 
-    rooms.py [ROOT]     prints `path:line: what is wrong`, exit 1 if there is any
+    layers.py [ROOT]     prints `path:line: what is wrong`, exit 1 if there is any
 
 The rooms and their order are those of ARCHITECTURE.md. What stands in front of the door
 (the tool, the extension, the examples) includes the public headers alone.
@@ -128,7 +128,7 @@ def silent(root):
 def main(arguments):
     root = pathlib.Path(arguments[0] if arguments else ".").resolve()
     if not (root / "src").is_dir():
-        print(f"rooms.py: no src in {root}", file=sys.stderr)
+        print(f"layers.py: no src in {root}", file=sys.stderr)
         return 2
     found = [*upstairs(root), *past_the_door(root), *silent(root)]
     for path, number, why in found:
