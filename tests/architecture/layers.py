@@ -1,138 +1,174 @@
 #!/usr/bin/env python3
-"""Does a room include only rooms below it, and does each file say what it is?
+"""Does each file include only what is below it, and does its first line say what it is?
 
-    layers.py [ROOT]     prints `path:line: what is wrong`, exit 1 if there is any
+    layers.py [ROOT]    prints `path:line: what is wrong`, exit 1 if there is any
 
-The rooms and their order are those of ARCHITECTURE.md. What stands in front of the door
-(the tool, the extension, the examples) includes the public headers alone.
+The modules and their order are in project.py. The command, the extension, the examples and the
+benchmarks include the public headers alone.
 """
 
-import pathlib
 import re
 import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
 
-ROOMS = [
-    "base",
-    "driver",
-    "sim",
-    "nrt",
-    "helper",
-    "prune",
-    "resource",
-    "trace",
-    "adaptor",
-    "device",
-    "pointer",
-    "ipc",
-    "manager",
-]
-# The stand-in is a library of its own: it knows no room but the floor, and of the driver's
-# room only the types that both sides of the driver's interface share.
-SIM_MAY_INCLUDE = {"base", "sim", "driver/cuda_abi.h"}
-# Public headers that belong to the floor, and the one that includes them all.
-HEADER_ROOM = {
-    "status": "base",
-    "version": "base",
-    "nrt_names": "nrt",
-    "nrt_external": "nrt",
-    "nrt_resource": "resource",
-    "pool": "resource",
-}
-FRONT = ["cli", "python/ext", "examples", "bench"]
-SPOKEN = {".c": r"/[*/]", ".h": r"/[*/]", ".py": r'#|r?"""', ".sh": r"#", ".txt": r"#"}
+from left import INCLUDES_LEFT
+from project import (
+    INCLUDE_ROOTS,
+    MODULES,
+    PROJECT,
+    PUBLIC_HEADERS,
+    PUBLIC_ONLY,
+    Module,
+    c_files,
+    module_of,
+    top_folders,
+)
+
+Found = tuple[str, int, str]  # path, line, what is wrong
+COMMENT = {".c": r"/[*/]", ".h": r"/[*/]", ".py": r'#|r?"""', ".sh": r"#", ".txt": r"#"}
+COMMENTED = ("include", "cli", "python", "tests", "examples", "tools", "cmake", "bench")
 INCLUDE = re.compile(r'\s*#\s*include\s+["<]([^">]+)[">]')
 
 
-def files(root, folder, endings):
-    """Every file below a folder with one of these endings, in a fixed order."""
-    return sorted(p for p in (root / folder).rglob("*") if p.suffix in endings)
-
-
-def includes(path):
+def includes(path: Path) -> Iterator[tuple[int, str]]:
     """(line number, what is included) for each include of a file."""
     for number, line in enumerate(path.read_text(errors="replace").split("\n"), 1):
         if match := INCLUDE.match(line):
             yield number, match[1]
 
 
-def room_of(included):
-    """The room that an included name belongs to; None for system headers and the like."""
-    folder, _, rest = included.partition("/")
-    if folder == "tarn" and rest:
-        name = rest.removesuffix(".h")
-        return HEADER_ROOM.get(name, name)
-    return folder if folder in ROOMS and rest else None
+def target(included: str, modules: Sequence[Module]) -> tuple[Module | None, str]:
+    """The module that an included name belongs to, and its path in the project. The module of
+    a system header, and of a file beside the one that includes it, is None."""
+    folder, _, name = included.partition("/")
+    if folder == "tarn" and name:
+        stem = name.removesuffix(".h")
+        wanted = PUBLIC_HEADERS.get(stem, stem)
+        module = next((one for one in modules if one.name == wanted), None)
+        return module, f"include/{included}"
+    for root in INCLUDE_ROOTS:
+        if module := module_of(root + included, modules):
+            return module, root + included
+    return None, included
 
 
-def refusal(room, included):
-    """Why a file of `room` may not include this, or None."""
-    other = room_of(included)
-    if other is None or other == room:
-        return "leaves its folder by ..; write room/file.h" if ".." in included else None
-    if room == "sim":
-        allowed = other in SIM_MAY_INCLUDE or included in SIM_MAY_INCLUDE
-        return None if allowed else f"the stand-in includes {included}"
-    if other == "sim":
-        return f"includes {included} of the stand-in, which is a library of its own"
-    if other not in ROOMS or ROOMS.index(other) > ROOMS.index(room):
-        return f"{room} includes upstairs: {included}"
+def layer_of(path: str, module: Module) -> tuple[int, str]:
+    """The layer of a file in its module, and its entry there; (-1, folder) if it has none."""
+    inside = PurePosixPath(path).relative_to(module.folder)
+    folder = inside.parts[0] if len(inside.parts) > 1 else "."
+    for entry in (inside.as_posix(), folder):
+        for number, layer in enumerate(module.layers):
+            if entry in layer.split():
+                return number, entry
+    return -1, folder
+
+
+def refusal_inside(path: str, other: str, module: Module) -> str | None:
+    """Why a file of a module may not include this other one of the module, or None."""
+    if not module.layers:
+        return None
+    (here, entry), (there, other_entry) = layer_of(path, module), layer_of(other, module)
+    if here < 0 or there < 0:
+        return None  # has_a_place() tells
+    if there > here or (there == here and other_entry != entry):
+        return f"{module.name}/{entry} includes {other}, which is not below it"
     return None
 
 
-def upstairs(root):
-    """Includes in src/ and include/ that go to a room above."""
-    for path in files(root, "src", {".c", ".h"}):
-        room = path.relative_to(root / "src").parts[0]
-        if room not in ROOMS:
-            yield path, 1, f"no room is called {room}"
-            continue
-        for number, included in includes(path):
-            if why := refusal(room, included):
-                yield path, number, why
-    for path in files(root, "include", {".h"}):
-        room = room_of(f"tarn/{path.name}")
-        for number, included in includes(path):
-            if path.stem != "tarn" and (why := refusal(room, included)):
-                yield path, number, why
+def refusal(path: str, included: str, module: Module, modules: Sequence[Module]) -> str | None:
+    """Why a file of `module` may not include this, or None."""
+    if ".." in included.split("/"):
+        return "leaves its folder by ..; write module/file.h"
+    other, where = target(included, modules)
+    if other is module:
+        return None if where.startswith("include/") else refusal_inside(path, where, module)
+    if other is None:
+        return f"includes {included} of no module" if where.startswith("include/") else None
+    if module.library is not None:
+        folders = {other.folder, where} if where.startswith("include/") else {where}
+        allowed = any(f == a or f.startswith(a + "/") for f in folders for a in module.library)
+        return None if allowed else f"{module.name}, a library of its own, includes {included}"
+    if other.library is not None:
+        return f"includes {included} of {other.name}, which is a library of its own"
+    if modules.index(other) > modules.index(module) and (path, included) not in INCLUDES_LEFT:
+        return f"{module.name} includes a higher module: {included}"
+    return None
 
 
-def past_the_door(root):
-    """Includes of internals by what should use the public headers."""
-    for folder in FRONT:
-        for path in files(root, folder, {".c", ".h"}):
+def has_a_place(path: str, module: Module) -> str | None:
+    """Why the table of modules does not know the folder of a file, or None."""
+    number, folder = layer_of(path, module)
+    if number >= 0 or (folder == "." and not module.layers):
+        return None
+    return f"the layers of {module.name} have no entry {folder}"
+
+
+def wrong_includes(root: Path, modules: Sequence[Module] = MODULES) -> Iterator[Found]:
+    """Includes by modules and public headers of what is not below them."""
+    for folder in top_folders(modules):
+        for name, path in c_files(root, folder):
+            module = module_of(name, modules)
+            if module is None:
+                yield name, 1, "no module has this folder"
+                continue
+            if why := has_a_place(name, module):
+                yield name, 1, why
             for number, included in includes(path):
-                if included.partition("/")[0] in ROOMS:
-                    yield path, number, f"{folder} includes {included}, not a public header"
+                if why := refusal(name, included, module, modules):
+                    yield name, number, why
+    for name, path in c_files(root, "include"):
+        module, _ = target(f"tarn/{path.name}", modules)
+        for number, included in includes(path):
+            if path.stem == "tarn":
+                continue
+            if module is None:
+                yield name, 1, "no module has this public header"
+                break
+            if why := refusal(name, included, module, modules):
+                yield name, number, why
 
 
-def silent(root):
+def includes_of_internals(root: Path, modules: Sequence[Module] = MODULES) -> Iterator[Found]:
+    """Includes of internal headers by what should use the public ones."""
+    for folder in PUBLIC_ONLY:
+        for name, path in c_files(root, folder):
+            for number, included in includes(path):
+                module, where = target(included, modules)
+                if module and not where.startswith("include/"):
+                    yield name, number, f"{folder} includes {included}, not a public header"
+
+
+def without_comment(root: Path, modules: Sequence[Module] = MODULES) -> Iterator[Found]:
     """Files whose first line is no comment."""
-    for folder in [
-        "src",
-        "include",
-        "cli",
-        "python",
-        "tests",
-        "examples",
-        "tools",
-        "cmake",
-        "bench",
-    ]:
-        for path in files(root, folder, set(SPOKEN)):
-            first = path.read_text(errors="replace").split("\n", 1)[0]
+    for folder in (*top_folders(modules), *COMMENTED):
+        for path in sorted((root / folder).rglob("*")):
             is_list = path.suffix == ".txt" and path.name != "CMakeLists.txt"
-            if not is_list and not re.match(SPOKEN[path.suffix], first):
-                yield path, 1, "the first line is no comment that says what the file is"
+            if path.suffix not in COMMENT or is_list:
+                continue
+            first = path.read_text(errors="replace").split("\n", 1)[0]
+            if not re.match(COMMENT[path.suffix], first):
+                name = path.relative_to(root).as_posix()
+                yield name, 1, "the first line is no comment that says what the file is"
 
 
-def main(arguments):
-    root = pathlib.Path(arguments[0] if arguments else ".").resolve()
+def unused_exceptions(root: Path) -> list[str]:
+    """Entries of INCLUDES_LEFT whose file includes that no more."""
+    return [
+        f"{name} includes {included} no more: remove it from INCLUDES_LEFT"
+        for name, included in sorted(INCLUDES_LEFT)
+        if not (root / name).exists() or included not in [what for _, what in includes(root / name)]
+    ]
+
+
+def main(arguments: list[str]) -> int:
+    root = Path(arguments[0] if arguments else PROJECT).resolve()
     if not (root / "src").is_dir():
         print(f"layers.py: no src in {root}", file=sys.stderr)
         return 2
-    found = [*upstairs(root), *past_the_door(root), *silent(root)]
+    found = [*wrong_includes(root), *includes_of_internals(root), *without_comment(root)]
     for path, number, why in found:
-        print(f"{path.relative_to(root)}:{number}: {why}")
+        print(f"{path}:{number}: {why}")
     return 1 if found else 0
 
 
