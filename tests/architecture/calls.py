@@ -5,7 +5,8 @@
 
 A node is a stem: x.c and x.h are one. An edge is a mention of another stem's shared function: in
 the body of a function, in an initializer, a table or a macro. So a callback is an edge from the
-file that registers it. A name of the public API that a table only lists is no edge.
+file that registers it. A macro of a header that mentions such a function is like one itself.
+A name of the public API that a table only lists is no edge.
 """
 
 import re
@@ -24,7 +25,7 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 NAME = re.compile(r"[A-Za-z_]\w*")
-DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+\w+(?:\([^)]*\))?")
+DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)]*\))?")
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 NO_FUNCTION = {"if", "while", "for", "switch", "return", "sizeof"}
 # What stands behind the parameters of a function: __attribute__((...)), or a macro for it.
@@ -47,11 +48,12 @@ class Function:
 
 @dataclass
 class Source:
-    """What a file defines, declares and mentions outside of functions."""
+    """What a file defines and declares, and what it mentions outside of functions and macros."""
 
     functions: list[Function] = field(default_factory=list)
     declared: set[str] = field(default_factory=set)
     mentions: list[Mention] = field(default_factory=list)
+    macros: dict[str, list[Mention]] = field(default_factory=dict)
 
 
 def tokens(text: str) -> Iterator[str]:
@@ -81,7 +83,7 @@ def mentions(found: list[str]) -> list[Mention]:
         if token in CLOSING:
             brackets.append(token)
         elif token in (")", "]", "}"):
-            brackets[1:] = brackets[1:-1]
+            brackets = brackets[:-1] or [""]
         elif NAME.match(token) and before not in ("struct", "union", "enum", "->", "."):
             is_called = index + 1 < len(found) and found[index + 1] == "("
             how = "called" if is_called else "argument" if brackets[-1] == "(" else "listed"
@@ -122,7 +124,7 @@ def parse(text: str) -> Source:
             found.append(token)
         elif match := DEFINE.match(token):
             body = token[match.end() :].replace("\\\n", " ")
-            source.mentions += outside(list(tokens(body)))
+            source.macros[match[1]] = outside(list(tokens(body)))
     start = index = 0
     while index < len(found):
         token = found[index]
@@ -153,36 +155,44 @@ def stem_of(path: str) -> str:
     return path.rpartition(".")[0]
 
 
-def definitions(files: Mapping[str, Source]) -> dict[str, str]:
-    """The stem that defines each shared function: not static, or inline in a header."""
-    return {
+def is_listed(mention: Mention, public_names: Collection[str]) -> bool:
+    """Does a table only list a name of the public API?"""
+    name, how = mention
+    return how == "listed" and (name in public_names or DRIVER_CALL.match(name) is not None)
+
+
+def definitions(files: Mapping[str, Source], public_names: Collection[str] = ()) -> dict[str, str]:
+    """The stem that defines each shared function: not static, or inline in a header. And each
+    macro of a header that mentions one of them."""
+    found = {
         function.name: stem_of(path)
         for path, source in files.items()
         for function in source.functions
         if path.endswith(".h") or not function.is_static
     }
-
-
-def is_public(name: str, public_names: Collection[str]) -> bool:
-    return name in public_names or DRIVER_CALL.match(name) is not None
+    macros = {
+        name: stem_of(path)
+        for path, source in files.items()
+        for name, body in source.macros.items()
+        if path.endswith(".h")
+        and any(one[0] in found and not is_listed(one, public_names) for one in body)
+    }
+    return {**macros, **found}
 
 
 def graph(files: Mapping[str, Source], public_names: Collection[str] = ()) -> Edges:
     """The edges between the stems of a module."""
-    defined = definitions(files)
+    defined = definitions(files, public_names)
     edges: Edges = {}
     for path, source in files.items():
         stem = stem_of(path)
-        own = {function.name for function in source.functions}
-        for function in (*source.functions, Function("(file)", True, source.mentions)):
-            for name, how in function.mentions:
+        own = {function.name for function in source.functions} | source.macros.keys()
+        parts = [(function.name, function.mentions) for function in source.functions]
+        for caller, mentioned in (*parts, *source.macros.items(), ("(file)", source.mentions)):
+            for name, how in mentioned:
                 other = defined.get(name, stem)
-                if other == stem or name in own:
-                    continue
-                if how == "listed" and is_public(name, public_names):
-                    continue
-                calls = edges.setdefault(stem, {}).setdefault(other, set())
-                calls.add((function.name, name))
+                if other != stem and name not in own and not is_listed((name, how), public_names):
+                    edges.setdefault(stem, {}).setdefault(other, set()).add((caller, name))
     return edges
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 
-from calls import Function, Source, is_public, parse
+from calls import DRIVER_CALL, Function, Source, parse
 from project import MODULES, Module, public_names, sources
 
 Project = dict[str, dict[str, Source]]  # module, path in the module
@@ -33,7 +33,8 @@ def users(project: Project) -> dict[str, set[str]]:
         for path, source in files.items():
             stem = f"{module}/{path.rpartition('.')[0]}"
             own = {function.name for function in source.functions}
-            mentioned = [source.mentions, *(function.mentions for function in source.functions)]
+            mentioned = [source.mentions, *source.macros.values()]
+            mentioned += [function.mentions for function in source.functions]
             for mentions in mentioned:
                 for name in {name for name, _ in mentions} - own:
                     found.setdefault(name, set()).add(stem)
@@ -48,10 +49,12 @@ def shared(project: Project, public: Collection[str] = ()) -> dict[str, list[tup
         for path, source in sorted(files.items()):
             stem = f"{module}/{path.rpartition('.')[0]}"
             for function in source.functions:
+                name = function.name
+                if name in public or DRIVER_CALL.match(name):
+                    continue
                 is_shared = path.endswith(".h") or not function.is_static
-                if is_shared and used.get(function.name, set()) - {stem}:
-                    if not is_public(function.name, public):
-                        found[module].append((path, function))
+                if is_shared and used.get(name, set()) - {stem}:
+                    found[module].append((path, function))
     return found
 
 

@@ -60,6 +60,16 @@ class Calls(unittest.TestCase):
         ):
             self.assertEqual(cycles(x_c=a, y_c=b), [["x", "y"]], b)
 
+    def test_a_macro_that_calls_is_like_a_function(self):
+        b = "void b(void) { c(); }"
+        macro = "#define RUN(x) b(x)"
+        self.assertEqual(cycles(x_h=macro, y_c=b, x_c="void c(void) { }"), [["x", "y"]])
+        self.assertEqual(
+            cycles(x_h=macro, y_c=b, z_c="void c(void) { RUN(1); }"), [["x", "y", "z"]]
+        )
+        macro = "#define RUN(x) other(x)"
+        self.assertEqual(cycles(x_h=macro, y_c=b, z_c="void c(void) { RUN(1); }"), [])
+
     def test_public_names_that_a_table_lists_do_not_count(self):
         public = ("tarn_a",)
         for name in ("tarn_a", "cuCtxGetId"):
