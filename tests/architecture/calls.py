@@ -14,7 +14,8 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from project import FRONT, MODULES, public_names, sources
+from layers import is_below
+from project import FRONT, MODULES, Module, public_names, sources
 
 TOKEN = re.compile(
     r"""
@@ -247,6 +248,17 @@ def differences(found: Mapping[str, Edges], left: Mapping[str, Collection[str]])
             if one not in allowed:
                 wrong.append("\n".join([f"{module}: a cycle: {one}", *describe(edges, cycle)]))
     return wrong
+
+
+def upward(edges: Edges, module: Module) -> list[str]:
+    """The calls inside a module that go to a higher layer, or to a peer."""
+    return [
+        f"{module.name}: {stem} calls {other}, which is not below it: {caller}: {name}"
+        for stem, others in sorted(edges.items())
+        for other, calls in sorted(others.items())
+        if not is_below(f"{other}.c", f"{stem}.c", module)
+        for caller, name in sorted(calls)
+    ]
 
 
 def main(arguments: list[str]) -> int:

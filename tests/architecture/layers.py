@@ -9,7 +9,7 @@ benchmarks include the public headers alone.
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from left import INCLUDES_LEFT
@@ -26,6 +26,7 @@ from project import (
 )
 
 Found = tuple[str, int, str]  # path, line, what is wrong
+Header = tuple[str, str]  # a file, and a header that it includes: paths in the project
 COMMENT = {".c": r"/[*/]", ".h": r"/[*/]", ".py": r'#|r?"""', ".sh": r"#", ".txt": r"#"}
 COMMENTED = ("include", "cli", "python", "tests", "examples", "tools", "cmake", "bench")
 INCLUDE = re.compile(r'\s*#\s*include\s+["<]([^">]+)[">]')
@@ -54,26 +55,29 @@ def target(included: str, modules: Sequence[Module]) -> tuple[Module | None, str
 
 
 def layer_of(path: str, module: Module) -> tuple[int, str]:
-    """The layer of a file in its module, and its entry there; (-1, folder) if it has none."""
-    inside = PurePosixPath(path).relative_to(module.folder)
+    """The layer of a file in its module, and its entry there; (-1, folder) if it has none. The
+    path begins in the module's folder."""
+    inside = PurePosixPath(path)
     folder = inside.parts[0] if len(inside.parts) > 1 else "."
-    for entry in (inside.as_posix(), folder):
+    for entry in (inside.with_suffix("").as_posix(), folder):
         for number, layer in enumerate(module.layers):
             if entry in layer.split():
                 return number, entry
     return -1, folder
 
 
+def is_below(other: str, path: str, module: Module) -> bool:
+    """May this file of a module use the other one? Both paths begin in the module's folder."""
+    (there, other_entry), (here, entry) = layer_of(other, module), layer_of(path, module)
+    return not module.layers or there < here or (there == here and other_entry == entry)
+
+
 def refusal_inside(path: str, other: str, module: Module) -> str | None:
     """Why a file of a module may not include this other one of the module, or None."""
-    if not module.layers:
+    path, other = path[len(module.folder) + 1 :], other[len(module.folder) + 1 :]
+    if module.header in (path, other) or is_below(other, path, module):
         return None
-    (here, entry), (there, other_entry) = layer_of(path, module), layer_of(other, module)
-    if here < 0 or there < 0:
-        return None  # has_a_place() tells
-    if there > here or (there == here and other_entry != entry):
-        return f"{module.name}/{entry} includes {other}, which is not below it"
-    return None
+    return f"{module.name} includes {other}, which is not below it"
 
 
 def refusal(path: str, included: str, module: Module, modules: Sequence[Module]) -> str | None:
@@ -91,20 +95,22 @@ def refusal(path: str, included: str, module: Module, modules: Sequence[Module])
         return None if allowed else f"{module.name}, a library of its own, includes {included}"
     if other.library is not None:
         return f"includes {included} of {other.name}, which is a library of its own"
-    if modules.index(other) > modules.index(module) and (path, included) not in INCLUDES_LEFT:
+    if modules.index(other) > modules.index(module):
         return f"{module.name} includes a higher module: {included}"
     return None
 
 
 def has_a_place(path: str, module: Module) -> str | None:
     """Why the table of modules does not know the folder of a file, or None."""
-    number, folder = layer_of(path, module)
+    number, folder = layer_of(path[len(module.folder) + 1 :], module)
     if number >= 0 or (folder == "." and not module.layers):
         return None
     return f"the layers of {module.name} have no entry {folder}"
 
 
-def wrong_includes(root: Path, modules: Sequence[Module] = MODULES) -> Iterator[Found]:
+def wrong_includes(
+    root: Path, modules: Sequence[Module] = MODULES, left: Collection[Header] = INCLUDES_LEFT
+) -> Iterator[Found]:
     """Includes by modules and public headers of what is not below them."""
     for folder in top_folders(modules):
         for name, path in c_files(root, folder):
@@ -115,7 +121,8 @@ def wrong_includes(root: Path, modules: Sequence[Module] = MODULES) -> Iterator[
             if why := has_a_place(name, module):
                 yield name, 1, why
             for number, included in includes(path):
-                if why := refusal(name, included, module, modules):
+                why = refusal(name, included, module, modules)
+                if why and (name, target(included, modules)[1]) not in left:
                     yield name, number, why
     for name, path in c_files(root, "include"):
         module, _ = target(f"tarn/{path.name}", modules)
@@ -152,13 +159,13 @@ def without_comment(root: Path, modules: Sequence[Module] = MODULES) -> Iterator
                 yield name, 1, "the first line is no comment that says what the file is"
 
 
-def unused_exceptions(root: Path) -> list[str]:
-    """Entries of INCLUDES_LEFT whose file includes that no more."""
-    return [
-        f"{name} includes {included} no more: remove it from INCLUDES_LEFT"
-        for name, included in sorted(INCLUDES_LEFT)
-        if not (root / name).exists() or included not in [what for _, what in includes(root / name)]
-    ]
+def exceptions(root: Path, modules: Sequence[Module] = MODULES) -> set[Header]:
+    """What INCLUDES_LEFT has to have for this tree: (file, header) of each wrong include."""
+    found = set()
+    for name, number, _ in wrong_includes(root, modules, ()):
+        included = dict(includes(root / name)).get(number, "")
+        found.add((name, target(included, modules)[1]))
+    return found
 
 
 def main(arguments: list[str]) -> int:

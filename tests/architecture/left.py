@@ -8,8 +8,10 @@ is missing, and where one is no longer needed.
 import sys
 import textwrap
 
-# Includes of a higher module: (file, what it includes).
-INCLUDES_LEFT = {("src/resource/slab.c", "resource/pool/pool.h")}
+# Includes of a higher module, or of a higher layer inside the module: (file, header).
+INCLUDES_LEFT: set[tuple[str, str]] = {
+    ("src/resource/slab.c", "src/resource/pool/pool.h"),
+}
 
 # Cycles of calls between the files of a module, each as the stems that are in it.
 CYCLES_LEFT: dict[str, tuple[str, ...]] = {
@@ -81,6 +83,12 @@ def text_of_cycles(found: dict[str, list[list[str]]]) -> str:
     return "\n".join([*lines, "}"])
 
 
+def text_of_includes(found: set[tuple[str, str]]) -> str:
+    """The table of includes as Python."""
+    entries = [f'    ("{name}", "{header}"),' for name, header in sorted(found)]
+    return "\n".join(["INCLUDES_LEFT: set[tuple[str, str]] = {", *entries, "}"])
+
+
 def text_of_counts(name: str, found: dict[str, list[str]]) -> str:
     """A table of counts as Python."""
     entries = [f'    "{module}": {len(names)},' for module, names in found.items() if names]
@@ -90,8 +98,10 @@ def text_of_counts(name: str, found: dict[str, list[str]]) -> str:
 def main() -> int:
     import calls
     import headers
-    from project import public_names, sources
+    import layers
+    from project import PROJECT, public_names, sources
 
+    print(text_of_includes(layers.exceptions(PROJECT)))
     project, public = headers.parsed(sources()), public_names()
     print(text_of_cycles({name: calls.cycles(edges) for name, edges in calls.graphs().items()}))
     print(text_of_counts("HEADERS_LEFT", headers.without_header(project, public)))

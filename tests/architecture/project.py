@@ -18,11 +18,12 @@ class Module:
 
     name: str
     folder: str
-    # The header of the module's own, which may declare functions of any of its files.
+    # The header of the module's own. It may declare functions of any file, and it may have the
+    # structure of the whole: files of each layer may include it, and it their headers.
     header: str = ""
-    # Folders and files inside the module, lowest first. Names of one string are peers: they do
-    # not include each other. A file's own entry counts before that of its folder. "." has the
-    # other files of the module's folder.
+    # Folders and stems inside the module, lowest first. Names of one string are peers: they do
+    # not include or call each other. A stem's own entry counts before that of its folder. "." has
+    # the other files of the module's folder.
     layers: tuple[str, ...] = ()
     # A library of its own: the folders and files that it may include. No other module may
     # include its headers.
@@ -32,19 +33,19 @@ class Module:
 MODULES = (
     Module("base", "src/base"),
     Module("driver", "src/driver", header="driver.h"),
-    # The simulator moves to sim/: change the folder, and add for example
+    # The simulator moves to sim/: change the folder to "sim", and add its folders, for example
     #   layers=("core", "memory", "work", "graph", "module", "races", ".")
-    # in the order that its folders get. If its includes are written "core/file.h", add "sim/"
-    # to INCLUDE_ROOTS.
+    # If its includes are written "core/file.h", add "sim/" to INCLUDE_ROOTS.
     Module("sim", "src/sim", library=("src/base", "src/driver/cuda_abi.h")),
     Module("nrt", "src/nrt", header="runtime.h"),
-    # Becomes Module("aot", "src/aot"); PUBLIC_HEADERS has no entry for helper.h then.
+    # Becomes Module("aot", "src/aot", ...), with the public header tarn/aot.h.
     Module("helper", "src/helper", library=("src/base", "src/nrt")),
     Module("prune", "src/prune", library=("src/base",)),
     Module("resource", "src/resource", header="internal.h"),
-    # Moves to src/pool: change the folder, and add
-    #   layers=("blocks backing", "order", "cache", "compact", ".")
-    # A header that lower folders share gets an entry of its own before theirs, such as "pool.h".
+    # Moves to src/pool: change the folder, and add its folders, and the files at its top that
+    # lower folders use, for example
+    #   layers=("lock mutations", "blocks backing", "order", "cache", "compact", ".")
+    # PUBLIC_HEADERS needs no entry for pool.h.
     Module("pool", "src/resource/pool", header="pool.h"),
     Module("trace", "src/trace", header="format.h"),
     Module("adaptor", "src/adaptor"),

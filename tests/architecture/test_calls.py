@@ -4,6 +4,7 @@ import unittest
 
 import calls
 from left import CYCLES_LEFT
+from project import MODULES, Module
 
 
 def cycles(public_names=(), **files):
@@ -14,10 +15,29 @@ def cycles(public_names=(), **files):
 
 
 class Calls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.graphs = calls.graphs()
+
     def test_the_cycles_are_those_that_are_left(self):
-        wrong = calls.differences(calls.graphs(), CYCLES_LEFT)
+        wrong = calls.differences(self.graphs, CYCLES_LEFT)
         if wrong:
             self.fail("\n".join(["", *wrong, "left.py prints the table of this tree"]))
+
+    def test_no_call_goes_to_a_higher_layer_of_the_module(self):
+        wrong = []
+        for module in MODULES:
+            wrong += calls.upward(self.graphs[module.name], module)
+        if wrong:
+            self.fail("\n".join(["", *wrong]))
+
+    def test_a_call_to_a_higher_layer_is_seen(self):
+        edges = {"blocks/a": {"order/b": {("f", "g")}, "blocks/c": {("f", "h")}}}
+        module = Module("m", "src/m", layers=("blocks", "order"))
+        said = "m: blocks/a calls order/b, which is not below it: f: g"
+        self.assertEqual(calls.upward(edges, module), [said])
+        for layers in (("order", "blocks"), ()):
+            self.assertEqual(calls.upward(edges, Module("m", "src/m", layers=layers)), [])
 
     def test_a_cycle_that_is_not_in_the_table_is_seen_and_an_entry_without_a_cycle(self):
         files = {

@@ -4,7 +4,7 @@ import unittest
 
 import headers
 from left import HEADERS_LEFT, STEMS_LEFT
-from project import Module, public_names, sources
+from project import MODULES, Module, public_names, sources
 
 TABLE = (Module("m", "src/m", header="m.h"), Module("other", "src/other"))
 
@@ -32,6 +32,11 @@ class Headers(unittest.TestCase):
     def test_shared_functions_have_the_stem_of_their_file(self):
         found = headers.without_stem(self.project, self.public)
         self.check(headers.differences(found, STEMS_LEFT, "STEMS_LEFT"))
+
+    def test_the_headers_of_the_table_are_there(self):
+        for module in MODULES:
+            if module.header:
+                self.assertIn(module.header, self.project[module.name], module.name)
 
     def test_a_function_without_a_header_is_seen(self):
         code, declared = "void tarn__x_run(void) { }", "void tarn__x_run(void);"
