@@ -33,8 +33,8 @@ class Module:
 MODULES = (
     Module("base", "src/base"),
     Module("driver", "src/driver", header="driver.h"),
-    # The simulator moves to sim/: change the folder to "sim", and add its folders, for example
-    #   layers=("core", "memory", "work", "graph", "module", "races", ".")
+    # The simulator moves to sim/: change the folder to "sim", and add its folders:
+    #   layers=("core", "races", "work", "memory", "graph", "module", ".")
     # If its includes are written "core/file.h", add "sim/" to INCLUDE_ROOTS.
     Module("sim", "src/sim", library=("src/base", "src/driver/cuda_abi.h")),
     Module("nrt", "src/nrt", header="runtime.h"),
