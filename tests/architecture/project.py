@@ -44,7 +44,7 @@ MODULES = (
     Module("resource", "src/resource", header="internal.h"),
     # Moves to src/pool: change the folder, and add its folders, and the files at its top that
     # lower folders use, for example
-    #   layers=("lock mutations", "blocks backing", "order", "cache", "compact", ".")
+    #   layers=("lock mutations counts", "blocks backing", "pool", "order", "cache", "compact", ".")
     # PUBLIC_HEADERS needs no entry for pool.h.
     Module("pool", "src/resource/pool", header="pool.h"),
     Module("trace", "src/trace", header="format.h"),
