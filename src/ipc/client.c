@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include "ipc/client.h"
 #include "base/clock.h"
-#include "ipc/files.h"
-#include "ipc/folder.h"
+#include "ipc/descriptor.h"
+#include "ipc/socket_directory.h"
 #include <errno.h>
 #include <poll.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #define _GNU_SOURCE
 #include "ipc/server.h"
 #include "base/clock.h"
-#include "ipc/files.h"
+#include "ipc/descriptor.h"
 #include "ipc/owner.h"
 #include <errno.h>
 #include <stdatomic.h>

@@ -7,7 +7,7 @@
  * server, which starts now.
  */
 #include "ipc/export.h"
-#include "ipc/files.h"
+#include "ipc/descriptor.h"
 #include "ipc/mapping.h"
 #include "ipc/owner.h"
 #include "ipc/server.h"

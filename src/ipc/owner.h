@@ -3,7 +3,7 @@
  *
  * One lock covers both tables and the list of connections. It is held for a few
  * instructions, and never over a driver call, a message or a release. It is held over a
- * fork, so that a child finds consistent data. The lock of files.h comes after it.
+ * fork, so that a child finds consistent data. The lock of descriptor.h comes after it.
  */
 #ifndef TARN_IPC_OWNER_H
 #define TARN_IPC_OWNER_H
@@ -34,7 +34,7 @@ tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes
 
 size_t tarn__segment_count(void);
 
-/* --- pooled.c: blocks of the driver's own pools --- */
+/* --- driver_pool.c: blocks of the driver's own pools --- */
 
 /* The name of a block in a driver's pool, and its length. */
 struct tarn__driver_pool_block {
@@ -63,7 +63,7 @@ tarn_status tarn__driver_pool_open(const struct tarn__driver_pool_block *name,
                                    struct tarn__driver_pool_offer *offer_out,
                                    int *file_out);
 
-/* --- share.c: pointers with a served handle --- */
+/* --- export_table.c: pointers with a served handle --- */
 
 /* The memory under a share. */
 struct tarn__export_memory {
@@ -87,12 +87,12 @@ tarn_status tarn__export_begin_lease(uint32_t slot, uint64_t generation,
 void tarn__export_end_lease(tarn_pointer *pointer);
 
 /* Release shares whose pointers have no other references, among the next few; see
- * share.c. */
+ * export_table.c. */
 void tarn__export_sweep(void);
 
 size_t tarn__export_count(void);
 
-/* --- quiet.c --- */
+/* --- quiesce.c --- */
 
 /* In a relaxed scope: wait until the device has done all work, without ending a capture.
  */

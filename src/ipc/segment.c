@@ -11,7 +11,7 @@
  */
 #define _GNU_SOURCE
 #include "base/sizes.h"
-#include "ipc/files.h"
+#include "ipc/descriptor.h"
 #include "ipc/owner.h"
 #include "ipc/slots.h"
 #include "resource/backed.h"

@@ -9,8 +9,8 @@
  */
 #define _GNU_SOURCE
 #include "ipc/server.h"
-#include "ipc/files.h"
-#include "ipc/folder.h"
+#include "ipc/descriptor.h"
+#include "ipc/socket_directory.h"
 #include "ipc/owner.h"
 #include <errno.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * unrequested. */
 #define _GNU_SOURCE
 #include "ipc/wire.h"
-#include "ipc/files.h"
+#include "ipc/descriptor.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

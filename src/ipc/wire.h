@@ -10,7 +10,7 @@
 #ifndef TARN_IPC_WIRE_H
 #define TARN_IPC_WIRE_H
 
-#include "ipc/ticket.h"
+#include "ipc/handle_encoding.h"
 
 #define TARN__WIRE_MAGIC UINT64_C(0x3272657369706374)
 

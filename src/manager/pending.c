@@ -3,7 +3,7 @@
  * The limits keep Numba's default: a list of at most 10 blocks or a fifth of the device.
  * Each cuMemFree waits for the device, so several frees at one moment cost about as much
  * as one. The entries themselves are pointers in a list of the module below
- * (pointer/unreturned.c). There running out of memory, a reset and the end of deferred
+ * (pointer/deferred_frees.c). There running out of memory, a reset and the end of deferred
  * cleanup find them.
  */
 #include "manager/manager.h"

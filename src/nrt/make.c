@@ -5,9 +5,9 @@
  * allocated. Its end follows these flags, whatever the modes are then.
  */
 #include "nrt/make.h"
-#include "nrt/dress.h"
-#include "nrt/hold.h"
-#include "nrt/watch.h"
+#include "nrt/red_zone.h"
+#include "nrt/quarantine.h"
+#include "nrt/sanitizer.h"
 #include "base/sizes.h"
 #include <string.h>
 

@@ -6,8 +6,8 @@
  * know its blocks, only their number: it cannot be released while that is not zero.
  */
 #include "nrt/runtime.h"
-#include "nrt/hold.h"
-#include "nrt/watch.h"
+#include "nrt/quarantine.h"
+#include "nrt/sanitizer.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -174,7 +174,7 @@ void tarn__runtime_reword(tarn_runtime *runtime);
 tarn_status tarn__runtime_use(tarn_runtime *runtime,
                               const struct tarn__allocator *allocator);
 
-/* thread.c: this thread's shard of an instance, created if missing; NULL: no host memory.
+/* shard.c: this thread's shard of an instance, created if missing; NULL: no host memory.
  * It follows changes of allocator and modes. */
 struct tarn__shard *tarn__shard_get(tarn_runtime *runtime);
 /* Take all shards of an instance away from their threads. Under the registry's lock. */
@@ -201,7 +201,7 @@ void tarn__slab_drain(struct tarn__shard *shard);
 size_t tarn__slab_trim(tarn_runtime *runtime);
 void tarn__slab_free_all(tarn_runtime *runtime);
 
-/* source.c: memory from an allocator. */
+/* allocator.c: memory from an allocator. */
 void *tarn__allocator_malloc(const struct tarn__allocator *allocator, size_t bytes);
 void *tarn__allocator_realloc(const struct tarn__allocator *allocator, void *old,
                               size_t bytes);
@@ -214,7 +214,7 @@ void tarn__misuse_block(const struct tarn__block *block, const char *what);
 /* A line of TARN_NRT_TRACE. */
 void tarn__trace(const char *format, ...) TARN_PRINTF(1, 2);
 
-/* site.c: 0 is unknown. */
+/* alloc_site.c: 0 is unknown. */
 unsigned tarn__site_enter(const tarn_runtime *runtime, const void *caller,
                           const char *where, size_t bytes);
 void tarn__site_leave(unsigned site, size_t bytes);

@@ -13,7 +13,7 @@
  * trim needs the chunk of a block, and looks it up by address.
  */
 #include "nrt/runtime.h"
-#include "nrt/watch.h"
+#include "nrt/sanitizer.h"
 #include <stdlib.h>
 #include <string.h>
 

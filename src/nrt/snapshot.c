@@ -1,5 +1,5 @@
 /* snapshot.c -- live memory at one time, by site; two snapshots compared; printed. */
-#include "nrt/site.h"
+#include "nrt/alloc_site.h"
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -11,7 +11,7 @@
  * this shows in the result, so it is reproduced unchanged. Only querying a block's
  * contents is cheap here: the counts are kept up to date.
  */
-#include "prune/marks.h"
+#include "prune/raise_metadata.h"
 #include "prune/shapes.h"
 
 enum { LONGEST_PATH = 15 };

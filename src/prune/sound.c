@@ -1,18 +1,18 @@
 /* sound.c -- pairs across blocks, by sound rules that hold for every program.
  *
  * Take an incref and one decref of the same value in each exit of its block's fan
- * (fan.h). Whenever the incref runs, one of the decrefs runs before it runs again, and
+ * (fanout_region.h). Whenever the incref runs, one of the decrefs runs before it runs again, and
  * none of them runs otherwise. Without them the object's count is lower by one in
  * between, and nowhere else. The count was at least one before the incref, as no code may
  * count a dead object. From there to the exits nothing counts down. So the object lives
- * as long as before, except for what happens in an exit before its decref. tail.h checks
+ * as long as before, except for what happens in an exit before its decref. tail_decrefs.h checks
  * that.
  *
  * A path may end at a raise instead of an exit. Compiled code releases nothing when it
  * raises: its references leak. Without the incref this reference does not leak any more.
  * The rule does not apply if anything is released behind the raise, as in an `except`
  * clause. Nor does it apply where the reference may have been taken for another owner,
- * which keeps it (handed.h).
+ * which keeps it (ownership.h).
  */
 #include "prune/sound.h"
 

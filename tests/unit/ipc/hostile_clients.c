@@ -2,7 +2,7 @@
  * theirs. The attacker speaks to the socket itself. */
 #define _GNU_SOURCE
 #include "pair.h"
-#include "ipc/folder.h"
+#include "ipc/socket_directory.h"
 #include "ipc/wire.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  * The attacker is a process that listens where a handle says, and answers as it likes. */
 #define _GNU_SOURCE
 #include "pair.h"
-#include "ipc/folder.h"
+#include "ipc/socket_directory.h"
 #include "ipc/wire.h"
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -7,7 +7,7 @@
  * (handles that name one) is tried in plain.c. */
 #define _GNU_SOURCE
 #include "pair.h"
-#include "ipc/folder.h"
+#include "ipc/socket_directory.h"
 #include "ipc/wire.h"
 #include <errno.h>
 #include <fcntl.h>

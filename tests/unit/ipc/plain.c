@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "pair.h"
 #include "driver_calls.h"
-#include "ipc/ticket.h"
+#include "ipc/handle_encoding.h"
 
 /* --- what works --- */
 

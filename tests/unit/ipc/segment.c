@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 #include "capturing.h"
-#include "ipc/files.h"
+#include "ipc/descriptor.h"
 #include "ipc/owner.h"
 #include <pthread.h>
 #include <time.h>

@@ -2,7 +2,7 @@
  * here, whoever they are. */
 #define _GNU_SOURCE
 #include "test.h"
-#include "ipc/files.h"
+#include "ipc/descriptor.h"
 #include "ipc/wire.h"
 #include <dirent.h>
 #include <fcntl.h>
