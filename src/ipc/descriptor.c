@@ -50,7 +50,7 @@ static void watch_forks(void)
     pthread_atfork(before_fork, after_fork, in_child);
 }
 
-void tarn__files_lock(void)
+void tarn__descriptor_lock(void)
 {
     static pthread_once_t fork_handlers_once = PTHREAD_ONCE_INIT;
 
@@ -58,7 +58,7 @@ void tarn__files_lock(void)
     pthread_mutex_lock(&recorded.lock);
 }
 
-void tarn__files_unlock(void)
+void tarn__descriptor_unlock(void)
 {
     pthread_mutex_unlock(&recorded.lock);
 }
@@ -81,7 +81,7 @@ static bool reserve(size_t file)
     return true;
 }
 
-int tarn__file_record(int file)
+int tarn__descriptor_record(int file)
 {
     if (file < 0)
         return -1;
@@ -95,13 +95,13 @@ int tarn__file_record(int file)
     return file;
 }
 
-CUresult_ tarn__file_exported(CUresult_ result, int file, int *out)
+CUresult_ tarn__descriptor_record_exported(CUresult_ result, int file, int *out)
 {
     if (result == CUDA_SUCCESS_) {
         fcntl(file, F_SETFD, FD_CLOEXEC);
-        file = tarn__file_record(file);
+        file = tarn__descriptor_record(file);
     }
-    tarn__files_unlock();
+    tarn__descriptor_unlock();
     if (result == CUDA_SUCCESS_ && file < 0)
         return CUDA_ERROR_OUT_OF_MEMORY_;
     if (result == CUDA_SUCCESS_)
@@ -109,24 +109,24 @@ CUresult_ tarn__file_exported(CUresult_ result, int file, int *out)
     return result;
 }
 
-void tarn__file_close(int file)
+void tarn__descriptor_close(int file)
 {
     if (file < 0)
         return;
-    tarn__files_lock();
+    tarn__descriptor_lock();
     if ((size_t)file < recorded.capacity && recorded.is_recorded[file]) {
         recorded.is_recorded[file] = false;
         recorded.count--;
         close(file);
     }
-    tarn__files_unlock();
+    tarn__descriptor_unlock();
 }
 
 /* Installs no fork handler, as this may be called before the driver is open. */
-size_t tarn__file_count(void)
+size_t tarn__descriptor_count(void)
 {
     pthread_mutex_lock(&recorded.lock);
     size_t count = recorded.count;
-    tarn__files_unlock();
+    tarn__descriptor_unlock();
     return count;
 }

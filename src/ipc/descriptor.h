@@ -14,24 +14,24 @@
 
 /* Hold this lock around a call that creates descriptors. The first call installs the fork
  * handlers. */
-void tarn__files_lock(void);
-void tarn__files_unlock(void);
+void tarn__descriptor_lock(void);
+void tarn__descriptor_unlock(void);
 
 /* Record `file`, under the lock, and return it. If that fails, close it and return -1. A
  * `file` of -1 is returned as -1, and its errno stays. */
-int tarn__file_record(int file);
+int tarn__descriptor_record(int file);
 
 /* Call this after a driver call that exports memory or a pool as `file`, with its
  * `result`. On success, set close-on-exec, which the driver may not have set, and record
  * the descriptor. It is called under the lock, and releases it. On failure `*out` is
  * unchanged. */
-CUresult_ tarn__file_exported(CUresult_ result, int file, int *out);
+CUresult_ tarn__descriptor_record_exported(CUresult_ result, int file, int *out);
 
 /* Close a descriptor. -1 is allowed. Not under the lock. */
-void tarn__file_close(int file);
+void tarn__descriptor_close(int file);
 
 /* The number of recorded descriptors. */
-size_t tarn__file_count(void);
+size_t tarn__descriptor_count(void);
 
 /* Reset the owner's side in a child, after the descriptors are closed. It is called with
  * the owner's lock held, as tarn__owner_lock() is taken before a fork. */

@@ -1,4 +1,5 @@
-/* driver_pool.c -- driver-pool export: blocks of the driver's own pools, named in handles.
+/* driver_pool.c -- driver-pool export: blocks of the driver's own pools, named in
+ * handles.
  *
  * A pool that was created for export is exported as a descriptor. A block in it is
  * exported as 64 bytes that are meaningful together with the pool. A handle has space for
@@ -57,10 +58,10 @@ static CUresult_ export_file(const struct tarn__calls *calls, CUmemoryPool_ pool
 {
     int file = -1;
 
-    tarn__files_lock();
+    tarn__descriptor_lock();
     CUresult_ result =
         calls->mem_pool_export(&file, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_, 0);
-    return tarn__file_exported(result, file, out);
+    return tarn__descriptor_record_exported(result, file, out);
 }
 
 /* --- for the owner's handle --- */
@@ -79,7 +80,7 @@ static CUresult_ try_export(const struct tarn__calls *calls, CUmemoryPool_ pool,
     result = export_file(calls, pool, &file);
     if (result == CUDA_SUCCESS_)
         result = calls->mem_pool_export_pointer(&pointer, base);
-    tarn__file_close(file);
+    tarn__descriptor_close(file);
     return result;
 }
 
@@ -179,7 +180,7 @@ static tarn_status open_in_scope(const struct tarn__calls *calls,
         *file_out = file;
         return TARN_OK;
     }
-    tarn__file_close(file);
+    tarn__descriptor_close(file);
     return result == CUDA_SUCCESS_
                ? tarn_error_set(TARN_NOT_FOUND,
                                 "ipc: the block at 0x%llx of a memory pool was freed",

@@ -31,7 +31,7 @@ struct entry {
 static struct tarn__slots entries; /* under tarn__owner_lock() */
 static struct entry order = {.next = &order, .previous = &order}; /* the same in a ring */
 
-size_t tarn__export_count(void)
+size_t tarn__export_table_count(void)
 {
     tarn__owner_lock();
     size_t count = entries.count;
@@ -93,7 +93,7 @@ static void release_shared(tarn_pointer *pointer)
     release(pointer, false);
 }
 
-void tarn__export_end_lease(tarn_pointer *pointer)
+void tarn__export_table_end_lease(tarn_pointer *pointer)
 {
     release(pointer, true);
 }
@@ -118,7 +118,7 @@ static tarn_pointer *take_freed(unsigned *looks)
     return freed;
 }
 
-void tarn__export_sweep(void)
+void tarn__export_table_sweep(void)
 {
     unsigned looks = SWEPT_AT_ONCE;
     tarn_pointer *freed;
@@ -144,9 +144,9 @@ static struct entry *entry_new(tarn_pointer *pointer,
     return entry;
 }
 
-tarn_status tarn__export_find_or_add(tarn_pointer *pointer,
-                                     const struct tarn__export_memory *memory,
-                                     uint32_t *slot_out, uint64_t *generation_out)
+tarn_status tarn__export_table_find_or_add(tarn_pointer *pointer,
+                                           const struct tarn__export_memory *memory,
+                                           uint32_t *slot_out, uint64_t *generation_out)
 {
     tarn__owner_lock();
     struct entry *entry = pointer->release_data;
@@ -162,9 +162,9 @@ tarn_status tarn__export_find_or_add(tarn_pointer *pointer,
                                   "ipc: no host memory for a served handle");
 }
 
-tarn_status tarn__export_begin_lease(uint32_t slot, uint64_t generation,
-                                     struct tarn__export_memory *memory_out,
-                                     tarn_pointer **pointer_out)
+tarn_status tarn__export_table_begin_lease(uint32_t slot, uint64_t generation,
+                                           struct tarn__export_memory *memory_out,
+                                           tarn_pointer **pointer_out)
 {
     tarn__owner_lock();
     struct entry *entry = tarn__slots_find(&entries, slot, generation);

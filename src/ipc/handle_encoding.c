@@ -1,5 +1,5 @@
-/* handle_encoding.c -- the encoding of handles that name a server: written, and validated when
- * read.
+/* handle_encoding.c -- the encoding of handles that name a server: written, and
+ * validated when read.
  *
  * The checksum tells bytes that were cut off or mixed up from a handle whose owner has
  * gone. It is no access control: the socket decides that, as it knows its peer.
@@ -29,19 +29,19 @@ static uint64_t check_of(const struct tarn__handle_encoding *encoding)
     return check;
 }
 
-void tarn__handle_seal(struct tarn__handle_encoding *encoding)
+void tarn__handle_encoding_seal(struct tarn__handle_encoding *encoding)
 {
     memcpy(encoding->magic, magic, sizeof magic);
     encoding->check = check_of(encoding);
 }
 
-bool tarn__handle_has_magic(const unsigned char bytes[64])
+bool tarn__handle_encoding_has_magic(const unsigned char bytes[64])
 {
     return memcmp(bytes, magic, MAGIC_WITHOUT_VERSION) == 0;
 }
 
-tarn_status tarn__handle_decode(const unsigned char bytes[64],
-                                struct tarn__handle_encoding *out)
+tarn_status tarn__handle_encoding_decode(const unsigned char bytes[64],
+                                         struct tarn__handle_encoding *out)
 {
     struct tarn__handle_encoding encoding;
 
@@ -58,7 +58,7 @@ tarn_status tarn__handle_decode(const unsigned char bytes[64],
     return TARN_OK;
 }
 
-tarn_status tarn__handle_check_user(const struct tarn__handle_encoding *encoding)
+tarn_status tarn__handle_encoding_check_user(const struct tarn__handle_encoding *encoding)
 {
     if (encoding->user == (uint32_t)geteuid())
         return TARN_OK;

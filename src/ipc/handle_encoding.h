@@ -1,4 +1,5 @@
-/* handle_encoding.h -- handle encoding: the 64 bytes that name a server instead of a CUDA handle.
+/* handle_encoding.h -- handle encoding: the 64 bytes that name a server instead of a
+ * CUDA handle.
  */
 #ifndef TARN_IPC_HANDLE_ENCODING_H
 #define TARN_IPC_HANDLE_ENCODING_H
@@ -25,17 +26,18 @@ _Static_assert(sizeof(struct tarn__handle_encoding) == 64,
                "a ticket is as long as a CUDA handle");
 
 /* Fill in magic and check. */
-void tarn__handle_seal(struct tarn__handle_encoding *encoding);
+void tarn__handle_encoding_seal(struct tarn__handle_encoding *encoding);
 
 /* Do these bytes claim to be such a handle? If not, they are a CUDA handle. */
-bool tarn__handle_has_magic(const unsigned char bytes[64]);
+bool tarn__handle_encoding_has_magic(const unsigned char bytes[64]);
 
 /* Decode bytes that claim to be a ticket; TARN_INVALID_ARGUMENT where they are garbage or
  * of another version. */
-tarn_status tarn__handle_decode(const unsigned char bytes[64],
-                                struct tarn__handle_encoding *out);
+tarn_status tarn__handle_encoding_decode(const unsigned char bytes[64],
+                                         struct tarn__handle_encoding *out);
 
 /* Fail with TARN_INVALID_ARGUMENT where the ticket is of another user. */
-tarn_status tarn__handle_check_user(const struct tarn__handle_encoding *encoding);
+tarn_status tarn__handle_encoding_check_user(
+    const struct tarn__handle_encoding *encoding);
 
 #endif

@@ -27,7 +27,7 @@ struct tarn__segment_name {
 /* Find the segment around an address; false: none. */
 bool tarn__segment_around(tarn_device_ptr address, struct tarn__segment_name *out);
 
-/* Open a descriptor of the segment's memory; close it with tarn__file_close().
+/* Open a descriptor of the segment's memory; close it with tarn__descriptor_close().
  * `bytes_out` is its length. TARN_NOT_FOUND: the segment is gone. */
 tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes_out,
                                int *file_out);
@@ -57,7 +57,7 @@ tarn_status tarn__driver_pool_find_block(const struct tarn__calls *calls, int de
                                          struct tarn__driver_pool_block *out,
                                          bool *is_in_driver_pool_out);
 
-/* Open a descriptor of the block's pool; close it with tarn__file_close().
+/* Open a descriptor of the block's pool; close it with tarn__descriptor_close().
  * TARN_NOT_FOUND: the block is gone. */
 tarn_status tarn__driver_pool_open(const struct tarn__driver_pool_block *name,
                                    struct tarn__driver_pool_offer *offer_out,
@@ -74,23 +74,23 @@ struct tarn__export_memory {
 };
 
 /* Find the share of the memory of `pointer`, which is no view, or create it. */
-tarn_status tarn__export_find_or_add(tarn_pointer *pointer,
-                                     const struct tarn__export_memory *memory,
-                                     uint32_t *slot_out, uint64_t *generation_out);
+tarn_status tarn__export_table_find_or_add(tarn_pointer *pointer,
+                                           const struct tarn__export_memory *memory,
+                                           uint32_t *slot_out, uint64_t *generation_out);
 
 /* Begin a lease: retain a shared pointer. TARN_NOT_FOUND: it was freed. */
-tarn_status tarn__export_begin_lease(uint32_t slot, uint64_t generation,
-                                     struct tarn__export_memory *memory_out,
-                                     tarn_pointer **pointer_out);
+tarn_status tarn__export_table_begin_lease(uint32_t slot, uint64_t generation,
+                                           struct tarn__export_memory *memory_out,
+                                           tarn_pointer **pointer_out);
 
 /* End a lease. The block returns here if it was freed meanwhile. */
-void tarn__export_end_lease(tarn_pointer *pointer);
+void tarn__export_table_end_lease(tarn_pointer *pointer);
 
 /* Release shares whose pointers have no other references, among the next few; see
  * export_table.c. */
-void tarn__export_sweep(void);
+void tarn__export_table_sweep(void);
 
-size_t tarn__export_count(void);
+size_t tarn__export_table_count(void);
 
 /* --- quiesce.c --- */
 

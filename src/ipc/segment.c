@@ -115,10 +115,10 @@ static CUresult_ export_file(const struct tarn__calls *calls, CUmemHandle_ handl
 {
     int file = -1;
 
-    tarn__files_lock();
+    tarn__descriptor_lock();
     CUresult_ result =
         calls->mem_export(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_, 0);
-    return tarn__file_exported(result, file, out);
+    return tarn__descriptor_record_exported(result, file, out);
 }
 
 tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes_out,

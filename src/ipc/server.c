@@ -79,7 +79,7 @@ static void *run(void *unused)
             poll(NULL, 0, PAUSE_MS); /* the system is short of memory, but not forever */
         tarn__connections_serve(server.polls + 1, count);
         rests = !tarn__connections_accept(server.listener);
-        tarn__export_sweep();
+        tarn__export_table_sweep();
     }
     return NULL; /* not reached */
 }
@@ -123,7 +123,7 @@ static tarn_status listen_at(int listener)
     char new_name[TARN__SOCKET_NAME + 1];
 
     snprintf(new_name, sizeof new_name, ".%s", server.name);
-    tarn__socket_path(server.directory, new_name, address.sun_path);
+    tarn__socket_directory_path(server.directory, new_name, address.sun_path);
     if (bind(listener, generic, sizeof address) != 0)
         return failed("bind a socket");
     if (listen(listener, QUEUED) == 0 &&
@@ -136,15 +136,15 @@ static tarn_status listen_at(int listener)
 
 static tarn_status open_socket(void)
 {
-    tarn__files_lock();
-    int listener = tarn__file_record(
+    tarn__descriptor_lock();
+    int listener = tarn__descriptor_record(
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    tarn__files_unlock();
+    tarn__descriptor_unlock();
     if (listener < 0)
         return failed("create a socket");
     tarn_status status = listen_at(listener);
     if (status != TARN_OK) {
-        tarn__file_close(listener);
+        tarn__descriptor_close(listener);
         return status;
     }
     server.listener = listener;
@@ -154,7 +154,7 @@ static tarn_status open_socket(void)
 static void close_socket(void)
 {
     unlinkat(server.directory, server.name, 0);
-    tarn__file_close(server.listener);
+    tarn__descriptor_close(server.listener);
     server.listener = -1;
 }
 
@@ -206,7 +206,7 @@ static tarn_status start(void)
         (ssize_t)sizeof server.server)
         return failed("get a random name");
     server.process = (int)getpid();
-    tarn__socket_name(server.process, server.server, server.name);
+    tarn__socket_directory_name(server.process, server.server, server.name);
     tarn_status status = make_tables();
     if (status == TARN_OK)
         status = tarn__socket_directory_open(0, true, &server.directory);
@@ -214,7 +214,7 @@ static tarn_status start(void)
         return status;
     status = open_and_run();
     if (status != TARN_OK) {
-        tarn__file_close(server.directory);
+        tarn__descriptor_close(server.directory);
         server.directory = -1;
         return status;
     }

@@ -1,5 +1,5 @@
-/* socket_directory.c -- the socket directory: the servers' sockets lie where only our user may
- * enter.
+/* socket_directory.c -- the socket directory: the servers' sockets lie where only our
+ * user may enter.
  *
  * Abstract sockets have no owner, and in a shared directory any user may take a name
  * first. So the directory is opened without following a link, checked, and used by its
@@ -99,26 +99,27 @@ tarn_status tarn__socket_directory_open(unsigned which, bool make, int *out)
         return tarn_error_set_native(TARN_SYSTEM_FAILURE, errno,
                                      "ipc: cannot create %.200s: %s", path,
                                      strerror(errno));
-    tarn__files_lock();
-    int directory =
-        tarn__file_record(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    tarn__descriptor_lock();
+    int directory = tarn__descriptor_record(
+        open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     int why = errno;
-    tarn__files_unlock();
+    tarn__descriptor_unlock();
     if (directory < 0)
         return tarn_error_set_native(TARN_SYSTEM_FAILURE, why,
                                      "ipc: cannot open the directory %.200s: %s", path,
                                      strerror(why));
     status = check_directory(directory, path);
     if (status != TARN_OK) {
-        tarn__file_close(directory);
+        tarn__descriptor_close(directory);
         return status;
     }
     *out = directory;
     return TARN_OK;
 }
 
-void tarn__socket_name(int process, const unsigned char server[TARN__SERVER_BYTES],
-                       char out[TARN__SOCKET_NAME])
+void tarn__socket_directory_name(int process,
+                                 const unsigned char server[TARN__SERVER_BYTES],
+                                 char out[TARN__SOCKET_NAME])
 {
     int length = snprintf(out, TARN__SOCKET_NAME, "%d-", process);
 
@@ -127,7 +128,8 @@ void tarn__socket_name(int process, const unsigned char server[TARN__SERVER_BYTE
                            server[i]);
 }
 
-void tarn__socket_path(int directory, const char *name, char out[TARN__SOCKET_PATH])
+void tarn__socket_directory_path(int directory, const char *name,
+                                 char out[TARN__SOCKET_PATH])
 {
     snprintf(out, TARN__SOCKET_PATH, "/proc/self/fd/%d/%.64s", directory, name);
 }
@@ -138,15 +140,15 @@ static bool is_dead(int directory, const char *name)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const struct sockaddr *generic = (const struct sockaddr *)(const void *)&address;
 
-    tarn__socket_path(directory, name, address.sun_path);
-    tarn__files_lock();
-    int probe = tarn__file_record(
+    tarn__socket_directory_path(directory, name, address.sun_path);
+    tarn__descriptor_lock();
+    int probe = tarn__descriptor_record(
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    tarn__files_unlock();
+    tarn__descriptor_unlock();
     if (probe < 0)
         return false;
     bool dead = connect(probe, generic, sizeof address) != 0 && errno == ECONNREFUSED;
-    tarn__file_close(probe);
+    tarn__descriptor_close(probe);
     return dead;
 }
 
@@ -177,10 +179,10 @@ void tarn__socket_directory_sweep(int directory)
 {
     const struct dirent *entry;
 
-    tarn__files_lock();
+    tarn__descriptor_lock();
     int listed = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = listed < 0 ? NULL : fdopendir(listed);
-    tarn__files_unlock();
+    tarn__descriptor_unlock();
     if (!list) {
         if (listed >= 0)
             close(listed);

@@ -7,5 +7,5 @@ tarn_status tarn__legacy_ipc_handle(int device, const tarn_pointer *pointer,
                                     tarn_ipc_handle *out)
 {
     (void)device; /* calls.c has checked that the pointer is of this device */
-    return tarn__ipc_export_plain(pointer, out);
+    return tarn__export_plain(pointer, out);
 }

@@ -11,11 +11,11 @@ tarn_status tarn__host_memory_allocate(int device, size_t bytes, unsigned flags,
 tarn_status tarn__host_memory_pin(int device, void *host, size_t bytes, unsigned flags,
                                   void *owner, void (*owner_release)(void *),
                                   tarn_pointer **out);
-tarn_status tarn__managed_memory_allocate(int device, size_t bytes, bool attach_global,
-                                          tarn_pointer **out);
+tarn_status tarn__host_memory_allocate_managed(int device, size_t bytes,
+                                               bool attach_global, tarn_pointer **out);
 
 /* The device's own numbers of bytes. */
-tarn_status tarn__device_memory_info(int device, size_t *free_out, size_t *total_out);
+tarn_status tarn__pending_memory_info(int device, size_t *free_out, size_t *total_out);
 
 /* --- memory that is released once enough is deferred --- */
 

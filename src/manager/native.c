@@ -46,7 +46,7 @@ static tarn_status native_memalloc(void *self, size_t bytes, tarn_stream stream,
     const struct native *native = self;
     tarn_pointer *pointer;
     tarn_status status =
-        tarn__pointer_allocate(native->cuda, bytes, stream, true, &pointer);
+        tarn__allocate_pointer(native->cuda, bytes, stream, true, &pointer);
 
     if (status != TARN_OK)
         return status;

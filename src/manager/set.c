@@ -87,7 +87,7 @@ static tarn_status read_environment(const tarn_manager_ops **out)
 {
     const char *name = named();
 
-    if (name && tarn__is_privileged()) {
+    if (name && tarn__load_is_privileged()) {
         tarn__warn("manager: TARN_MEMORY_MANAGER is ignored: the process runs with "
                    "elevated privileges (such as set-uid)");
         name = NULL;

@@ -1,4 +1,5 @@
-/* alloc_site.c -- allocation sites of live blocks: a table of sites, each with two counters.
+/* alloc_site.c -- allocation sites of live blocks: a table of sites, each with two
+ * counters.
  *
  * A site is a return address and the current label, in one instance. A block that is
  * allocated while TARN_NRT_SITES is on keeps the number of its site in 16 bits of its
@@ -34,12 +35,12 @@ const char *tarn_nrt_set_label(const char *label)
     return before;
 }
 
-void tarn__sites_lock(void)
+void tarn__alloc_site_lock(void)
 {
     pthread_mutex_lock(&sites.lock);
 }
 
-void tarn__sites_unlock(void)
+void tarn__alloc_site_unlock(void)
 {
     pthread_mutex_unlock(&sites.lock);
 }
@@ -90,13 +91,13 @@ static struct site *table_made(void)
 
     if (table)
         return table;
-    tarn__sites_lock();
+    tarn__alloc_site_lock();
     table = atomic_load(&sites.table);
     if (!table) {
         table = calloc(SITES, sizeof *table);
         atomic_store_explicit(&sites.table, table, memory_order_release);
     }
-    tarn__sites_unlock();
+    tarn__alloc_site_unlock();
     return table;
 }
 
@@ -106,7 +107,7 @@ static unsigned insert(struct site *table, unsigned runtime, const void *caller,
 {
     unsigned place;
 
-    tarn__sites_lock();
+    tarn__alloc_site_lock();
     unsigned number = find(table, runtime, caller, where, &place);
     if (!number && place) {
         number = place;
@@ -115,12 +116,12 @@ static unsigned insert(struct site *table, unsigned runtime, const void *caller,
         table[number].where = where;
         atomic_store_explicit(&table[number].ready, true, memory_order_release);
     }
-    tarn__sites_unlock();
+    tarn__alloc_site_unlock();
     return number;
 }
 
-unsigned tarn__site_enter(const tarn_runtime *runtime, const void *caller,
-                          const char *where, size_t bytes)
+unsigned tarn__alloc_site_enter(const tarn_runtime *runtime, const void *caller,
+                                const char *where, size_t bytes)
 {
     struct site *table = table_made();
     unsigned place;
@@ -139,7 +140,7 @@ unsigned tarn__site_enter(const tarn_runtime *runtime, const void *caller,
     return number;
 }
 
-void tarn__site_leave(unsigned number, size_t bytes)
+void tarn__alloc_site_leave(unsigned number, size_t bytes)
 {
     struct site *site = &atomic_load(&sites.table)[number];
 
@@ -147,7 +148,7 @@ void tarn__site_leave(unsigned number, size_t bytes)
     atomic_fetch_sub_explicit(&site->bytes, (long long)bytes, memory_order_relaxed);
 }
 
-void tarn__site_resize(unsigned number, size_t before, size_t after)
+void tarn__alloc_site_resize(unsigned number, size_t before, size_t after)
 {
     struct site *site = &atomic_load(&sites.table)[number];
 
@@ -155,7 +156,8 @@ void tarn__site_resize(unsigned number, size_t before, size_t after)
                               memory_order_relaxed);
 }
 
-bool tarn__site_read(const tarn_runtime *runtime, unsigned number, tarn_nrt_site *out)
+bool tarn__alloc_site_read(const tarn_runtime *runtime, unsigned number,
+                           tarn_nrt_site *out)
 {
     struct site *table = atomic_load_explicit(&sites.table, memory_order_acquire);
 
@@ -170,7 +172,7 @@ bool tarn__site_read(const tarn_runtime *runtime, unsigned number, tarn_nrt_site
     return true;
 }
 
-unsigned tarn__site_count(void)
+unsigned tarn__alloc_site_count(void)
 {
     return SITES;
 }

@@ -4,9 +4,10 @@
 
 #include "nrt/runtime.h"
 
-/* Read the site with this number (1 to tarn__site_count() - 1), if it is one of
+/* Read the site with this number (1 to tarn__alloc_site_count() - 1), if it is one of
  * `runtime`. */
-bool tarn__site_read(const tarn_runtime *runtime, unsigned number, tarn_nrt_site *out);
-unsigned tarn__site_count(void);
+bool tarn__alloc_site_read(const tarn_runtime *runtime, unsigned number,
+                           tarn_nrt_site *out);
+unsigned tarn__alloc_site_count(void);
 
 #endif

@@ -21,7 +21,7 @@ static void *sample_malloc(size_t size, void *opaque)
 {
     (void)opaque;
     if (traced())
-        tarn__trace("sample allocator: malloc of %zu bytes", size);
+        tarn__debug_trace("sample allocator: malloc of %zu bytes", size);
     return malloc(size);
 }
 
@@ -29,7 +29,7 @@ static void *sample_realloc(void *ptr, size_t size, void *opaque)
 {
     (void)opaque;
     if (traced())
-        tarn__trace("sample allocator: realloc of %p to %zu bytes", ptr, size);
+        tarn__debug_trace("sample allocator: realloc of %p to %zu bytes", ptr, size);
     return realloc(ptr, size);
 }
 
@@ -37,7 +37,7 @@ static void sample_free(void *ptr, void *opaque)
 {
     (void)opaque;
     if (traced())
-        tarn__trace("sample allocator: free of %p", ptr);
+        tarn__debug_trace("sample allocator: free of %p", ptr);
     free(ptr);
 }
 

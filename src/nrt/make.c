@@ -21,7 +21,7 @@ struct shape {
     size_t slack;     /* more, so that the data can be aligned */
 };
 
-static unsigned flags_for(const struct tarn__request *request, unsigned modes)
+static unsigned flags_for(const struct tarn__block_request *request, unsigned modes)
 {
     unsigned flags = request->flags;
 
@@ -42,7 +42,7 @@ static unsigned flags_for(const struct tarn__request *request, unsigned modes)
 }
 
 /* False: more than can be addressed. */
-static bool work_out(const struct tarn__request *request, unsigned flags,
+static bool work_out(const struct tarn__block_request *request, unsigned flags,
                      struct shape *shape)
 {
     bool mi = flags & TARN__MI, has_red_zone = flags & TARN__RED_ZONE;
@@ -57,8 +57,8 @@ static bool work_out(const struct tarn__request *request, unsigned flags,
     shape->total = shape->head + shape->front + (flags & TARN__GUARD ? TARN__BACK : 0);
     if (!tarn__size_add(shape->total, request->bytes, &shape->total))
         return false;
-    if (flags & TARN__QUARANTINE && shape->total < sizeof(struct tarn__free))
-        shape->total = sizeof(struct tarn__free);
+    if (flags & TARN__QUARANTINE && shape->total < sizeof(struct tarn__free_block))
+        shape->total = sizeof(struct tarn__free_block);
     return shape->total <= PTRDIFF_MAX && shape->slack <= PTRDIFF_MAX - shape->total;
 }
 
@@ -73,28 +73,28 @@ static bool find_class(struct shape *shape, unsigned *class_out)
 
     if (inner > TARN__SMALL_BYTES || shape->flags & TARN__PREFIX)
         return false;
-    *class_out = tarn__class_of[steps][(inner + 15) / 16];
+    *class_out = tarn__slab_class_of[steps][(inner + 15) / 16];
     return true;
 }
 
 static bool small_blocks_allowed(unsigned modes)
 {
     return !(modes & TARN_NRT_UNPOOLED) &&
-           (!tarn__runtime_has_sanitizer() || modes & TARN_NRT_SLABS);
+           (!tarn__modes_has_sanitizer() || modes & TARN_NRT_SLABS);
 }
 
 /* A small block; its header is written except for the fields that all blocks have. */
 static struct tarn__block *take_small(struct tarn__shard *shard, struct shape *shape,
                                       unsigned class)
 {
-    struct tarn__free *slot = tarn__slab_take(shard, class);
+    struct tarn__free_block *slot = tarn__slab_take(shard, class);
 
     if (!slot)
         return NULL;
-    if (tarn__runtime_has_sanitizer()) {
+    if (tarn__modes_has_sanitizer()) {
         shape->flags |= TARN__ANNOTATED;
-        tarn__annotate_undefined((char *)slot + TARN__HEADER,
-                                 tarn__class_bytes[class] - (size_t)TARN__HEADER);
+        tarn__sanitizer_undefined((char *)slot + TARN__HEADER,
+                                  tarn__slab_class_bytes[class] - (size_t)TARN__HEADER);
     }
     tarn__block_set_word(&slot->block,
                          shard->fast | (uint64_t)class << TARN__CLASS_SHIFT);
@@ -102,7 +102,7 @@ static struct tarn__block *take_small(struct tarn__shard *shard, struct shape *s
 }
 
 /* A single block, from the instance's allocator or an external one. */
-static struct tarn__block *take_single(const struct tarn__request *request,
+static struct tarn__block *take_single(const struct tarn__block_request *request,
                                        const struct shape *shape, unsigned allocator)
 {
     tarn_runtime *runtime = request->runtime;
@@ -127,8 +127,9 @@ static struct tarn__block *take_single(const struct tarn__request *request,
     return block;
 }
 
-static struct tarn__block *take(const struct tarn__request *request, struct shape *shape,
-                                struct tarn__shard *shard, unsigned modes)
+static struct tarn__block *take(const struct tarn__block_request *request,
+                                struct shape *shape, struct tarn__shard *shard,
+                                unsigned modes)
 {
     uint64_t word = atomic_load_explicit(&request->runtime->word, memory_order_acquire);
     unsigned class;
@@ -149,7 +150,7 @@ static char *place_data(struct tarn__block *block, const struct shape *shape)
     return (char *)(over ? place + (shape->alignment - over) : place);
 }
 
-static void count(struct tarn__shard *shard, const struct tarn__request *request)
+static void count(struct tarn__shard *shard, const struct tarn__block_request *request)
 {
     bool mi = request->flags & TARN__MI;
 
@@ -166,12 +167,12 @@ static void count(struct tarn__shard *shard, const struct tarn__request *request
 static void count_failure(struct tarn__shard *shard, tarn_runtime *runtime)
 {
     if (shard)
-        tarn__bump(&shard->counters.failed, 1);
+        tarn__count_bump(&shard->counters.failed, 1);
     else
         atomic_fetch_add(&runtime->folded.failed, 1);
 }
 
-static struct tarn__block *fail_request(const struct tarn__request *request,
+static struct tarn__block *fail_request(const struct tarn__block_request *request,
                                         struct tarn__shard *shard, const char *why)
 {
     count_failure(shard, request->runtime);
@@ -182,7 +183,8 @@ static struct tarn__block *fail_request(const struct tarn__request *request,
     return NULL;
 }
 
-struct tarn__block *tarn__block_make(const struct tarn__request *request, void **data_out)
+struct tarn__block *tarn__slow_make(const struct tarn__block_request *request,
+                                    void **data_out)
 {
     tarn_runtime *runtime = request->runtime;
     struct tarn__shard *shard = tarn__shard_get(runtime);
@@ -194,10 +196,10 @@ struct tarn__block *tarn__block_make(const struct tarn__request *request, void *
     struct tarn__block *block = take(request, &shape, shard, modes);
     if (!block)
         return fail_request(request, shard, "");
-    uint64_t site =
-        modes & TARN_NRT_SITES
-            ? tarn__site_enter(runtime, request->caller, request->where, request->bytes)
-            : 0;
+    uint64_t site = modes & TARN_NRT_SITES
+                        ? tarn__alloc_site_enter(runtime, request->caller, request->where,
+                                                 request->bytes)
+                        : 0;
     tarn__block_set_word(block, tarn__block_word(block) | TARN__FLAG(shape.flags) |
                                     site << TARN__SITE_SHIFT);
     block->bytes = request->bytes;
@@ -216,8 +218,8 @@ static uint64_t direct_word(const struct tarn__shard *shard)
            (uint64_t)TARN__SINGLE << TARN__ALLOCATOR_SHIFT | TARN__FLAG(TARN__MI);
 }
 
-struct tarn__block *tarn__direct_make(tarn_runtime *runtime, size_t bytes,
-                                      size_t alignment, void **data_out)
+struct tarn__block *tarn__slow_make_direct(tarn_runtime *runtime, size_t bytes,
+                                           size_t alignment, void **data_out)
 {
     struct tarn__shard *shard = tarn__shard_at(runtime->index);
     size_t slack = alignment > 16 ? alignment : 0;
@@ -273,21 +275,21 @@ static void return_small(tarn_runtime *runtime, struct tarn__block *block, uint6
 {
     struct tarn__shard *shard = tarn__shard_at(runtime->index);
     unsigned class = TARN__FIELD(word, TARN__CLASS_SHIFT);
-    struct tarn__free *slot = (struct tarn__free *)block;
+    struct tarn__free_block *slot = (struct tarn__free_block *)block;
 
     if (TARN__FLAGS(word) & TARN__ANNOTATED)
-        tarn__annotate_no_access((char *)block + TARN__HEAD,
-                                 tarn__class_bytes[class] - (size_t)TARN__HEAD);
+        tarn__sanitizer_no_access((char *)block + TARN__HEAD,
+                                  tarn__slab_class_bytes[class] - (size_t)TARN__HEAD);
     atomic_store_explicit(&slot->refct, 0, memory_order_relaxed);
     tarn__slab_put(runtime, shard == &tarn__no_shard ? NULL : shard,
                    TARN__FIELD(word, TARN__ALLOCATOR_SHIFT), slot);
 }
 
-void tarn__block_return(struct tarn__block *block)
+void tarn__reclaim_block(struct tarn__block *block)
 {
     uint64_t word = tarn__block_word(block);
     unsigned class = TARN__FIELD(word, TARN__CLASS_SHIFT);
-    tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    tarn_runtime *runtime = tarn__registry_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
 
     tarn__block_set_state(block, TARN__FREE);
     if (class == TARN__EXTERNAL)
@@ -319,24 +321,24 @@ static tarn_runtime *take_apart(struct tarn__block *block)
 {
     uint64_t word = tarn__block_word(block);
     unsigned flags = TARN__FLAGS(word);
-    tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    tarn_runtime *runtime = tarn__registry_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
 
     tarn__red_zone_check(runtime, block);
     if (flags & (TARN__POISON | TARN__QUARANTINE))
-        tarn__poison_freed(block);
+        tarn__red_zone_poison(block);
     if (flags & TARN__MI) /* the fill may have covered the MemInfo */
         atomic_store_explicit(&tarn__block_meminfo(block)->refct, 0,
                               memory_order_relaxed);
     if (TARN__SITE(word))
-        tarn__site_leave(TARN__SITE(word), block->bytes);
+        tarn__alloc_site_leave(TARN__SITE(word), block->bytes);
     if (flags & TARN__QUARANTINE)
         tarn__quarantine_add(runtime, block);
     else
-        tarn__block_return(block);
+        tarn__reclaim_block(block);
     return runtime;
 }
 
-void tarn__block_end(struct tarn__block *block, bool uncounted)
+void tarn__slow_end(struct tarn__block *block, bool uncounted)
 {
     if (!uncounted && direct_end(block))
         return;
@@ -346,7 +348,7 @@ void tarn__block_end(struct tarn__block *block, bool uncounted)
     count_end(take_apart(block), bytes, mi, uncounted);
 }
 
-void tarn__block_end_as(struct tarn__block *block, bool mi)
+void tarn__slow_end_as(struct tarn__block *block, bool mi)
 {
     size_t bytes = block->bytes;
 
@@ -359,11 +361,11 @@ void tarn__block_end_as(struct tarn__block *block, bool mi)
 static struct tarn__block *settle(struct tarn__block *block, size_t before, size_t bytes)
 {
     uint64_t word = tarn__block_word(block);
-    tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    tarn_runtime *runtime = tarn__registry_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
     struct tarn__shard *shard = tarn__shard_get(runtime);
 
     if (TARN__SITE(word))
-        tarn__site_resize(TARN__SITE(word), before, bytes);
+        tarn__alloc_site_resize(TARN__SITE(word), before, bytes);
     block->bytes = bytes;
     if (!shard) {
         tarn__count_bytes_shared(runtime, bytes, before);
@@ -383,17 +385,17 @@ static struct tarn__block *move(tarn_runtime *runtime, struct tarn__block *block
 
     if (TARN__FLAGS(tarn__block_word(block)) & TARN__PREFIX)
         memcpy(&external, (char *)block - TARN__PREFIX_BYTES, sizeof external);
-    struct tarn__request request = {.runtime = runtime,
-                                    .bytes = bytes,
-                                    .external = external,
-                                    .uncounted = true,
-                                    .caller = caller};
-    struct tarn__block *other = tarn__block_make(&request, &data);
+    struct tarn__block_request request = {.runtime = runtime,
+                                          .bytes = bytes,
+                                          .external = external,
+                                          .uncounted = true,
+                                          .caller = caller};
+    struct tarn__block *other = tarn__slow_make(&request, &data);
     if (!other)
         return NULL;
     memcpy(data, (char *)block + TARN__HEADER,
            bytes < block->bytes ? bytes : block->bytes);
-    tarn__block_end(block, true);
+    tarn__slow_end(block, true);
     return other;
 }
 
@@ -404,7 +406,7 @@ static struct tarn__block *resize_single(tarn_runtime *runtime, struct tarn__blo
     uint64_t word = tarn__block_word(block);
     const struct tarn__allocator *allocator =
         &runtime->allocators[TARN__FIELD(word, TARN__ALLOCATOR_SHIFT) % TARN__SINGLE];
-    struct tarn__request request = {.runtime = runtime, .bytes = bytes};
+    struct tarn__block_request request = {.runtime = runtime, .bytes = bytes};
     size_t before = block->bytes, total;
 
     if (!tarn__size_add(bytes, TARN__HEADER, &total) || total > PTRDIFF_MAX)
@@ -416,19 +418,20 @@ static struct tarn__block *resize_single(tarn_runtime *runtime, struct tarn__blo
     return settle(other, before, bytes);
 }
 
-struct tarn__block *tarn__block_resize(struct tarn__block *block, size_t bytes,
-                                       const void *caller)
+struct tarn__block *tarn__slow_resize(struct tarn__block *block, size_t bytes,
+                                      const void *caller)
 {
     uint64_t word = tarn__block_word(block);
     unsigned class = TARN__FIELD(word, TARN__CLASS_SHIFT);
-    tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    tarn_runtime *runtime = tarn__registry_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
     const struct tarn__allocator *allocator =
         &runtime->allocators[TARN__FIELD(word, TARN__ALLOCATOR_SHIFT) % TARN__SINGLE];
 
     if (TARN__FLAGS(word) &
         (TARN__POISON | TARN__GUARD | TARN__QUARANTINE | TARN__PREFIX))
         return move(runtime, block, bytes, caller);
-    if (class < TARN__CLASSES && bytes <= tarn__class_bytes[class] - (size_t)TARN__HEADER)
+    if (class < TARN__CLASSES &&
+        bytes <= tarn__slab_class_bytes[class] - (size_t)TARN__HEADER)
         return settle(block, block->bytes, bytes);
     if (class == TARN__DIRECT && (!allocator->with.malloc || allocator->with.realloc))
         return resize_single(runtime, block, bytes);

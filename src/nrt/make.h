@@ -12,7 +12,7 @@
 #define TARN__SELDOM __attribute__((noinline, cold))
 
 /* An allocation request. */
-struct tarn__request {
+struct tarn__block_request {
     tarn_runtime *runtime;
     size_t bytes;
     size_t alignment;                /* of the data; any number */
@@ -25,27 +25,27 @@ struct tarn__request {
 
 /* Allocate a LIVE block; `*data_out` is where its data begin. NULL with an error message:
  * no memory. */
-struct tarn__block *tarn__block_make(const struct tarn__request *request,
-                                     void **data_out);
+struct tarn__block *tarn__slow_make(const struct tarn__block_request *request,
+                                    void **data_out);
 
 /* The same for a MemInfo too large for a small block, where no mode is on and `alignment`
  * is 0 or a power of two. NULL without a message: use the slow path. */
-struct tarn__block *tarn__direct_make(tarn_runtime *runtime, size_t bytes,
-                                      size_t alignment, void **data_out);
+struct tarn__block *tarn__slow_make_direct(tarn_runtime *runtime, size_t bytes,
+                                           size_t alignment, void **data_out);
 
 /* Free a LIVE block whose destructor has run. `uncounted`: see above. */
-void tarn__block_end(struct tarn__block *block, bool uncounted);
+void tarn__slow_end(struct tarn__block *block, bool uncounted);
 
 /* The same; `mi` tells whether a MemInfo is counted as freed, whatever the block was made
  * as. */
-void tarn__block_end_as(struct tarn__block *block, bool mi);
+void tarn__slow_end_as(struct tarn__block *block, bool mi);
 
 /* Resize a raw LIVE block. NULL with an error message: no memory, nothing changed. */
-struct tarn__block *tarn__block_resize(struct tarn__block *block, size_t bytes,
-                                       const void *caller);
+struct tarn__block *tarn__slow_resize(struct tarn__block *block, size_t bytes,
+                                      const void *caller);
 
 /* Return the memory of a block for good; its header is no longer needed. */
-void tarn__block_return(struct tarn__block *block);
+void tarn__reclaim_block(struct tarn__block *block);
 
 /* Take a small block of this thread; NULL: use the slow path. */
 TARN__FAST struct tarn__block *tarn__fast_take(tarn_runtime *runtime, unsigned index,
@@ -56,8 +56,8 @@ TARN__FAST struct tarn__block *tarn__fast_take(tarn_runtime *runtime, unsigned i
 
     if (shard->word != atomic_load_explicit(&runtime->word, memory_order_relaxed))
         return NULL;
-    struct tarn__list *list = &shard->lists[class];
-    struct tarn__free *slot = shard->hot[class];
+    struct tarn__slab_list *list = &shard->lists[class];
+    struct tarn__free_block *slot = shard->hot[class];
     if (slot) {
         shard->hot[class] = NULL;
     } else {
@@ -84,7 +84,7 @@ TARN__FAST struct tarn__block *tarn__fast_make(tarn_runtime *runtime, unsigned i
     if (bytes > TARN__SMALL_BYTES)
         return NULL;
     return tarn__fast_take(runtime, index, bytes,
-                           tarn__class_of[steps][(bytes + 15) / 16], TARN__MI);
+                           tarn__slab_class_of[steps][(bytes + 15) / 16], TARN__MI);
 }
 
 /* The same without a MemInfo. */
@@ -95,8 +95,8 @@ TARN__FAST struct tarn__block *tarn__fast_make_raw(tarn_runtime *runtime, unsign
 
     if (inner > TARN__SMALL_BYTES)
         return NULL;
-    return tarn__fast_take(runtime, index, bytes, tarn__class_of[0][(inner + 15) / 16],
-                           0);
+    return tarn__fast_take(runtime, index, bytes,
+                           tarn__slab_class_of[0][(inner + 15) / 16], 0);
 }
 
 /* Free a LIVE block by the fast path, or return false and leave it unchanged. */
@@ -108,12 +108,12 @@ TARN__FAST bool tarn__fast_end(struct tarn__block *block, uint64_t word)
 
     if ((word & ~open) != shard->fast)
         return false;
-    struct tarn__list *list = &shard->lists[class];
-    struct tarn__free *slot = (struct tarn__free *)block;
+    struct tarn__slab_list *list = &shard->lists[class];
+    struct tarn__free_block *slot = (struct tarn__free_block *)block;
     if (!shard->hot[class]) {
         shard->hot[class] = slot;
     } else {
-        if (list->count >= tarn__batch_blocks[class])
+        if (list->count >= tarn__slab_batch_blocks[class])
             return false;
         slot->next = list->first;
         list->first = slot;
@@ -125,10 +125,10 @@ TARN__FAST bool tarn__fast_end(struct tarn__block *block, uint64_t word)
     return true;
 }
 
-static inline void tarn__block_finish(struct tarn__block *block)
+static inline void tarn__fast_finish(struct tarn__block *block)
 {
     if (!tarn__fast_end(block, tarn__block_word(block)))
-        tarn__block_end(block, false);
+        tarn__slow_end(block, false);
 }
 
 #endif

@@ -29,7 +29,7 @@ static void report_misuse(const char *message)
     }
 }
 
-void tarn__misuse(tarn_runtime *runtime, const char *format, ...)
+void tarn__misuse_report(tarn_runtime *runtime, const char *format, ...)
 {
     char message[sizeof tarn_error_last()->message];
     va_list arguments;
@@ -67,15 +67,15 @@ void tarn__misuse_block(const struct tarn__block *block, const char *what)
 
     if (state == TARN__LIVE || state == TARN__ENDING || state == TARN__QUARANTINED ||
         state == TARN__FREE)
-        runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+        runtime = tarn__registry_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
     if (!runtime)
         runtime = &tarn__default_runtime;
-    tarn__misuse(runtime, "nrt: %s %p, which %s (runtime %s)", what,
-                 (const void *)((const char *)block + TARN__HEADER), condition(state),
-                 runtime->name);
+    tarn__misuse_report(runtime, "nrt: %s %p, which %s (runtime %s)", what,
+                        (const void *)((const char *)block + TARN__HEADER),
+                        condition(state), runtime->name);
 }
 
-void tarn__trace(const char *format, ...)
+void tarn__debug_trace(const char *format, ...)
 {
     char line[256];
     va_list arguments;

@@ -52,12 +52,12 @@ tarn_status tarn_runtime_set_modes(tarn_runtime *runtime, unsigned modes)
             runtime ? "nrt: modes %#x have unknown bits, the known ones are %#x"
                     : "nrt: set_modes: modes %#x, but runtime is NULL (known modes: %#x)",
             modes, (unsigned)ALL_MODES);
-    tarn__runtime_ready(runtime);
+    tarn__modes_ready(runtime);
     if (modes & TARN_NRT_EXIT_REPORT)
-        tarn__report_at_exit();
+        tarn__snapshot_report_at_exit();
     pthread_mutex_lock(&runtime->lock);
     atomic_store(&runtime->modes, modes);
-    tarn__runtime_reword(runtime);
+    tarn__modes_update_word(runtime);
     pthread_mutex_unlock(&runtime->lock);
     return TARN_OK;
 }
@@ -65,6 +65,6 @@ tarn_status tarn_runtime_set_modes(tarn_runtime *runtime, unsigned modes)
 unsigned tarn_runtime_modes(const tarn_runtime *runtime)
 {
     if (atomic_load(&runtime->word) & TARN__UNREADY)
-        tarn__runtime_ready((tarn_runtime *)(uintptr_t)runtime);
+        tarn__modes_ready((tarn_runtime *)(uintptr_t)runtime);
     return atomic_load(&runtime->modes);
 }

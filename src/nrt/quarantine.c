@@ -18,10 +18,10 @@ static size_t weight(const struct tarn__block *block)
 
 /* Take the first block that has to leave so that at most `limit` bytes are kept, or NULL.
  */
-static struct tarn__free *take_oldest(tarn_runtime *runtime, size_t limit)
+static struct tarn__free_block *take_oldest(tarn_runtime *runtime, size_t limit)
 {
     pthread_mutex_lock(&runtime->lock);
-    struct tarn__free *oldest = runtime->quarantine_first;
+    struct tarn__free_block *oldest = runtime->quarantine_first;
     if (runtime->quarantine_bytes <= limit)
         oldest = NULL;
     if (oldest) {
@@ -36,8 +36,8 @@ static struct tarn__free *take_oldest(tarn_runtime *runtime, size_t limit)
 static void *unlinked_data(struct tarn__block *block, size_t *bytes_out)
 {
     char *data = tarn__red_zone_data(block);
-    size_t linked = data && data < (char *)block + sizeof(struct tarn__free)
-                        ? sizeof(struct tarn__free) - TARN__HEADER
+    size_t linked = data && data < (char *)block + sizeof(struct tarn__free_block)
+                        ? sizeof(struct tarn__free_block) - TARN__HEADER
                         : 0;
 
     *bytes_out = data && block->bytes > linked ? block->bytes - linked : 0;
@@ -50,37 +50,38 @@ static void check_block(tarn_runtime *runtime, struct tarn__block *block)
     size_t bytes;
     void *data = unlinked_data(block, &bytes);
     if (data)
-        tarn__annotate_defined(data, bytes);
-    const void *changed = tarn__poison_changed(data, bytes);
+        tarn__sanitizer_defined(data, bytes);
+    const void *changed = tarn__red_zone_poison_changed(data, bytes);
 
     if (changed)
-        tarn__misuse(runtime,
-                     "nrt: a block of %zu bytes of runtime %s was written to at %p after "
-                     "it was freed",
-                     (size_t)block->bytes, runtime->name, changed);
+        tarn__misuse_report(
+            runtime,
+            "nrt: a block of %zu bytes of runtime %s was written to at %p after "
+            "it was freed",
+            (size_t)block->bytes, runtime->name, changed);
 }
 
 size_t tarn__quarantine_shrink(tarn_runtime *runtime, size_t limit)
 {
-    struct tarn__free *oldest;
+    struct tarn__free_block *oldest;
     size_t bytes = 0;
 
     while ((oldest = take_oldest(runtime, limit))) {
         bytes += weight(&oldest->block);
         check_block(runtime, &oldest->block);
-        tarn__block_return(&oldest->block);
+        tarn__reclaim_block(&oldest->block);
     }
     return bytes;
 }
 
 void tarn__quarantine_add(tarn_runtime *runtime, struct tarn__block *block)
 {
-    struct tarn__free *slot = (struct tarn__free *)block;
+    struct tarn__free_block *slot = (struct tarn__free_block *)block;
     size_t bytes;
     void *data = unlinked_data(block, &bytes);
 
     if (data)
-        tarn__annotate_no_access(data, bytes);
+        tarn__sanitizer_no_access(data, bytes);
     tarn__block_set_state(block, TARN__QUARANTINED);
     pthread_mutex_lock(&runtime->lock);
     slot->next = NULL;

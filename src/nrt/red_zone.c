@@ -87,14 +87,14 @@ void tarn__red_zone_check(tarn_runtime *runtime, struct tarn__block *block)
         after = count_damaged(data + block->bytes, TARN__BACK);
     }
     if (before || after)
-        tarn__misuse(
+        tarn__misuse_report(
             runtime,
             "nrt: out-of-bounds write around a block of %zu bytes at %p of runtime %s: "
             "%zu red-zone bytes before its data and %zu after it changed",
             (size_t)block->bytes, (void *)data, runtime->name, before, after);
 }
 
-void tarn__poison_freed(struct tarn__block *block)
+void tarn__red_zone_poison(struct tarn__block *block)
 {
     char *data = tarn__red_zone_data(block);
 
@@ -102,7 +102,7 @@ void tarn__poison_freed(struct tarn__block *block)
         memset(data, POISON_OLD, block->bytes);
 }
 
-const void *tarn__poison_changed(const void *data, size_t bytes)
+const void *tarn__red_zone_poison_changed(const void *data, size_t bytes)
 {
     const unsigned char *byte = data;
 

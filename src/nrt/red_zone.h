@@ -15,9 +15,9 @@ char *tarn__red_zone_data(struct tarn__block *block);
 void tarn__red_zone_check(tarn_runtime *runtime, struct tarn__block *block);
 
 /* Fill the data with 0xDE. */
-void tarn__poison_freed(struct tarn__block *block);
+void tarn__red_zone_poison(struct tarn__block *block);
 
 /* The first of these bytes that is no longer 0xDE, or NULL. */
-const void *tarn__poison_changed(const void *data, size_t bytes);
+const void *tarn__red_zone_poison_changed(const void *data, size_t bytes);
 
 #endif

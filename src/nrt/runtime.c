@@ -44,17 +44,17 @@ void tarn__registry_lock_all(void)
     tarn__memsys_lock();
     tarn__registry_lock();
     for (unsigned i = 0; i < TARN__RUNTIMES; i++)
-        if (tarn__runtime_at(i))
-            pthread_mutex_lock(&tarn__runtime_at(i)->lock);
-    tarn__sites_lock();
+        if (tarn__registry_at(i))
+            pthread_mutex_lock(&tarn__registry_at(i)->lock);
+    tarn__alloc_site_lock();
 }
 
 void tarn__registry_unlock_all(void)
 {
-    tarn__sites_unlock();
+    tarn__alloc_site_unlock();
     for (unsigned i = 0; i < TARN__RUNTIMES; i++)
-        if (tarn__runtime_at(i))
-            pthread_mutex_unlock(&tarn__runtime_at(i)->lock);
+        if (tarn__registry_at(i))
+            pthread_mutex_unlock(&tarn__registry_at(i)->lock);
     tarn__registry_unlock();
     tarn__memsys_unlock();
 }
@@ -64,7 +64,7 @@ tarn_runtime *tarn_runtime_default(void)
     return &tarn__default_runtime;
 }
 
-void tarn__runtime_reword(tarn_runtime *runtime)
+void tarn__modes_update_word(tarn_runtime *runtime)
 {
     uint64_t word = atomic_load(&runtime->word) & 0xff;
 
@@ -80,24 +80,24 @@ static void read_environment(void)
     unsigned modes = 0;
 
     has_sanitizer = tarn__sanitizer_is_present();
-    tarn__classes_init();
+    tarn__slab_init_classes();
     if (text && tarn_nrt_modes_parse(text, &modes) != TARN_OK)
         fprintf(stderr, "tarn: TARN_NRT_DEBUG: %s\n", tarn_error_last()->message);
     if (modes & TARN_NRT_EXIT_REPORT)
-        tarn__report_at_exit();
+        tarn__snapshot_report_at_exit();
     atomic_store(&tarn__default_runtime.modes, modes);
 }
 
-void tarn__runtime_ready(tarn_runtime *runtime)
+void tarn__modes_ready(tarn_runtime *runtime)
 {
     pthread_once(&environment, read_environment);
     pthread_mutex_lock(&runtime->lock);
     if (atomic_load(&runtime->word) & TARN__UNREADY)
-        tarn__runtime_reword(runtime);
+        tarn__modes_update_word(runtime);
     pthread_mutex_unlock(&runtime->lock);
 }
 
-bool tarn__runtime_has_sanitizer(void)
+bool tarn__modes_has_sanitizer(void)
 {
     return has_sanitizer;
 }
@@ -109,7 +109,7 @@ static bool add_to_registry(tarn_runtime *runtime)
 
     tarn__registry_lock();
     for (unsigned i = 1; i < TARN__RUNTIMES && !found; i++)
-        if (!tarn__runtime_at(i)) {
+        if (!tarn__registry_at(i)) {
             found = true;
             runtime->index = i;
             atomic_store_explicit(&tarn__runtimes[i], runtime, memory_order_release);
@@ -133,7 +133,7 @@ tarn_status tarn_runtime_create(const char *name, tarn_runtime **out)
     runtime->allocator_count = 1;
     runtime->quarantine_limit = QUARANTINE_LIMIT;
     atomic_init(&runtime->word, TARN__UNREADY | TARN__SLOW);
-    tarn__runtime_ready(runtime);
+    tarn__modes_ready(runtime);
     if (!add_to_registry(runtime)) {
         pthread_mutex_destroy(&runtime->lock);
         free(runtime);
@@ -178,7 +178,7 @@ tarn_status tarn_runtime_release(tarn_runtime *runtime)
     tarn__quarantine_shrink(runtime, 0);
     tarn__registry_lock();
     atomic_store(&tarn__runtimes[runtime->index], NULL);
-    tarn__shards_free(runtime);
+    tarn__shard_free_all(runtime);
     tarn__registry_unlock();
     tarn__slab_free_all(runtime);
     pthread_mutex_destroy(&runtime->lock);
@@ -194,8 +194,8 @@ static bool same_allocator(const struct tarn__allocator *a,
            a->malloc == b->malloc && a->realloc == b->realloc && a->free == b->free;
 }
 
-/* The number of an allocator, new or known; TARN__ALLOCATORS: there are too many. Under the
- * lock. */
+/* The number of an allocator, new or known; TARN__ALLOCATORS: there are too many. Under
+ * the lock. */
 static unsigned find_allocator(tarn_runtime *runtime,
                                const struct tarn__allocator *candidate)
 {
@@ -208,16 +208,16 @@ static unsigned find_allocator(tarn_runtime *runtime,
     return runtime->allocator_count++;
 }
 
-tarn_status tarn__runtime_use(tarn_runtime *runtime,
-                              const struct tarn__allocator *candidate)
+tarn_status tarn__runtime_use_allocator(tarn_runtime *runtime,
+                                        const struct tarn__allocator *candidate)
 {
-    tarn__runtime_ready(runtime);
+    tarn__modes_ready(runtime);
     pthread_mutex_lock(&runtime->lock);
     unsigned number = find_allocator(runtime, candidate);
     if (number < TARN__ALLOCATORS) {
         atomic_store(&runtime->word,
                      (atomic_load(&runtime->word) & ~UINT64_C(0xff)) | number);
-        tarn__runtime_reword(runtime);
+        tarn__modes_update_word(runtime);
     }
     pthread_mutex_unlock(&runtime->lock);
     if (number == TARN__ALLOCATORS)
@@ -237,9 +237,9 @@ tarn_status tarn_runtime_set_allocator(tarn_runtime *runtime,
         return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: set_allocator: %s is NULL",
                               runtime ? "malloc or free" : "a runtime");
     if (!allocator)
-        return tarn__runtime_use(runtime, &tarn__default_runtime.allocators[0]);
+        return tarn__runtime_use_allocator(runtime, &tarn__default_runtime.allocators[0]);
     candidate.with = *allocator;
-    return tarn__runtime_use(runtime, &candidate);
+    return tarn__runtime_use_allocator(runtime, &candidate);
 }
 
 void tarn_runtime_shutdown(tarn_runtime *runtime, bool shut)

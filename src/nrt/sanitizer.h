@@ -1,4 +1,5 @@
-/* sanitizer.h -- sanitizer annotations: notify Valgrind and AddressSanitizer where they run.
+/* sanitizer.h -- sanitizer annotations: notify Valgrind and AddressSanitizer where they
+ * run.
  *
  * Their headers are used if the build has them; without them nothing is annotated. ASan's
  * two calls are weak, so that a libtarn that was built without ASan works in a program
@@ -33,7 +34,7 @@ static inline bool tarn__sanitizer_is_present(void)
 }
 
 /* These bytes may not be accessed from now on. */
-static inline void tarn__annotate_no_access(void *memory, size_t bytes)
+static inline void tarn__sanitizer_no_access(void *memory, size_t bytes)
 {
 #ifdef TARN__VALGRIND
     VALGRIND_MAKE_MEM_NOACCESS(memory, bytes);
@@ -43,7 +44,7 @@ static inline void tarn__annotate_no_access(void *memory, size_t bytes)
 }
 
 /* These bytes are allocated, and have no value yet. */
-static inline void tarn__annotate_undefined(void *memory, size_t bytes)
+static inline void tarn__sanitizer_undefined(void *memory, size_t bytes)
 {
     if (__asan_unpoison_memory_region)
         __asan_unpoison_memory_region(memory, bytes);
@@ -55,7 +56,7 @@ static inline void tarn__annotate_undefined(void *memory, size_t bytes)
 }
 
 /* These bytes can be read again, with their values. */
-static inline void tarn__annotate_defined(void *memory, size_t bytes)
+static inline void tarn__sanitizer_defined(void *memory, size_t bytes)
 {
     if (__asan_unpoison_memory_region)
         __asan_unpoison_memory_region(memory, bytes);

@@ -146,7 +146,7 @@ struct tarn__shard *tarn__shard_get(tarn_runtime *runtime)
     uint64_t word = atomic_load_explicit(&runtime->word, memory_order_acquire);
 
     if (word & TARN__UNREADY) {
-        tarn__runtime_ready(runtime);
+        tarn__modes_ready(runtime);
         word = atomic_load_explicit(&runtime->word, memory_order_acquire);
     }
     if (shard == &tarn__no_shard)
@@ -156,7 +156,7 @@ struct tarn__shard *tarn__shard_get(tarn_runtime *runtime)
     return shard;
 }
 
-void tarn__shards_free(tarn_runtime *runtime)
+void tarn__shard_free_all(tarn_runtime *runtime)
 {
     while (runtime->shards) {
         struct tarn__shard *shard = runtime->shards;

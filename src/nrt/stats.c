@@ -15,7 +15,7 @@ static void raise_peak(tarn_runtime *runtime, int64_t seen)
 __attribute__((cold)) void tarn__count_flush(struct tarn__shard *shard)
 {
     tarn_runtime *runtime = shard->runtime;
-    int64_t now = tarn__difference(shard);
+    int64_t now = tarn__count_difference(shard);
     int64_t flushed = atomic_load_explicit(&shard->flushed, memory_order_relaxed);
     int64_t high = atomic_load_explicit(&shard->high, memory_order_relaxed);
 
@@ -32,7 +32,7 @@ void tarn__count_made_shared(tarn_runtime *runtime, size_t bytes, bool mi)
 {
     struct tarn__counters *counters = &runtime->folded;
 
-    atomic_fetch_add(&counters->histogram[tarn__bucket(bytes)], 1);
+    atomic_fetch_add(&counters->histogram[tarn__count_bucket(bytes)], 1);
     if (!mi)
         atomic_fetch_add(&counters->raw_alloc, 1);
     tarn__count_bytes_shared(runtime, bytes, 0);
@@ -113,7 +113,7 @@ static int64_t peak_now(tarn_runtime *runtime, int64_t live)
 
     for (struct tarn__shard *shard = runtime->shards; shard; shard = shard->next) {
         int64_t high = atomic_load_explicit(&shard->high, memory_order_relaxed);
-        int64_t seen = live + high - tarn__difference(shard);
+        int64_t seen = live + high - tarn__count_difference(shard);
         if (seen > peak)
             peak = seen;
     }

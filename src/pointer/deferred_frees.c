@@ -245,18 +245,18 @@ static tarn_status try_one(tarn_pointer *pointer)
     return status;
 }
 
-void tarn__pointer_return(tarn_pointer *pointer)
+void tarn__deferred_frees_return(tarn_pointer *pointer)
 {
     if (!pointer->return_memory)
         finish(pointer);
     else if (must_defer(pointer) && !tarn__driver_gone()) {
         if (defer(pointer))
-            tarn__pointer_retry();
+            tarn__deferred_frees_retry();
     } else if (try_one(pointer) == TARN_OK)
-        tarn__pointer_retry();
+        tarn__deferred_frees_retry();
 }
 
-void tarn__pointer_retry(void)
+void tarn__deferred_frees_retry(void)
 {
     tarn_pointer *pointer;
     size_t tries = tarn_pointer_deferred_count();
@@ -302,7 +302,7 @@ static tarn_status flush(int device)
 }
 
 /* The status reports the first failure to the caller. */
-tarn_status tarn__pointer_flush(int device)
+tarn_status tarn__deferred_frees_flush(int device)
 {
     struct failure_record failure_record;
 
@@ -314,10 +314,10 @@ tarn_status tarn__pointer_flush(int device)
 
 tarn_status tarn_pointer_reclaim_deferred(void)
 {
-    return tarn__pointer_flush(TARN_DEVICE_NONE);
+    return tarn__deferred_frees_flush(TARN_DEVICE_NONE);
 }
 
-bool tarn__pointer_reclaimed(tarn_status status)
+bool tarn__deferred_frees_reclaimed(tarn_status status)
 {
     if (status != TARN_OUT_OF_MEMORY || tarn_pointer_deferred_count() == 0)
         return false;
@@ -371,7 +371,7 @@ tarn_status tarn_pointer_release_checked(tarn_pointer *pointer)
     return failure_record_end(&failure_record);
 }
 
-void tarn__pointer_set_limits(size_t count, double ratio)
+void tarn__deferred_frees_set_limits(size_t count, double ratio)
 {
     tarn__mutex_lock(&lock);
     deferred_frees.most = count;
@@ -379,7 +379,7 @@ void tarn__pointer_set_limits(size_t count, double ratio)
     tarn__mutex_unlock(&lock);
 }
 
-void tarn__pointer_limits(size_t *count_out, double *ratio_out)
+void tarn__deferred_frees_limits(size_t *count_out, double *ratio_out)
 {
     tarn__mutex_lock(&lock);
     *count_out = deferred_frees.most;
@@ -387,14 +387,14 @@ void tarn__pointer_limits(size_t *count_out, double *ratio_out)
     tarn__mutex_unlock(&lock);
 }
 
-void tarn__pointer_set_capacity(int device, size_t bytes)
+void tarn__deferred_frees_set_capacity(int device, size_t bytes)
 {
     tarn__mutex_lock(&lock);
     deferred_frees.devices[device].capacity = bytes;
     tarn__mutex_unlock(&lock);
 }
 
-void tarn__pointer_deferred_on(int device, size_t *count_out, size_t *bytes_out)
+void tarn__deferred_frees_on(int device, size_t *count_out, size_t *bytes_out)
 {
     tarn__mutex_lock(&lock);
     *count_out = deferred_frees.devices[device].count;
@@ -402,7 +402,7 @@ void tarn__pointer_deferred_on(int device, size_t *count_out, size_t *bytes_out)
     tarn__mutex_unlock(&lock);
 }
 
-void tarn__pointer_defer_begin(int device)
+void tarn__deferred_frees_begin(int device)
 {
     if (tarn__driver_gone())
         return;
@@ -411,7 +411,7 @@ void tarn__pointer_defer_begin(int device)
     tarn__mutex_unlock(&lock);
 }
 
-tarn_status tarn__pointer_defer_end(int device)
+tarn_status tarn__deferred_frees_end(int device)
 {
     struct failure_record failure_record;
 

@@ -51,7 +51,7 @@ static void end_pointer(void *data, size_t size, void *info)
         tarn__call_blocking_hook(); /* the finalizer is the user's code */
     if (pointer->finalizer)
         pointer->finalizer(pointer->finalizer_data, pointer->address, pointer->bytes);
-    tarn__pointer_return(pointer);
+    tarn__deferred_frees_return(pointer);
 }
 
 tarn_status tarn__pointer_blank(tarn_pointer_kind kind, int device, size_t bytes,

@@ -1,4 +1,5 @@
-/* fanout_region.c -- fan-out regions: the paths from a block to the first decrefs behind it. */
+/* fanout_region.c -- fan-out regions: the paths from a block to the first decrefs behind
+ * it. */
 #include "prune/fanout_region.h"
 #include "prune/raise_metadata.h"
 #include <stdlib.h>
@@ -44,7 +45,8 @@ static bool list_regions(struct tarn__fanout_regions *regions)
         return false;
     for (uint32_t b = 0; b < function_index->block_count; b++) {
         regions->region_of[b] = TARN__NONE;
-        if (tarn__tree_reached(&regions->dominators, b) && has_incref(function_index, b))
+        if (tarn__dominators_tree_reached(&regions->dominators, b) &&
+            has_incref(function_index, b))
             heads[regions->region_count++] =
                 (uint64_t)regions->dominators.enter[b] << 32 | b;
     }
@@ -96,9 +98,9 @@ static void find_releasing_blocks(struct tarn__fanout_regions *regions)
     }
 }
 
-bool tarn__fanout_regions_open(struct tarn__fanout_regions *regions,
-                               struct tarn__function_index *function_index,
-                               const struct tarn__cfg *cfg)
+bool tarn__fanout_region_open(struct tarn__fanout_regions *regions,
+                              struct tarn__function_index *function_index,
+                              const struct tarn__cfg *cfg)
 {
     struct tarn__arena *arena = &function_index->pruning->arena;
     uint32_t blocks = cfg->blocks;
@@ -118,11 +120,11 @@ bool tarn__fanout_regions_open(struct tarn__fanout_regions *regions,
     if (arena->failed)
         return false;
     find_releasing_blocks(regions);
-    return tarn__dominators(&regions->dominators, cfg, arena) &&
+    return tarn__dominators_find(&regions->dominators, cfg, arena) &&
            tarn__cycles_open(&regions->cycles, blocks, arena) && list_regions(regions);
 }
 
-void tarn__fanout_regions_close(struct tarn__fanout_regions *regions)
+void tarn__fanout_region_close(struct tarn__fanout_regions *regions)
 {
     struct tarn__arena *arena = &regions->function_index->pruning->arena;
     size_t both = arena->held_bytes + regions->arena.peak_bytes;
@@ -132,7 +134,7 @@ void tarn__fanout_regions_close(struct tarn__fanout_regions *regions)
         arena->peak_bytes = both;
 }
 
-void tarn__fanout_regions_renew(struct tarn__fanout_regions *regions)
+void tarn__fanout_region_renew(struct tarn__fanout_regions *regions)
 {
     tarn__arena_reset(&regions->arena);
     for (uint32_t i = 0; i < regions->region_count; i++)
@@ -159,10 +161,10 @@ static bool ends_in_raise(struct tarn__fanout_regions *regions, uint32_t block)
     if (!(regions->function_index->pruning->options.shapes & TARN_PRUNE_FANOUT_RAISE))
         return false;
     if (regions->releases_nothing[block])
-        return tarn__block_raises(regions->function_index, block);
+        return tarn__raise_metadata_block_raises(regions->function_index, block);
     if (regions->explaining && regions->releasing_raise == TARN__NONE &&
         regions->function_index->decrefs_in[block] == 0 &&
-        tarn__block_raises(regions->function_index, block))
+        tarn__raise_metadata_block_raises(regions->function_index, block))
         regions->releasing_raise = block;
     return false;
 }
@@ -231,9 +233,9 @@ static bool fails_here_too(const struct tarn__fanout_regions *regions,
                            const struct tarn__fanout_region *inner,
                            const struct tarn__fanout_region *region)
 {
-    return inner->final ||
-           (inner->why.rule == TARN_PRUNE_NOT_TAKEN &&
-            !tarn__tree_above(&regions->dominators, region->head, inner->why.block));
+    return inner->final || (inner->why.rule == TARN_PRUNE_NOT_TAKEN &&
+                            !tarn__dominators_tree_above(&regions->dominators,
+                                                         region->head, inner->why.block));
 }
 
 /* A block without a decref, visited for the first time: is it the head of a known fan? */
@@ -269,7 +271,7 @@ static bool meet(struct tarn__fanout_regions *regions, struct tarn__fanout_regio
         region->raises = true;
         return true;
     }
-    if (!tarn__tree_above(&regions->dominators, region->head, block))
+    if (!tarn__dominators_tree_above(&regions->dominators, region->head, block))
         return reject_region(region, TARN_PRUNE_NOT_TAKEN, block, false);
     if (regions->function_index->decrefs_in[block] == 0)
         return pass(regions, region, block);
@@ -302,7 +304,7 @@ static bool only_head_leads_in(struct tarn__fanout_regions *regions,
             uint32_t source = cfg->sources[i];
             regions->steps++;
             if (source != region->head && regions->inside[source] != regions->search &&
-                tarn__tree_reached(&regions->dominators, source))
+                tarn__dominators_tree_reached(&regions->dominators, source))
                 return reject_region(region, TARN_PRUNE_RELEASED_AGAIN, source, true);
         }
     }

@@ -1,4 +1,5 @@
-/* fanout_region.h -- fan-out regions: the paths from a block to the first decrefs behind it.
+/* fanout_region.h -- fan-out regions: the paths from a block to the first decrefs behind
+ * it.
  *
  * A fan is the region between its head and its exits. The head is a block that takes
  * references. The exits are the first blocks with decrefs on the paths from the head. The
@@ -42,7 +43,7 @@ struct tarn__fanout_regions {
     const struct tarn__cfg *cfg;
     struct tarn__tree dominators;
     struct tarn__cycles cycles;
-    struct tarn__arena arena; /* for the parts; emptied by tarn__fanout_regions_renew() */
+    struct tarn__arena arena; /* for the parts; emptied by tarn__fanout_region_renew() */
 
     uint32_t *region_of; /* by block: its fan's index, or TARN__NONE */
     struct tarn__fanout_region
@@ -72,13 +73,13 @@ struct tarn__fanout_regions {
 };
 
 /* False: no host memory. */
-bool tarn__fanout_regions_open(struct tarn__fanout_regions *regions,
-                               struct tarn__function_index *function_index,
-                               const struct tarn__cfg *cfg);
-void tarn__fanout_regions_close(struct tarn__fanout_regions *regions);
+bool tarn__fanout_region_open(struct tarn__fanout_regions *regions,
+                              struct tarn__function_index *function_index,
+                              const struct tarn__cfg *cfg);
+void tarn__fanout_region_close(struct tarn__fanout_regions *regions);
 
 /* Forget all fans: decrefs were removed since they were found. */
-void tarn__fanout_regions_renew(struct tarn__fanout_regions *regions);
+void tarn__fanout_region_renew(struct tarn__fanout_regions *regions);
 
 /* Find the fan of this head in the current state. A search that hits the limit gives
  * TOO_LARGE. */

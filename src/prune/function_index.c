@@ -1,4 +1,5 @@
-/* function_index.c -- the function index: one function's blocks with numbers, and their refops. */
+/* function_index.c -- the function index: one function's blocks with numbers, and their
+ * refops. */
 #include "prune/function_index.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* function_index.h -- the function index: one function's blocks with numbers, and their refops.
+/* function_index.h -- the function index: one function's blocks with numbers, and their
+ * refops.
  *
  * A refop is a call of NRT_incref or NRT_decref. Refops are found once. A removed refop
  * is marked as gone, and the counts are updated. Instructions are read again only where a

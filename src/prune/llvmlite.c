@@ -93,7 +93,7 @@ static bool held_by_head(struct tarn__llvmlite *search, uint32_t head, size_t co
     raise = raise && !tarn__llvmlite_is_old(&search->function_index->pruning->options);
     while (count > 0) {
         uint32_t block = search->stack[--count];
-        if ((raise && tarn__block_raises(search->function_index, block)) ||
+        if ((raise && tarn__raise_metadata_block_raises(search->function_index, block)) ||
             search->visited[block] == search->search)
             continue;
         if (block == 0)
@@ -118,17 +118,18 @@ static bool make_trees(struct tarn__llvmlite *search)
 
     if (!search->trees_made)
         search->trees_made =
-            tarn__dominators(&search->dominators, search->cfg, arena) &&
-            tarn__post_dominators(&search->post_dominators, search->cfg, arena);
+            tarn__dominators_find(&search->dominators, search->cfg, arena) &&
+            tarn__dominators_find_post(&search->post_dominators, search->cfg, arena);
     return search->trees_made;
 }
 
 /* An unreachable block is dominated by every block and dominates no reachable one. */
 static bool dominates(const struct tarn__tree *tree, uint32_t above, uint32_t block)
 {
-    if (!tarn__tree_reached(tree, block))
+    if (!tarn__dominators_tree_reached(tree, block))
         return true;
-    return tarn__tree_reached(tree, above) && tarn__tree_above(tree, above, block);
+    return tarn__dominators_tree_reached(tree, above) &&
+           tarn__dominators_tree_above(tree, above, block);
 }
 
 static bool has_decref_before(struct tarn__llvmlite *search, uint32_t head, uint32_t tail)
@@ -242,7 +243,8 @@ static bool walk(struct tarn__llvmlite *search, uint32_t block)
     }
     if (search->function_index->decrefs_in[block] > 0)
         return fail_for_all(search, TARN_PRUNE_OTHER_DECREF, block);
-    if (search->raise && tarn__block_raises(search->function_index, block)) {
+    if (search->raise &&
+        tarn__raise_metadata_block_raises(search->function_index, block)) {
         end_at(search, block, search->raise_blocks, &search->raise_block_count);
         return true;
     }

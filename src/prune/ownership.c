@@ -152,7 +152,7 @@ static void find_before_raise(struct tarn__ownership *ownership)
     size_t depth = 0;
 
     for (uint32_t b = 0; b < cfg->blocks; b++) {
-        before_raise[b] = tarn__block_raises(regions->function_index, b);
+        before_raise[b] = tarn__raise_metadata_block_raises(regions->function_index, b);
         if (before_raise[b])
             regions->stack[depth++] = b;
     }

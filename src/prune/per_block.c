@@ -38,7 +38,7 @@ static bool prune_pair(struct tarn__function_index *function_index, uint32_t inc
     return true;
 }
 
-bool tarn__prune_per_block(struct tarn__function_index *function_index)
+bool tarn__per_block_prune(struct tarn__function_index *function_index)
 {
     bool changed = prune_nulls(function_index);
 

@@ -78,7 +78,7 @@ static bool prune_as_llvmlite(struct tarn__function_index *function_index,
 
     do {
         changed = wants(function_index, TARN_PRUNE_PER_BLOCK) &&
-                  tarn__prune_per_block(function_index);
+                  tarn__per_block_prune(function_index);
         if (wants(function_index, TARN_PRUNE_DIAMOND))
             changed |= tarn__llvmlite_diamond(search);
         if (wants(function_index, TARN_PRUNE_FANOUT))
@@ -149,7 +149,7 @@ static bool prune_index(struct tarn__function_index *function_index)
     if (!tarn__function_index_number_values(function_index))
         return false;
     if (wants(function_index, TARN_PRUNE_PER_BLOCK))
-        tarn__prune_per_block(function_index);
+        tarn__per_block_prune(function_index);
     return !has_pair(function_index) || prune_across_blocks(function_index);
 }
 

@@ -74,7 +74,8 @@ static bool has_mark(struct tarn__pruning *pruning, LLVMBasicBlockRef block)
 
 enum { RAISES = 1, RAISES_NOT = 2 };
 
-bool tarn__block_raises(struct tarn__function_index *function_index, uint32_t block)
+bool tarn__raise_metadata_block_raises(struct tarn__function_index *function_index,
+                                       uint32_t block)
 {
     if (function_index->raising[block] == 0)
         function_index->raising[block] =

@@ -122,8 +122,9 @@ static uint32_t drop_needless(struct walk *walk, uint32_t *roots, uint32_t count
     return count;
 }
 
-bool tarn__post_dominator_roots(const struct tarn__cfg *cfg, struct tarn__arena *arena,
-                                uint32_t *roots, uint32_t *count_out)
+bool tarn__roots_of_post_dominators(const struct tarn__cfg *cfg,
+                                    struct tarn__arena *arena, uint32_t *roots,
+                                    uint32_t *count_out)
 {
     struct walk walk = {
         .cfg = cfg,

@@ -33,7 +33,7 @@ static inline struct tarn__verdict tarn__allow(void)
 void tarn__normalize(struct tarn__function_index *function_index);
 
 /* Remove every refop on null, then pairs of one value, in every block. */
-bool tarn__prune_per_block(struct tarn__function_index *function_index);
+bool tarn__per_block_prune(struct tarn__function_index *function_index);
 
 /* --- as llvmlite does it ------------------------------------------------------------ */
 

@@ -1,12 +1,12 @@
 /* sound.c -- pairs across blocks, by sound rules that hold for every program.
  *
  * Take an incref and one decref of the same value in each exit of its block's fan
- * (fanout_region.h). Whenever the incref runs, one of the decrefs runs before it runs again, and
- * none of them runs otherwise. Without them the object's count is lower by one in
- * between, and nowhere else. The count was at least one before the incref, as no code may
- * count a dead object. From there to the exits nothing counts down. So the object lives
- * as long as before, except for what happens in an exit before its decref. tail_decrefs.h checks
- * that.
+ * (fanout_region.h). Whenever the incref runs, one of the decrefs runs before it runs
+ * again, and none of them runs otherwise. Without them the object's count is lower by
+ * one in between, and nowhere else. The count was at least one before the incref, as no
+ * code may count a dead object. From there to the exits nothing counts down. So the
+ * object lives as long as before, except for what happens in an exit before its decref.
+ * tail_decref.h checks that.
  *
  * A path may end at a raise instead of an exit. Compiled code releases nothing when it
  * raises: its references leak. Without the incref this reference does not leak any more.
@@ -25,14 +25,14 @@ bool tarn__sound_open(struct tarn__sound *sound,
                       const struct tarn__cfg *cfg)
 {
     sound->function_index = function_index;
-    return tarn__fanout_regions_open(&sound->regions, function_index, cfg) &&
-           tarn__tail_decrefs_open(&sound->tail_decrefs, function_index) &&
+    return tarn__fanout_region_open(&sound->regions, function_index, cfg) &&
+           tarn__tail_decref_open(&sound->tail_decrefs, function_index) &&
            tarn__ownership_open(&sound->ownership, &sound->regions);
 }
 
 void tarn__sound_close(struct tarn__sound *sound)
 {
-    tarn__fanout_regions_close(&sound->regions);
+    tarn__fanout_region_close(&sound->regions);
 }
 
 /* --- may this incref be removed?
@@ -188,8 +188,8 @@ bool tarn__sound_prune(struct tarn__sound *sound)
     bool changed = true;
 
     for (int sweep = 0; changed && regions->steps <= regions->most_steps; sweep++) {
-        tarn__fanout_regions_renew(regions);
-        tarn__tail_decrefs_renew(&sound->tail_decrefs);
+        tarn__fanout_region_renew(regions);
+        tarn__tail_decref_renew(&sound->tail_decrefs);
         changed = sweep < SWEEPS_OUTSIDE_FIRST ? sweep_outside_first(sound)
                                                : sweep_inside_first(sound);
     }
@@ -205,7 +205,7 @@ struct tarn__verdict tarn__sound_explain(struct tarn__sound *sound, uint32_t inc
              value = function_index->refops[incref].value_number;
     uint32_t count;
 
-    if (!tarn__tree_reached(&sound->regions.dominators, block))
+    if (!tarn__dominators_tree_reached(&sound->regions.dominators, block))
         return tarn__reject(TARN_PRUNE_NOT_REACHED, block);
     if (function_index->decrefs_in[block] > 0)
         return tarn__reject(TARN_PRUNE_DECREF_BESIDE, block);

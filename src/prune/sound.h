@@ -2,7 +2,7 @@
 #ifndef TARN_PRUNE_SOUND_H
 #define TARN_PRUNE_SOUND_H
 
-#include "prune/tail_decrefs.h"
+#include "prune/tail_decref.h"
 #include "prune/ownership.h"
 
 struct tarn__sound {

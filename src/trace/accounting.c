@@ -1,4 +1,5 @@
-/* accounting.c -- the accounting of a log: every row is entered and checked for consistency.
+/* accounting.c -- the accounting of a log: every row is entered and checked for
+ * consistency.
  *
  * Only the address identifies a block: a free in a log has nothing else, and addresses of
  * several devices do not collide. Blocks may overlap. An adaptor that rounds, or a pool
@@ -34,7 +35,7 @@ struct tarn_trace_accounting {
     uint64_t peak;         /* number of the latest peak; 0: there was none */
     uint32_t blocks;       /* numbered so far */
     struct tarn__ids threads, streams, devices;
-    struct tarn__sites sites;
+    struct tarn__site_usage_table sites;
     tarn_trace_summary summary; /* except the fields that are computed at the end */
 
     uint64_t day_ns; /* added to times: midnights passed since the first row */
@@ -66,7 +67,7 @@ tarn_status tarn_trace_accounting_create(const char *name,
     tarn__ids_init(&accounting->threads);
     tarn__ids_init(&accounting->streams);
     tarn__ids_init(&accounting->devices);
-    tarn__sites_init(&accounting->sites);
+    tarn__site_usage_init(&accounting->sites);
     *out = accounting;
     return TARN_OK;
 }
@@ -79,7 +80,7 @@ void tarn_trace_accounting_release(tarn_trace_accounting *accounting)
     tarn__ids_free(&accounting->threads);
     tarn__ids_free(&accounting->streams);
     tarn__ids_free(&accounting->devices);
-    tarn__sites_free(&accounting->sites);
+    tarn__site_usage_free(&accounting->sites);
     free(accounting->name);
     free(accounting);
 }
@@ -153,7 +154,8 @@ static void note_times(tarn_trace_accounting *accounting, const tarn_trace_event
 
 static void end_block(tarn_trace_accounting *accounting, const struct live *old)
 {
-    tarn__site_freed(&accounting->sites.items[old->site], old->bytes, accounting->peak);
+    tarn__site_usage_freed(&accounting->sites.items[old->site], old->bytes,
+                           accounting->peak);
     accounting->live_bytes -= old->bytes;
 }
 
@@ -181,12 +183,12 @@ static tarn_status begin_block(tarn_trace_accounting *accounting,
                               accounting->name, line, event->bytes);
     if (accounting->live.count >= accounting->live_rows_limit ||
         accounting->blocks == TARN__NO_BLOCK ||
-        !tarn__sites_index(&accounting->sites, event->location, &new.site) ||
+        !tarn__site_usage_index(&accounting->sites, event->location, &new.site) ||
         !tarn__map_put(&accounting->live, event->address, &new))
         return over_limit(accounting, line, "live blocks");
     accounting->live_bytes += event->bytes;
-    tarn__site_allocated(&accounting->sites.items[new.site], event->bytes,
-                         accounting->peak);
+    tarn__site_usage_allocated(&accounting->sites.items[new.site], event->bytes,
+                               accounting->peak);
     note_peak(accounting);
     out->allocated = accounting->blocks++;
     return TARN_OK;
@@ -362,12 +364,12 @@ size_t tarn_trace_accounting_sites(const tarn_trace_accounting *accounting,
     size_t count = 0;
 
     for (uint32_t i = 0; i < accounting->sites.count; i++) {
-        const struct tarn__site *item = &accounting->sites.items[i];
+        const struct tarn__site_usage *item = &accounting->sites.items[i];
         tarn_trace_site site = {
             .location = item->location,
             .allocations = item->allocations,
             .total_bytes = item->total_bytes,
-            .peak_bytes = tarn__site_peak_bytes(item, accounting->peak),
+            .peak_bytes = tarn__site_usage_peak_bytes(item, accounting->peak),
             .live_bytes = item->live_bytes,
             .live_blocks = item->live_blocks,
         };

@@ -1,4 +1,5 @@
-/* accounting.h -- the parts of the accounting: numbered ids, sites, and the effect of a row.
+/* accounting.h -- the parts of the accounting: numbered ids, sites, and the effect of a
+ * row.
  */
 #ifndef TARN_TRACE_ACCOUNTING_H
 #define TARN_TRACE_ACCOUNTING_H
@@ -20,28 +21,30 @@ void tarn__ids_free(struct tarn__ids *ids);
 bool tarn__ids_number(struct tarn__ids *ids, uint64_t value, size_t limit, uint32_t *out);
 
 /* A place of the program, with its live bytes. */
-struct tarn__site {
+struct tarn__site_usage {
     char *location; /* owned */
     uint64_t allocations, total_bytes, live_bytes, live_blocks;
     uint64_t peak_bytes; /* live bytes at the peak of number `peak` */
     uint64_t peak;
 };
 
-struct tarn__sites {
+struct tarn__site_usage_table {
     struct tarn__map by_hash; /* hash of the location -> uint32_t, its index */
-    struct tarn__site *items;
+    struct tarn__site_usage *items;
     uint32_t count, capacity;
     size_t text_bytes; /* of all locations */
 };
-void tarn__sites_init(struct tarn__sites *sites);
-void tarn__sites_free(struct tarn__sites *sites);
+void tarn__site_usage_init(struct tarn__site_usage_table *sites);
+void tarn__site_usage_free(struct tarn__site_usage_table *sites);
 /* The index of a location (NULL is ""). False: no host memory. */
-bool tarn__sites_index(struct tarn__sites *sites, const char *location, uint32_t *out);
+bool tarn__site_usage_index(struct tarn__site_usage_table *sites, const char *location,
+                            uint32_t *out);
 /* A block begins or ends; `peak` is the number of the latest peak of all live bytes. */
-void tarn__site_allocated(struct tarn__site *site, uint64_t bytes, uint64_t peak);
-void tarn__site_freed(struct tarn__site *site, uint64_t bytes, uint64_t peak);
+void tarn__site_usage_allocated(struct tarn__site_usage *site, uint64_t bytes,
+                                uint64_t peak);
+void tarn__site_usage_freed(struct tarn__site_usage *site, uint64_t bytes, uint64_t peak);
 /* Live bytes at the latest peak, which has that number. */
-uint64_t tarn__site_peak_bytes(const struct tarn__site *site, uint64_t peak);
+uint64_t tarn__site_usage_peak_bytes(const struct tarn__site_usage *site, uint64_t peak);
 
 #define TARN__NO_BLOCK UINT32_MAX
 

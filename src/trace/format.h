@@ -49,7 +49,7 @@ tarn_status tarn__field_number(const struct tarn__field *field, uint64_t limit,
 tarn_status tarn__field_seconds(const struct tarn__field *field, uint64_t *out_ns);
 
 /* Return `text` safe for printing: control characters escaped, cut to the buffer. */
-const char *tarn__printable(const char *text, char *buffer, size_t capacity);
+const char *tarn__field_printable(const char *text, char *buffer, size_t capacity);
 
 struct tarn__format {
     tarn_trace_format id;
@@ -65,6 +65,6 @@ extern const struct tarn__format tarn__nbep7_csv;
 extern const struct tarn__format tarn__rmm_csv;
 
 /* The format of that number, or NULL. */
-const struct tarn__format *tarn__format_of(tarn_trace_format id);
+const struct tarn__format *tarn__row_format(tarn_trace_format id);
 
 #endif

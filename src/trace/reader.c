@@ -224,7 +224,7 @@ static tarn_status read_header(struct reader *reader, const struct tarn__format 
     return tarn_error_set(TARN_BAD_FORMAT,
                           "%.200s:%llu: not a header of NBEP 7 or of RMM: \"%s\"",
                           reader->place.name, (unsigned long long)reader->place.line,
-                          tarn__printable(reader->text, shown, sizeof shown));
+                          tarn__field_printable(reader->text, shown, sizeof shown));
 }
 
 /* Parse the current row as an event. */

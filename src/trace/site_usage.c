@@ -14,19 +14,19 @@
 enum { SITES_MAX = 65536 };
 static const size_t TEXT_BYTES_MAX = 64 * 1024 * 1024;
 
-void tarn__sites_init(struct tarn__sites *sites)
+void tarn__site_usage_init(struct tarn__site_usage_table *sites)
 {
     memset(sites, 0, sizeof *sites);
     tarn__map_init(&sites->by_hash, sizeof(uint32_t));
 }
 
-void tarn__sites_free(struct tarn__sites *sites)
+void tarn__site_usage_free(struct tarn__site_usage_table *sites)
 {
     for (uint32_t i = 0; i < sites->count; i++)
         free(sites->items[i].location);
     free(sites->items);
     tarn__map_free(&sites->by_hash);
-    tarn__sites_init(sites);
+    tarn__site_usage_init(sites);
 }
 
 /* Never 0, which the map uses itself. */
@@ -37,12 +37,12 @@ static uint64_t hash_of(const char *text)
     return hash ? hash : 1;
 }
 
-static bool reserve(struct tarn__sites *sites)
+static bool reserve(struct tarn__site_usage_table *sites)
 {
     if (sites->count < sites->capacity)
         return true;
     uint32_t capacity = sites->capacity ? sites->capacity * 2 : 16;
-    struct tarn__site *items = realloc(sites->items, capacity * sizeof *items);
+    struct tarn__site_usage *items = realloc(sites->items, capacity * sizeof *items);
     if (!items)
         return false;
     sites->items = items;
@@ -51,7 +51,7 @@ static bool reserve(struct tarn__sites *sites)
 }
 
 /* A new place under `hash`, which is not in the map. */
-static bool add(struct tarn__sites *sites, uint64_t hash, const char *location,
+static bool add(struct tarn__site_usage_table *sites, uint64_t hash, const char *location,
                 uint32_t *out)
 {
     char *copy = strdup(location);
@@ -61,13 +61,14 @@ static bool add(struct tarn__sites *sites, uint64_t hash, const char *location,
         free(copy);
         return false;
     }
-    sites->items[sites->count] = (struct tarn__site){.location = copy};
+    sites->items[sites->count] = (struct tarn__site_usage){.location = copy};
     sites->text_bytes += strlen(location) + 1;
     *out = sites->count++;
     return true;
 }
 
-bool tarn__sites_index(struct tarn__sites *sites, const char *location, uint32_t *out)
+bool tarn__site_usage_index(struct tarn__site_usage_table *sites, const char *location,
+                            uint32_t *out)
 {
     static const char others[] = "<other>";
     const char *text = location ? location : "";
@@ -84,11 +85,11 @@ bool tarn__sites_index(struct tarn__sites *sites, const char *location, uint32_t
     }
     bool full = sites->count >= SITES_MAX || sites->text_bytes >= TEXT_BYTES_MAX;
     if (full && strcmp(text, others) != 0)
-        return tarn__sites_index(sites, others, out);
+        return tarn__site_usage_index(sites, others, out);
     return add(sites, hash, text, out);
 }
 
-static void note_peak(struct tarn__site *site, uint64_t peak)
+static void note_peak(struct tarn__site_usage *site, uint64_t peak)
 {
     if (site->peak == peak)
         return;
@@ -96,7 +97,8 @@ static void note_peak(struct tarn__site *site, uint64_t peak)
     site->peak = peak;
 }
 
-void tarn__site_allocated(struct tarn__site *site, uint64_t bytes, uint64_t peak)
+void tarn__site_usage_allocated(struct tarn__site_usage *site, uint64_t bytes,
+                                uint64_t peak)
 {
     note_peak(site, peak);
     site->allocations++;
@@ -106,14 +108,14 @@ void tarn__site_allocated(struct tarn__site *site, uint64_t bytes, uint64_t peak
         bytes > UINT64_MAX - site->total_bytes ? UINT64_MAX : site->total_bytes + bytes;
 }
 
-void tarn__site_freed(struct tarn__site *site, uint64_t bytes, uint64_t peak)
+void tarn__site_usage_freed(struct tarn__site_usage *site, uint64_t bytes, uint64_t peak)
 {
     note_peak(site, peak);
     site->live_blocks--;
     site->live_bytes -= bytes;
 }
 
-uint64_t tarn__site_peak_bytes(const struct tarn__site *site, uint64_t peak)
+uint64_t tarn__site_usage_peak_bytes(const struct tarn__site_usage *site, uint64_t peak)
 {
     return site->peak == peak ? site->peak_bytes : site->live_bytes;
 }

@@ -205,7 +205,7 @@ static void write_header(tarn_trace_writer *writer)
 static tarn_status make_writer(tarn_trace_format id, const char *name,
                                tarn_trace_writer **out)
 {
-    const struct tarn__format *format = tarn__format_of(id);
+    const struct tarn__format *format = tarn__row_format(id);
 
     if (!format)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: unknown format %d", (int)id);

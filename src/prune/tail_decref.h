@@ -1,13 +1,13 @@
-/* tail_decrefs.h -- tail decrefs: may a decref be removed, given the code before it in its own
- * block?
+/* tail_decref.h -- tail decrefs: may a decref be removed, given the code before it in
+ * its own block?
  *
  * A block in which a pair ends may release other objects first. One of them may hold the
  * last other reference to the pair's object. With the pair removed, that object dies
  * there and not at its own decref. That is harmless as long as nothing touches memory in
  * between.
  */
-#ifndef TARN_PRUNE_TAIL_DECREFS_H
-#define TARN_PRUNE_TAIL_DECREFS_H
+#ifndef TARN_PRUNE_TAIL_DECREF_H
+#define TARN_PRUNE_TAIL_DECREF_H
 
 #include "prune/function_index.h"
 
@@ -19,10 +19,10 @@ struct tarn__tail_decrefs {
 };
 
 /* False: no host memory. */
-bool tarn__tail_decrefs_open(struct tarn__tail_decrefs *tail_decrefs,
-                             struct tarn__function_index *function_index);
+bool tarn__tail_decref_open(struct tarn__tail_decrefs *tail_decrefs,
+                            struct tarn__function_index *function_index);
 /* Decrefs were removed; search again from now on. */
-void tarn__tail_decrefs_renew(struct tarn__tail_decrefs *tail_decrefs);
+void tarn__tail_decref_renew(struct tarn__tail_decrefs *tail_decrefs);
 
 /* Is there a use of memory between another decref of the block and this one, the first of
  * its value? */

@@ -1,10 +1,10 @@
-/* tail_decrefs.c -- tail decrefs: may a decref be removed, given the code before it in its own
- * block? */
-#include "prune/tail_decrefs.h"
+/* tail_decref.c -- tail decrefs: may a decref be removed, given the code before it in
+ * its own block? */
+#include "prune/tail_decref.h"
 #include <string.h>
 
-bool tarn__tail_decrefs_open(struct tarn__tail_decrefs *tail_decrefs,
-                             struct tarn__function_index *function_index)
+bool tarn__tail_decref_open(struct tarn__tail_decrefs *tail_decrefs,
+                            struct tarn__function_index *function_index)
 {
     struct tarn__arena *arena = &function_index->pruning->arena;
 
@@ -17,11 +17,11 @@ bool tarn__tail_decrefs_open(struct tarn__tail_decrefs *tail_decrefs,
         return false;
     for (uint32_t b = 0; b < function_index->block_count; b++)
         tail_decrefs->first[b] = function_index->first_refop[b];
-    tarn__tail_decrefs_renew(tail_decrefs);
+    tarn__tail_decref_renew(tail_decrefs);
     return true;
 }
 
-void tarn__tail_decrefs_renew(struct tarn__tail_decrefs *tail_decrefs)
+void tarn__tail_decref_renew(struct tarn__tail_decrefs *tail_decrefs)
 {
     for (uint32_t b = 0; b < tail_decrefs->function_index->block_count; b++)
         tail_decrefs->blocked[b] = TARN__NONE;
