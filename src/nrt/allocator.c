@@ -1,5 +1,5 @@
 /* allocator.c -- memory from an allocator of either kind. */
-#include "nrt/runtime.h"
+#include "nrt/allocator.h"
 
 void *tarn__allocator_malloc(const struct tarn__allocator *allocator, size_t bytes)
 {

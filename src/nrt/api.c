@@ -5,6 +5,7 @@
  * instance was never created does the same. In Numba such a table is an access violation.
  */
 #include "nrt/meminfo.h"
+#include "nrt/registry.h"
 
 /* The instance of a table's function. */
 static tarn_runtime *serve(unsigned index)

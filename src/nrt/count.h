@@ -45,7 +45,7 @@ static inline int64_t tarn__count_difference(const struct tarn__shard *shard)
                      tarn__count_read(&shard->counters.bytes_gone));
 }
 
-/* stats.c: flush this shard's counts to the instance. */
+/* Flush this shard's counts to the instance. */
 void tarn__count_flush(struct tarn__shard *shard);
 /* The same for a thread that could get no shard. */
 void tarn__count_made_shared(tarn_runtime *runtime, size_t bytes, bool mi);

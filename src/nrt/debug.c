@@ -1,5 +1,6 @@
-/* debug.c -- printing, and an external allocator for tests. */
-#include "nrt/runtime.h"
+/* debug.c -- debug output, and an external allocator for tests. */
+#include "nrt/debug.h"
+#include "nrt/registry.h"
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -10,6 +11,17 @@ void tarn_nrt_debug_print(const char *format, ...)
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
     va_end(arguments);
+}
+
+void tarn__debug_trace(const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "tarn: nrt: %s\n", line);
 }
 
 static bool traced(void)

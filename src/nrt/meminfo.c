@@ -9,6 +9,11 @@
  */
 #include "nrt/meminfo.h"
 #include "base/options.h"
+#include "nrt/debug.h"
+#include "nrt/fast.h"
+#include "nrt/misuse.h"
+#include "nrt/raw.h"
+#include "nrt/registry.h"
 
 /* Fill in the 48 bytes. */
 static inline struct MemInfo *set_up(struct tarn__block *block, void *data, size_t size,
@@ -106,9 +111,30 @@ TARN__FAST struct MemInfo *allocate(size_t bytes, unsigned alignment, unsigned s
 
 /* --- the end ------------------------------------------------------------------------ */
 
+/* Never called as such: destruct() recognizes its address. */
+void tarn__meminfo_varsize_destructor(void *data, size_t size, void *info)
+{
+    (void)size;
+    (void)info;
+    tarn__raw_free(data);
+}
+
+static void end_varsize(struct MemInfo *meminfo, bool shut)
+{
+    /* The elements' destructor may look at the MemInfo, so its memory goes after. */
+    union {
+        void *address;
+        void (*function)(void *data, size_t size, void *info);
+    } elements = {.address = meminfo->dtor_info};
+
+    if (elements.address && !shut)
+        elements.function(meminfo->data, meminfo->size, NULL);
+    tarn__raw_free(meminfo->data);
+}
+
 /* Call the destructor, unless the instance is shut down. The memory of a varsize MemInfo
  * is freed in any case. */
-void tarn__meminfo_destruct(struct MemInfo *meminfo)
+static void destruct(struct MemInfo *meminfo)
 {
     struct tarn__block *block = tarn__block_of(meminfo);
     uint64_t word = tarn__block_word(block);
@@ -116,7 +142,7 @@ void tarn__meminfo_destruct(struct MemInfo *meminfo)
 
     tarn__block_set_state(block, TARN__ENDING);
     if (meminfo->dtor == tarn__meminfo_varsize_destructor)
-        tarn__varsize_end(meminfo, atomic_load(&runtime->shut));
+        end_varsize(meminfo, atomic_load(&runtime->shut));
     else if (!atomic_load_explicit(&runtime->shut, memory_order_relaxed))
         meminfo->dtor(meminfo->data, meminfo->size, meminfo->dtor_info);
     tarn__block_set_state(block, TARN__LIVE);
@@ -138,7 +164,7 @@ static void finish(struct MemInfo *meminfo)
     if (is_traced(meminfo))
         tarn__debug_trace("end %p", (void *)meminfo);
     if (meminfo->dtor)
-        tarn__meminfo_destruct(meminfo);
+        destruct(meminfo);
     tarn__fast_finish(tarn__block_of(meminfo));
 }
 

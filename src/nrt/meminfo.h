@@ -3,7 +3,7 @@
 #ifndef TARN_NRT_MEMINFO_H
 #define TARN_NRT_MEMINFO_H
 
-#include "nrt/make.h"
+#include "nrt/runtime.h"
 
 /* A request for a MemInfo. */
 struct tarn__meminfo_request {
@@ -28,17 +28,8 @@ struct MemInfo *tarn__meminfo_new(tarn_runtime *runtime, void *data, size_t size
                                   tarn_meminfo_destructor destructor, void *info,
                                   const void *caller);
 
-/* Allocate raw memory; NULL with an error message. */
-void *tarn__raw_make(tarn_runtime *runtime, size_t bytes, NRT_ExternalAllocator *external,
-                     const void *caller);
-void *tarn__raw_resize(void *start, size_t bytes, const void *caller);
-void tarn__raw_free(void *start);
-
 /* The mark of a varsize MemInfo: its destructor. It frees the MemInfo's memory even after
  * a shutdown, and calls the elements' destructor (in dtor_info) only before. */
 void tarn__meminfo_varsize_destructor(void *data, size_t size, void *info);
-void tarn__varsize_end(struct MemInfo *meminfo, bool shut);
-
-void tarn__meminfo_destruct(struct MemInfo *meminfo);
 
 #endif

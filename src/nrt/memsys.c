@@ -4,7 +4,8 @@
  * require queries to fail while statistics are off, and counters to stand still
  * meanwhile. Counts from that time are subtracted permanently.
  */
-#include "nrt/runtime.h"
+#include "nrt/memsys.h"
+#include "nrt/registry.h"
 #include <stdlib.h>
 
 enum { COUNTERS = 4, HIDDEN = 0x41414141 };

@@ -4,8 +4,9 @@
  * The block is left as it is. An ignored extra release does no harm; an executed one
  * would free another owner's memory.
  */
-#include "nrt/runtime.h"
+#include "nrt/misuse.h"
 #include "base/hook.h"
+#include "nrt/registry.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,15 +74,4 @@ void tarn__misuse_block(const struct tarn__block *block, const char *what)
     tarn__misuse_report(runtime, "nrt: %s %p, which %s (runtime %s)", what,
                         (const void *)((const char *)block + TARN__HEADER),
                         condition(state), runtime->name);
-}
-
-void tarn__debug_trace(const char *format, ...)
-{
-    char line[256];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "tarn: nrt: %s\n", line);
 }

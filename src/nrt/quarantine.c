@@ -6,7 +6,8 @@
  * counted as freed already.
  */
 #include "nrt/quarantine.h"
-#include "nrt/make.h"
+#include "nrt/misuse.h"
+#include "nrt/reclaim.h"
 #include "nrt/red_zone.h"
 #include "nrt/sanitizer.h"
 

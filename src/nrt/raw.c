@@ -1,5 +1,9 @@
 /* raw.c -- memory without a MemInfo, with a header for its size and its allocator. */
-#include "nrt/meminfo.h"
+#include "nrt/raw.h"
+#include "nrt/debug.h"
+#include "nrt/fast.h"
+#include "nrt/misuse.h"
+#include "nrt/registry.h"
 
 void *tarn__raw_make(tarn_runtime *runtime, size_t bytes, NRT_ExternalAllocator *external,
                      const void *caller)

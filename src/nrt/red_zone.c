@@ -10,7 +10,7 @@
  * checked.
  */
 #include "nrt/red_zone.h"
-#include "nrt/runtime.h"
+#include "nrt/misuse.h"
 #include <string.h>
 
 enum { POISON_NEW = 0xCB, POISON_OLD = 0xDE, GUARD_BYTE = 0xFD };

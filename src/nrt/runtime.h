@@ -1,4 +1,5 @@
-/* runtime.h -- an instance, its part of every thread, and its allocators.
+/* runtime.h -- what an instance consists of: its counters, its allocators, its part of
+ * every thread.
  *
  * A thread has a shard of each instance that it uses: counters that it alone writes, and
  * small blocks that are immediately available. Most calls access nothing else. Shared
@@ -7,8 +8,8 @@
  * the GIL while tracemalloc traces, and a thread with the GIL may be waiting for the
  * lock.
  *
- * Order of locks: the view (memsys.c), the registry (runtime.c), an instance's, sites,
- * hooks.
+ * Order of locks: the view (memsys.c), the registry (registry.c), an instance's,
+ * allocation sites, hooks.
  */
 #ifndef TARN_NRT_RUNTIME_H
 #define TARN_NRT_RUNTIME_H
@@ -18,10 +19,11 @@
 #include <stdalign.h>
 
 enum {
-    TARN__RUNTIMES = 64,     /* indices of instances; 0 is the default one */
-    TARN__ALLOCATORS = 16,   /* allocators in the life of an instance; 0 is libc */
-    TARN__CLASSES = 18,      /* sizes of small blocks */
-    TARN__SMALL_BYTES = 1088 /* data of the largest small MemInfo */
+    TARN__RUNTIMES = 64,      /* indices of instances; 0 is the default one */
+    TARN__ALLOCATORS = 16,    /* allocators in the life of an instance; 0 is libc */
+    TARN__CLASSES = 18,       /* sizes of small blocks */
+    TARN__SMALL_BYTES = 1088, /* data of the largest small MemInfo */
+    TARN__QUARANTINE_LIMIT = 16 << 20 /* bytes in quarantine, until the user sets it */
 };
 
 /* An allocator, with or without an argument of its own. */
@@ -129,97 +131,15 @@ struct tarn_runtime {
 #define TARN__UNCHECKED_MODES (TARN_NRT_ABORT | TARN_NRT_EXIT_REPORT | TARN_NRT_SLABS)
 #define TARN__UNREADY (UINT64_C(1) << 62) /* not initialized yet */
 
-extern tarn_runtime tarn__default_runtime;
-extern _Atomic(tarn_runtime *) tarn__runtimes[TARN__RUNTIMES];
-extern struct tarn__shard tarn__no_shard;
-
-/* One pointer per thread, in the thread's static block: a load relative to the thread
- * register. A library that is opened late gets its 8 bytes from the surplus that libc
- * keeps for that (docs/nrt.md has the figures). */
+/* The access to thread-local variables: one load relative to the thread register. A
+ * library that is opened late gets their bytes from the surplus that libc keeps for that
+ * (docs/nrt.md has the figures). */
 #ifndef TARN_NRT_TLS_MODEL
 #define TARN_NRT_TLS_MODEL "initial-exec"
 #endif
-extern _Thread_local struct tarn__nrt_thread *tarn__nrt_self
-    __attribute__((visibility("hidden"), tls_model(TARN_NRT_TLS_MODEL)));
 
-static inline struct tarn__shard *tarn__shard_at(unsigned index)
-{
-    return atomic_load_explicit(&tarn__nrt_self->shard[index % TARN__RUNTIMES],
-                                memory_order_relaxed);
-}
-
-/* runtime.c: the instance that a header names. */
-static inline tarn_runtime *tarn__registry_at(unsigned index)
-{
-    return atomic_load_explicit(&tarn__runtimes[index % TARN__RUNTIMES],
-                                memory_order_acquire);
-}
-/* Read the environment and look for Valgrind and ASan, once. */
-void tarn__modes_ready(tarn_runtime *runtime);
-/* The list of instances and of their shards. */
-void tarn__registry_lock(void);
-void tarn__registry_unlock(void);
-/* memsys.c: the view of the default instance's counters. It comes before the registry. */
-void tarn__memsys_lock(void);
-void tarn__memsys_unlock(void);
-/* All locks of this module, for fork. */
-void tarn__registry_lock_all(void);
-void tarn__registry_unlock_all(void);
-/* Does Valgrind or ASan watch this process? Valid after tarn__modes_ready(). */
-bool tarn__modes_has_sanitizer(void);
-/* snapshot.c: print what is still live when the process ends; once. */
-void tarn__snapshot_report_at_exit(void);
-/* Recompute `word`. Under the instance's lock. */
-void tarn__modes_update_word(tarn_runtime *runtime);
+/* Have new blocks of the instance come from `allocator`. */
 tarn_status tarn__runtime_use_allocator(tarn_runtime *runtime,
                                         const struct tarn__allocator *allocator);
 
-/* shard.c: this thread's shard of an instance, created if missing; NULL: no host memory.
- * It follows changes of allocator and modes. */
-struct tarn__shard *tarn__shard_get(tarn_runtime *runtime);
-/* Take all shards of an instance away from their threads. Under the registry's lock. */
-void tarn__shard_free_all(tarn_runtime *runtime);
-
-/* slab.c: small blocks. */
-extern const uint16_t tarn__slab_class_bytes[TARN__CLASSES];
-/* The class for data of a given number of 16-byte units behind a MemInfo, at multiples of
- * 16, 32 and 64. */
-extern uint8_t tarn__slab_class_of[3][TARN__SMALL_BYTES / 16 + 1];
-void tarn__slab_init_classes(void);
-/* A block of `class`, its header still FREE; NULL: no host memory. */
-struct tarn__free_block *tarn__slab_take(struct tarn__shard *shard, unsigned class);
-/* Return a FREE block of `source`; `shard` may be NULL. */
-void tarn__slab_put(tarn_runtime *runtime, struct tarn__shard *shard, unsigned allocator,
-                    struct tarn__free_block *block);
-/* The list of a class is full: make space for one more. */
-void tarn__slab_overflow(struct tarn__shard *shard, unsigned class);
-/* How many blocks a list holds at most. */
-extern const uint16_t tarn__slab_batch_blocks[TARN__CLASSES];
-/* Return all blocks in the lists of a shard to its instance. */
-void tarn__slab_drain(struct tarn__shard *shard);
-/* Free unused chunks, or all chunks of an instance that ends. Return the bytes. */
-size_t tarn__slab_trim(tarn_runtime *runtime);
-void tarn__slab_free_all(tarn_runtime *runtime);
-
-/* allocator.c: memory from an allocator. */
-void *tarn__allocator_malloc(const struct tarn__allocator *allocator, size_t bytes);
-void *tarn__allocator_realloc(const struct tarn__allocator *allocator, void *old,
-                              size_t bytes);
-void tarn__allocator_free(const struct tarn__allocator *allocator, void *memory);
-
-/* misuse.c */
-void tarn__misuse_report(tarn_runtime *runtime, const char *format, ...)
-    TARN_PRINTF(2, 3);
-/* Report that `block` is not LIVE, or that its count is invalid. */
-void tarn__misuse_block(const struct tarn__block *block, const char *what);
-/* A line of TARN_NRT_TRACE. */
-void tarn__debug_trace(const char *format, ...) TARN_PRINTF(1, 2);
-
-/* alloc_site.c: 0 is unknown. */
-unsigned tarn__alloc_site_enter(const tarn_runtime *runtime, const void *caller,
-                                const char *where, size_t bytes);
-void tarn__alloc_site_leave(unsigned site, size_t bytes);
-void tarn__alloc_site_resize(unsigned site, size_t before, size_t after);
-void tarn__alloc_site_lock(void);
-void tarn__alloc_site_unlock(void);
 #endif

@@ -1,4 +1,4 @@
-/* shard.c -- a thread's data of each instance, from its first call to its end.
+/* shard.c -- a thread's part of each instance, from its first call to its end.
  *
  * A thread's entry is created at its first call and hangs on one thread-local pointer.
  * When the thread ends, its counters are added to the instance's, and its small blocks go
@@ -8,7 +8,11 @@
  * A child of fork has one thread. The shards of the others stay where they are, so that
  * the sums stay right. The child loses their small blocks.
  */
+#include "nrt/shard.h"
 #include "nrt/count.h"
+#include "nrt/modes.h"
+#include "nrt/registry.h"
+#include "nrt/slab.h"
 #include <stdlib.h>
 
 struct tarn__shard tarn__no_shard = {.word = UINT64_MAX};
@@ -78,14 +82,7 @@ static void make_key(void)
     key_made = pthread_key_create(&key, end_thread) == 0;
 }
 
-/* When the library is loaded: some calls take a lock and use no shard. */
-__attribute__((constructor)) static void watch_forks(void)
-{
-    pthread_atfork(tarn__registry_lock_all, tarn__registry_unlock_all,
-                   tarn__registry_unlock_all);
-}
-
-/* This thread's entry; the address of `nobody`: no host memory. */
+/* This thread's entry; the address of `no_thread`: no host memory. */
 static struct tarn__nrt_thread *self(void)
 {
     if (tarn__nrt_self != &no_thread)

@@ -12,7 +12,8 @@
  * blocks that no thread needs yet are not touched. A block has no link to its chunk. Only
  * trim needs the chunk of a block, and looks it up by address.
  */
-#include "nrt/runtime.h"
+#include "nrt/slab.h"
+#include "nrt/allocator.h"
 #include "nrt/sanitizer.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* snapshot.c -- live memory at one time, by site; two snapshots compared; printed. */
+#include "nrt/snapshot.h"
 #include "nrt/alloc_site.h"
+#include "nrt/registry.h"
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -4,27 +4,9 @@
  * the MemInfo with its previous memory.
  */
 #include "nrt/meminfo.h"
-
-/* Never called as such: tarn__meminfo_destruct() recognizes its address. */
-void tarn__meminfo_varsize_destructor(void *data, size_t size, void *info)
-{
-    (void)size;
-    (void)info;
-    tarn__raw_free(data);
-}
-
-void tarn__varsize_end(struct MemInfo *meminfo, bool shut)
-{
-    /* The elements' destructor may look at the MemInfo, so its memory goes after. */
-    union {
-        void *address;
-        void (*function)(void *data, size_t size, void *info);
-    } elements = {.address = meminfo->dtor_info};
-
-    if (elements.address && !shut)
-        elements.function(meminfo->data, meminfo->size, NULL);
-    tarn__raw_free(meminfo->data);
-}
+#include "nrt/misuse.h"
+#include "nrt/raw.h"
+#include "nrt/registry.h"
 
 static NRT_MemInfo *make(size_t size, NRT_dtor_function dtor, const void *caller)
 {

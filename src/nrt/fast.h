@@ -1,51 +1,18 @@
-/* make.h -- a block of memory from its allocation to its end: the slow path, and the fast
- * path for small blocks, which is only loads, compares and stores of this thread.
+/* fast.h -- blocks on the fast path: small ones, with loads, compares and stores of this
+ * thread only.
  */
-#ifndef TARN_NRT_MAKE_H
-#define TARN_NRT_MAKE_H
+#ifndef TARN_NRT_FAST_H
+#define TARN_NRT_FAST_H
 
 #include "nrt/count.h"
+#include "nrt/shard.h"
+#include "nrt/slab.h"
+#include "nrt/slow.h"
 
 /* The few functions on the path of every call are inlined into their callers. The
  * functions for the other cases are kept out of line. */
 #define TARN__FAST static inline __attribute__((always_inline))
 #define TARN__SELDOM __attribute__((noinline, cold))
-
-/* An allocation request. */
-struct tarn__block_request {
-    tarn_runtime *runtime;
-    size_t bytes;
-    size_t alignment;                /* of the data; any number */
-    NRT_ExternalAllocator *external; /* NULL: the instance's own */
-    unsigned flags;                  /* TARN__MI, TARN__POISON */
-    bool uncounted;                  /* part of a realloc: no block more */
-    const void *caller;              /* for TARN_NRT_SITES */
-    const char *where;
-};
-
-/* Allocate a LIVE block; `*data_out` is where its data begin. NULL with an error message:
- * no memory. */
-struct tarn__block *tarn__slow_make(const struct tarn__block_request *request,
-                                    void **data_out);
-
-/* The same for a MemInfo too large for a small block, where no mode is on and `alignment`
- * is 0 or a power of two. NULL without a message: use the slow path. */
-struct tarn__block *tarn__slow_make_direct(tarn_runtime *runtime, size_t bytes,
-                                           size_t alignment, void **data_out);
-
-/* Free a LIVE block whose destructor has run. `uncounted`: see above. */
-void tarn__slow_end(struct tarn__block *block, bool uncounted);
-
-/* The same; `mi` tells whether a MemInfo is counted as freed, whatever the block was made
- * as. */
-void tarn__slow_end_as(struct tarn__block *block, bool mi);
-
-/* Resize a raw LIVE block. NULL with an error message: no memory, nothing changed. */
-struct tarn__block *tarn__slow_resize(struct tarn__block *block, size_t bytes,
-                                      const void *caller);
-
-/* Return the memory of a block for good; its header is no longer needed. */
-void tarn__reclaim_block(struct tarn__block *block);
 
 /* Take a small block of this thread; NULL: use the slow path. */
 TARN__FAST struct tarn__block *tarn__fast_take(tarn_runtime *runtime, unsigned index,
@@ -125,6 +92,7 @@ TARN__FAST bool tarn__fast_end(struct tarn__block *block, uint64_t word)
     return true;
 }
 
+/* Free a LIVE block whose destructor has run, by the fast path where that is possible. */
 static inline void tarn__fast_finish(struct tarn__block *block)
 {
     if (!tarn__fast_end(block, tarn__block_word(block)))
