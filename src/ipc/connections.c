@@ -9,9 +9,11 @@
  * however it came, is the end of the lease. Any further message on it ends it, too.
  */
 #define _GNU_SOURCE
-#include "ipc/server.h"
+#include "ipc/connections.h"
 #include "base/clock.h"
+#include "driver/driver.h"
 #include "ipc/descriptor.h"
+#include "ipc/export_table.h"
 #include "ipc/owner.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -23,20 +25,32 @@
 #define SILENT_NS UINT64_C(4000000000) /* an importer sends its request at once */
 enum { ACCEPTED_AT_ONCE = 64 };
 
+struct connection {
+    int file;
+    int process;          /* the peer's process id, as the system reports it */
+    uint64_t since_ns;    /* when it connected; of a lease: when that began */
+    tarn_pointer *leased; /* with a reference; NULL: no request yet */
+    tarn_device_ptr
+        address; /* of `leased`, for reports: that pointer may end before the lease */
+    size_t bytes;
+};
+
 static struct {
-    struct tarn__connection *all; /* capacity: `most` */
+    unsigned char server[TARN__SERVER_BYTES]; /* the name that handles carry */
+    struct connection *all;                   /* capacity: `most` */
     size_t count, most;
     atomic_uint_least64_t requests, rejected;
 } connections;
 
-bool tarn__connections_make(size_t most)
+bool tarn__connections_make(size_t most, const unsigned char server[TARN__SERVER_BYTES])
 {
-    struct tarn__connection *all = calloc(most, sizeof *all);
+    struct connection *all = calloc(most, sizeof *all);
 
     if (!all)
         return false;
     tarn__owner_lock();
     free(connections.all);
+    memcpy(connections.server, server, sizeof connections.server);
     connections.all = all;
     connections.most = most;
     connections.count = 0;
@@ -67,7 +81,7 @@ static size_t list_leases(tarn_ipc_lease *out, size_t capacity)
     size_t count = 0;
 
     for (size_t i = 0; i < connections.count; i++) {
-        const struct tarn__connection *one = &connections.all[i];
+        const struct connection *one = &connections.all[i];
         if (!one->leased)
             continue;
         if (count < capacity)
@@ -110,7 +124,7 @@ static bool take_in(int file, int process)
         return false;
     tarn__owner_lock();
     connections.all[connections.count++] =
-        (struct tarn__connection){file, process, tarn__now_ns(), NULL, 0, 0};
+        (struct connection){file, process, tarn__now_ns(), NULL, 0, 0};
     tarn__owner_unlock();
     return true;
 }
@@ -139,7 +153,7 @@ bool tarn__connections_accept(int listener)
  * connection takes the place of the dropped one. */
 static void drop(size_t index)
 {
-    struct tarn__connection gone = connections.all[index];
+    struct connection gone = connections.all[index];
 
     tarn__descriptor_close(gone.file);
     if (gone.leased)
@@ -165,7 +179,8 @@ static tarn_status check_request(const struct tarn__wire_request *request,
         return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: the request is malformed");
     tarn_status status =
         tarn__handle_encoding_decode((const unsigned char *)&request->encoding, out);
-    if (status == TARN_OK && !tarn__server_is_ours(out->server))
+    if (status == TARN_OK &&
+        memcmp(out->server, connections.server, sizeof connections.server) != 0)
         status =
             tarn_error_set(TARN_NOT_FOUND, "ipc: the handle belongs to another server");
     return status;
@@ -242,7 +257,7 @@ static tarn_status answer(const struct tarn__wire_request *request,
 
 /* Record the lease before the peer knows of it; withdraw it if the answer could not be
  * sent. */
-static void hold(struct tarn__connection *connection, tarn_pointer *leased)
+static void hold(struct connection *connection, tarn_pointer *leased)
 {
     tarn__owner_lock();
     connection->leased = leased;
@@ -253,7 +268,7 @@ static void hold(struct tarn__connection *connection, tarn_pointer *leased)
 }
 
 /* Answer a request. True: the connection is a lease now. */
-static bool serve_request(struct tarn__connection *connection,
+static bool serve_request(struct connection *connection,
                           const struct tarn__wire_request *request)
 {
     struct tarn__wire_reply reply = {.magic = TARN__WIRE_MAGIC};
@@ -276,7 +291,7 @@ static bool serve_request(struct tarn__connection *connection,
 }
 
 /* True: the connection stays. */
-static bool serve(struct tarn__connection *connection)
+static bool serve(struct connection *connection)
 {
     struct tarn__wire_request request;
     enum tarn__wire_result came =
@@ -300,7 +315,7 @@ size_t tarn__connections_poll(struct pollfd *polls)
     return connections.count;
 }
 
-static bool is_overdue(const struct tarn__connection *connection, uint64_t now)
+static bool is_overdue(const struct connection *connection, uint64_t now)
 {
     return !connection->leased && now - connection->since_ns >= SILENT_NS;
 }
@@ -310,7 +325,7 @@ static bool is_overdue(const struct tarn__connection *connection, uint64_t now)
 void tarn__connections_serve(const struct pollfd *polls, size_t count)
 {
     for (size_t i = count; i-- > 0;) {
-        struct tarn__connection *one = &connections.all[i];
+        struct connection *one = &connections.all[i];
         bool stays = polls[i].revents == 0 || serve(one);
         if (stays && is_overdue(one, tarn__now_ns())) {
             atomic_fetch_add(&connections.rejected, 1);
@@ -326,7 +341,7 @@ int tarn__connections_due(void)
     uint64_t now = tarn__now_ns(), first = UINT64_MAX;
 
     for (size_t i = 0; i < connections.count; i++) {
-        const struct tarn__connection *one = &connections.all[i];
+        const struct connection *one = &connections.all[i];
         if (!one->leased && one->since_ns + SILENT_NS < first)
             first = one->since_ns + SILENT_NS;
     }

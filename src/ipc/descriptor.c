@@ -41,7 +41,6 @@ static void in_child(void)
         recorded.is_recorded[file] = false;
     }
     recorded.count = 0;
-    tarn__server_forget();
     after_fork();
 }
 

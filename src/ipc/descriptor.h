@@ -33,8 +33,4 @@ void tarn__descriptor_close(int file);
 /* The number of recorded descriptors. */
 size_t tarn__descriptor_count(void);
 
-/* Reset the owner's side in a child, after the descriptors are closed. It is called with
- * the owner's lock held, as tarn__owner_lock() is taken before a fork. */
-void tarn__server_forget(void);
-
 #endif

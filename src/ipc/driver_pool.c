@@ -11,8 +11,8 @@
  * CUDA requires the importer to release before the owner frees. A lease ensures that. For
  * plain handles the two processes have to.
  */
+#include "ipc/driver_pool.h"
 #include "ipc/descriptor.h"
-#include "ipc/owner.h"
 #include "resource/shared_pool.h"
 #include <string.h>
 

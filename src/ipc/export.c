@@ -9,7 +9,8 @@
 #include "ipc/export.h"
 #include "ipc/descriptor.h"
 #include "ipc/mapping.h"
-#include "ipc/owner.h"
+#include "ipc/connections.h"
+#include "ipc/export_table.h"
 #include "ipc/server.h"
 #include "pointer/pointer.h"
 #include <pthread.h>

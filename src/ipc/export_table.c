@@ -12,6 +12,7 @@
  * share that it leaves over. Each handle and each request sweeps some of the
  * shares, in turn, so that the cost does not depend on their number.
  */
+#include "ipc/export_table.h"
 #include "ipc/owner.h"
 #include "ipc/slots.h"
 #include "pointer/pointer.h"

@@ -11,7 +11,7 @@
 #include "ipc/copy.h"
 #include "ipc/export.h"
 #include "ipc/lease.h"
-#include "ipc/owner.h"
+#include "ipc/server.h"
 #include "pointer/pointer.h"
 #include "base/error.h"
 #include "base/options.h"

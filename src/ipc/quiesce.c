@@ -4,7 +4,7 @@
  * cuCtxSynchronize waits, but loses every capture in the context. Allocating and freeing
  * a little memory waits for the same work, and in relaxed mode it ends no capture.
  */
-#include "ipc/owner.h"
+#include "ipc/quiesce.h"
 
 enum { A_LITTLE = 256 };
 

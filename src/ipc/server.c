@@ -9,9 +9,10 @@
  */
 #define _GNU_SOURCE
 #include "ipc/server.h"
+#include "ipc/connections.h"
 #include "ipc/descriptor.h"
+#include "ipc/export_table.h"
 #include "ipc/socket_directory.h"
-#include "ipc/owner.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,8 +44,8 @@ bool tarn__server_is_ours(const unsigned char name[TARN__SERVER_BYTES])
            memcmp(name, server.server, sizeof server.server) == 0;
 }
 
-/* In a forked child, whose descriptors are closed already. */
-void tarn__server_forget(void)
+/* In a forked child: the thread does not exist there, and the descriptors are closed. */
+static void forget(void)
 {
     atomic_store(&server.runs, false);
     server.directory = server.listener = -1;
@@ -176,7 +177,7 @@ static tarn_status make_tables(void)
     size_t most = most_connections();
     struct pollfd *polls = calloc(most + 1, sizeof *polls);
 
-    if (!polls || !tarn__connections_make(most)) {
+    if (!polls || !tarn__connections_make(most, server.server)) {
         free(polls);
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "ipc: no host memory for %zu connections", most);
@@ -224,12 +225,14 @@ static tarn_status start(void)
 
 tarn_status tarn__server_start(unsigned char name_out[TARN__SERVER_BYTES])
 {
-    static bool has_exit_handler;
+    static bool has_exit_handler, has_fork_handler;
     tarn_status status = TARN_OK;
 
     pthread_mutex_lock(&server.start);
     if (!has_exit_handler)
         has_exit_handler = atexit(remove_socket) == 0;
+    if (!has_fork_handler)
+        has_fork_handler = pthread_atfork(NULL, NULL, forget) == 0;
     if (!atomic_load(&server.runs))
         status = start();
     if (status == TARN_OK)

@@ -1,7 +1,7 @@
 /* Many shares and many segments: one more costs what the first ones did. */
 #define _GNU_SOURCE
 #include "test.h"
-#include "ipc/owner.h"
+#include "ipc/export_table.h"
 #include "pointer/pointer.h"
 #include <stdlib.h>
 #include <time.h>

@@ -4,7 +4,7 @@
 #include "test.h"
 #include "capturing.h"
 #include "ipc/descriptor.h"
-#include "ipc/owner.h"
+#include "ipc/segment.h"
 #include <pthread.h>
 #include <time.h>
 
