@@ -8,6 +8,7 @@
  */
 #include "manager/manager.h"
 #include "driver/driver.h"
+#include "pointer/deferred_frees.h"
 #include "pointer/pointer.h"
 
 typedef CUresult_ undo_fn(const struct tarn__calls *calls, const tarn_pointer *pointer);

@@ -8,7 +8,7 @@
  */
 #include "manager/manager.h"
 #include "driver/driver.h"
-#include "pointer/pointer.h"
+#include "pointer/deferred_frees.h"
 
 static _Thread_local int serving = -1;
 

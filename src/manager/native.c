@@ -5,6 +5,7 @@
  * for work, and nine find none left. That wait also makes no-stream frees safe.
  */
 #include "manager/manager.h"
+#include "pointer/allocate.h"
 #include "pointer/pointer.h"
 #include <stdlib.h>
 

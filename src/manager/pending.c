@@ -9,6 +9,7 @@
 #include "manager/manager.h"
 #include "base/warning.h"
 #include "driver/driver.h"
+#include "pointer/deferred_frees.h"
 #include "pointer/pointer.h"
 #include <errno.h>
 #include <pthread.h>

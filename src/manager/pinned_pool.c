@@ -11,6 +11,7 @@
  * pool is device memory.
  */
 #include "manager/pinned_pool.h"
+#include "pointer/allocate.h"
 #include "pointer/pointer.h"
 #include "base/error.h"
 #include <tarn/pool.h>

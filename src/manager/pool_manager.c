@@ -15,6 +15,8 @@
 #include "manager/manager.h"
 #include "manager/pinned_pool.h"
 #include "driver/driver.h"
+#include "pointer/deferred_frees.h"
+#include "pointer/allocate.h"
 #include "pointer/pointer.h"
 #include "base/error.h"
 #include "base/fork.h"

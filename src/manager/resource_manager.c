@@ -15,7 +15,8 @@
  */
 #include "manager/manager.h"
 #include "manager/pinned_pool.h"
-#include "pointer/pointer.h"
+#include "pointer/deferred_frees.h"
+#include "pointer/allocate.h"
 #include <tarn/device.h>
 #include <stdlib.h>
 

@@ -11,7 +11,8 @@
  * That is slow and always correct. The first wait ends every stream capture in the
  * context. Memory that belongs to no device has no device to wait for.
  */
-#include "pointer/pointer.h"
+#include "pointer/allocate.h"
+#include "pointer/deferred_frees.h"
 #include "driver/driver.h"
 #include "base/wait.h"
 #include "resource/life.h"

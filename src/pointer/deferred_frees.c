@@ -20,7 +20,7 @@
  * After exit has begun and in a forked child, memory that cannot be returned at once is
  * dropped.
  */
-#include "pointer/pointer.h"
+#include "pointer/deferred_frees.h"
 #include "driver/driver.h"
 #include "base/error.h"
 #include "base/fork.h"
@@ -55,29 +55,23 @@ static struct {
     struct defer devices[DEVICES_MAX];
 } deferred_frees = {.most = 10, .ratio = 0.2};
 
-/* Keeps the first failure of a free on a thread. */
-struct failure_record {
-    struct failure_record *outer;
-    tarn_error why; /* TARN_OK: none has failed */
-};
+static _Thread_local struct tarn__deferred_frees_record *failure_target;
 
-static _Thread_local struct failure_record *failure_target;
-
-static void failure_record_begin(struct failure_record *failure_record)
+void tarn__deferred_frees_record_begin(struct tarn__deferred_frees_record *record)
 {
-    failure_record->outer = failure_target;
-    failure_record->why.status = TARN_OK;
-    failure_target = failure_record;
+    record->outer = failure_target;
+    record->why.status = TARN_OK;
+    failure_target = record;
 }
 
-/* Return the first failure; it becomes the last error. */
-static tarn_status failure_record_end(const struct failure_record *failure_record)
+tarn_status tarn__deferred_frees_record_end(
+    const struct tarn__deferred_frees_record *record)
 {
-    failure_target = failure_record->outer;
-    if (failure_record->why.status == TARN_OK)
+    failure_target = record->outer;
+    if (record->why.status == TARN_OK)
         return TARN_OK;
-    return tarn_error_set_native(failure_record->why.status, failure_record->why.native,
-                                 "%s", failure_record->why.message);
+    return tarn_error_set_native(record->why.status, record->why.native, "%s",
+                                 record->why.message);
 }
 
 static void append(struct list *list, tarn_pointer *pointer)
@@ -304,11 +298,11 @@ static tarn_status flush(int device)
 /* The status reports the first failure to the caller. */
 tarn_status tarn__deferred_frees_flush(int device)
 {
-    struct failure_record failure_record;
+    struct tarn__deferred_frees_record record;
 
-    failure_record_begin(&failure_record);
+    tarn__deferred_frees_record_begin(&record);
     tarn_status status = flush(device);
-    failure_target = failure_record.outer;
+    failure_target = record.outer;
     return status;
 }
 
@@ -362,15 +356,6 @@ tarn_status tarn_pointer_deferred_frees(tarn_deferred_frees *out)
     return TARN_OK;
 }
 
-tarn_status tarn_pointer_release_checked(tarn_pointer *pointer)
-{
-    struct failure_record failure_record;
-
-    failure_record_begin(&failure_record);
-    tarn_pointer_release(pointer);
-    return failure_record_end(&failure_record);
-}
-
 void tarn__deferred_frees_set_limits(size_t count, double ratio)
 {
     tarn__mutex_lock(&lock);
@@ -413,7 +398,7 @@ void tarn__deferred_frees_begin(int device)
 
 tarn_status tarn__deferred_frees_end(int device)
 {
-    struct failure_record failure_record;
+    struct tarn__deferred_frees_record record;
 
     if (tarn__driver_gone())
         return TARN_OK;
@@ -425,8 +410,8 @@ tarn_status tarn__deferred_frees_end(int device)
     if (!last)
         return TARN_OK;
     struct tarn__kept_error before = tarn__error_keep();
-    failure_record_begin(&failure_record);
+    tarn__deferred_frees_record_begin(&record);
     try_all();
     tarn__error_restore(&before);
-    return failure_record_end(&failure_record);
+    return tarn__deferred_frees_record_end(&record);
 }

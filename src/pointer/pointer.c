@@ -5,6 +5,7 @@
  * longer than one, even for views of views.
  */
 #include "pointer/pointer.h"
+#include "pointer/deferred_frees.h"
 #include "driver/driver.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -206,6 +207,15 @@ void tarn_pointer_release(tarn_pointer *pointer)
         release(pointer);
     } else
         tarn_meminfo_release(pointer->meminfo);
+}
+
+tarn_status tarn_pointer_release_checked(tarn_pointer *pointer)
+{
+    struct tarn__deferred_frees_record record;
+
+    tarn__deferred_frees_record_begin(&record);
+    tarn_pointer_release(pointer);
+    return tarn__deferred_frees_record_end(&record);
 }
 
 void tarn__pointer_drop(tarn_pointer *pointer)

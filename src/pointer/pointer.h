@@ -55,49 +55,8 @@ tarn_status tarn__pointer_blank(tarn_pointer_kind kind, int device, size_t bytes
 void tarn__pointer_place(tarn_pointer *pointer, tarn_device_ptr address, void *host,
                          tarn__return_memory *return_memory);
 
-/* tarn_pointer_allocate(). `deferrable` is set for managers, see
- * tarn__deferred_frees_begin(). */
-tarn_status tarn__allocate_pointer(tarn_resource *resource, size_t bytes,
-                                   tarn_stream stream, bool deferrable,
-                                   tarn_pointer **out);
-
 /* Drop one reference, even if another function has taken over the releases. */
 void tarn__pointer_release_plain(tarn_pointer *pointer);
-
-/* Return the memory of an owner without references, now or later, and then free the
- * owner. */
-void tarn__deferred_frees_return(tarn_pointer *pointer);
-
-/* Retry failed frees, the oldest first, until one fails again. The last error stays
- * unchanged. */
-void tarn__deferred_frees_retry(void);
-
-/* Is `status` out of memory, and was a deferred free retried, so that another allocation
- * makes sense? The last error stays unchanged. */
-bool tarn__deferred_frees_reclaimed(tarn_status status);
-
-/* Between these calls, on `device`, deferrable pointers are kept if their return would
- * wait for the device. The calls nest. The last end returns the memory, and reports the
- * first failure of a pointer that had not failed before. The cleanup has ended in any
- * case. */
-void tarn__deferred_frees_begin(int device);
-tarn_status tarn__deferred_frees_end(int device);
-
-/* Set when lazy pointers are returned. Each device keeps a list of them after their last
- * release and returns them together. That happens when the list has more than `count`
- * entries, or more bytes than `ratio` of the capacity of
- * tarn__deferred_frees_set_capacity(). It happens outside deferred cleanup; within it
- * they wait for the last end. Without a capacity only the count matters. */
-void tarn__deferred_frees_set_limits(size_t count, double ratio);
-void tarn__deferred_frees_limits(size_t *count_out, double *ratio_out);
-void tarn__deferred_frees_set_capacity(int device, size_t bytes);
-
-/* Report the deferred frees of `device` now. Pinned memory counts no bytes: it is not the
- * device's. */
-void tarn__deferred_frees_on(int device, size_t *count_out, size_t *bytes_out);
-
-/* Return all memory of `device` whose free was deferred or failed. */
-tarn_status tarn__deferred_frees_flush(int device);
 
 /* Fail with TARN_INVALID_ARGUMENT where the last reference of `pointer` is gone: its
  * finalizer is calling. */
