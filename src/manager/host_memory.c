@@ -6,7 +6,7 @@
  * mode, so that they end no capture. Unpinning is immediate, even while cleanup is
  * deferred: the owner needs its memory back.
  */
-#include "manager/manager.h"
+#include "manager/host_memory.h"
 #include "driver/driver.h"
 #include "pointer/deferred_frees.h"
 #include "pointer/pointer.h"

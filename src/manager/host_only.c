@@ -6,9 +6,12 @@
  * is called. The ends run also where the context could not be made current. There Tarn
  * passes the device.
  */
-#include "manager/manager.h"
+#include "manager/host_only.h"
 #include "driver/driver.h"
 #include "pointer/deferred_frees.h"
+#include "manager/host_memory.h"
+#include "manager/legacy_ipc.h"
+#include "manager/pending.h"
 
 static _Thread_local int serving = -1;
 

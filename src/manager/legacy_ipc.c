@@ -1,6 +1,6 @@
 /* legacy_ipc.c -- the handle of a block for another process, as Numba's managers make it.
  */
-#include "manager/manager.h"
+#include "manager/legacy_ipc.h"
 #include "ipc/export.h"
 
 tarn_status tarn__legacy_ipc_handle(int device, const tarn_pointer *pointer,

@@ -5,8 +5,8 @@
  * with rights that its user lacks (set-uid, file capabilities) loads no plugin. Error
  * messages say exactly what is wrong with a plugin: their readers have just compiled one.
  */
-#include "manager/dispatch.h"
 #include "manager/load.h"
+#include "manager/manager.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>

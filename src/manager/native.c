@@ -4,9 +4,9 @@
  * cuMemFree waits for all work of the context. Of ten that run together the first waits
  * for work, and nine find none left. That wait also makes no-stream frees safe.
  */
-#include "manager/manager.h"
 #include "pointer/allocate.h"
 #include "pointer/pointer.h"
+#include "manager/pending.h"
 #include <stdlib.h>
 
 struct native {

@@ -6,7 +6,7 @@
  * (pointer/deferred_frees.c). There running out of memory, a reset and the end of
  * deferred cleanup find them.
  */
-#include "manager/manager.h"
+#include "manager/pending.h"
 #include "base/warning.h"
 #include "driver/driver.h"
 #include "pointer/deferred_frees.h"

@@ -12,7 +12,6 @@
  * the manager creates a new pool. Pointers from before the reset keep the old pool until
  * they are released.
  */
-#include "manager/manager.h"
 #include "manager/pinned_pool.h"
 #include "driver/driver.h"
 #include "pointer/deferred_frees.h"
@@ -21,6 +20,10 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/options.h"
+#include "manager/host_memory.h"
+#include "manager/legacy_ipc.h"
+#include "manager/manager.h"
+#include "manager/pending.h"
 #include <tarn/pool.h>
 #include <stdlib.h>
 

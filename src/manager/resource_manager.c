@@ -13,10 +13,12 @@
  * While cleanup is deferred, blocks whose return would wait for the device are deferred
  * too. Blocks that return without a wait are returned at once.
  */
-#include "manager/manager.h"
 #include "manager/pinned_pool.h"
 #include "pointer/deferred_frees.h"
 #include "pointer/allocate.h"
+#include "manager/host_memory.h"
+#include "manager/legacy_ipc.h"
+#include "manager/pending.h"
 #include <tarn/device.h>
 #include <stdlib.h>
 

@@ -11,10 +11,10 @@
  * need them until then.
  */
 #define _GNU_SOURCE
-#include "manager/dispatch.h"
-#include "manager/load.h"
 #include "base/fork.h"
 #include "base/warning.h"
+#include "manager/load.h"
+#include "manager/manager.h"
 #include <stdlib.h>
 #include <string.h>
 

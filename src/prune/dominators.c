@@ -8,6 +8,8 @@
  * needed.
  */
 #include "prune/dominators.h"
+#include "prune/cfg.h"
+#include "prune/roots.h"
 
 struct build {
     const struct tarn__cfg *cfg; /* in the direction of the tree */

@@ -36,11 +36,4 @@ static inline bool tarn__dominators_tree_above(const struct tarn__tree *tree,
            tree->enter[block] <= tree->leave[above];
 }
 
-/* Find the blocks from which LLVM starts a post-dominator tree: those that end the
- * function, and one for each part of it that never ends. `roots` has space for every
- * block. False: no host memory. (roots.c) */
-bool tarn__roots_of_post_dominators(const struct tarn__cfg *cfg,
-                                    struct tarn__arena *arena, uint32_t *roots,
-                                    uint32_t *count_out);
-
 #endif

@@ -150,7 +150,7 @@ void tarn__fanout_region_renew(struct tarn__fanout_regions *regions)
 static bool reject_region(struct tarn__fanout_region *region, tarn_prune_rule rule,
                           uint32_t block, bool final)
 {
-    region->why = tarn__reject(rule, block);
+    region->why = tarn__verdict_reject(rule, block);
     region->final = final;
     return false;
 }

@@ -22,7 +22,8 @@
 #define TARN_PRUNE_FANOUT_REGION_H
 
 #include "prune/cycles.h"
-#include "prune/shapes.h"
+#include "prune/dominators.h"
+#include "prune/verdict.h"
 
 struct tarn__fanout_region {
     uint32_t head;

@@ -11,8 +11,11 @@
  * this shows in the result, so it is reproduced unchanged. Only querying a block's
  * contents is cheap here: the counts are kept up to date.
  */
+#include "prune/llvmlite.h"
 #include "prune/raise_metadata.h"
-#include "prune/shapes.h"
+#include "prune/cfg.h"
+#include "prune/dominators.h"
+#include "prune/verdict.h"
 
 enum { LONGEST_PATH = 15 };
 
@@ -68,7 +71,7 @@ const struct tarn__function_index *tarn__llvmlite_function_index(
 
 static bool fail(struct tarn__llvmlite *search, tarn_prune_rule rule, uint32_t block)
 {
-    search->why = tarn__reject(rule, block);
+    search->why = tarn__verdict_reject(rule, block);
     return false;
 }
 
@@ -337,9 +340,9 @@ struct tarn__verdict tarn__llvmlite_explain(struct tarn__llvmlite *search,
     uint64_t gave_up = function_index->pruning->report.gave_up;
 
     if (function_index->decrefs_in[block] > 0)
-        return tarn__reject(TARN_PRUNE_DECREF_BESIDE, block);
+        return tarn__verdict_reject(TARN_PRUNE_DECREF_BESIDE, block);
     bool good = is_fanout(search, incref, raise);
     search->function_index->pruning->report.gave_up =
         gave_up; /* counted when it was searched */
-    return good ? tarn__allow() : search->why;
+    return good ? tarn__verdict_allow() : search->why;
 }

@@ -7,7 +7,8 @@
  * walks forward, the later block first, and takes the block that is found last. A root
  * that reaches another root is redundant.
  */
-#include "prune/dominators.h"
+#include "prune/roots.h"
+#include "prune/cfg.h"
 #include <stdlib.h>
 #include <string.h>
 

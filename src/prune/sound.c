@@ -57,10 +57,10 @@ static struct tarn__verdict check_exit(struct tarn__sound *sound, uint32_t value
     uint32_t decref = tarn__function_index_decref(sound->function_index, value, exit);
 
     if (decref == TARN__NONE)
-        return tarn__reject(TARN_PRUNE_OTHER_DECREF, exit);
+        return tarn__verdict_reject(TARN_PRUNE_OTHER_DECREF, exit);
     if (tarn__tail_decref_is_blocked(&sound->tail_decrefs, decref))
-        return tarn__reject(TARN_PRUNE_USED_IN_BETWEEN, exit);
-    return tarn__allow();
+        return tarn__verdict_reject(TARN_PRUNE_USED_IN_BETWEEN, exit);
+    return tarn__verdict_allow();
 }
 
 /* Does each exit have a removable decref of the value, and is that right where paths
@@ -70,7 +70,7 @@ static struct tarn__verdict check_region(struct tarn__sound *sound, uint32_t inc
                                          const uint32_t *exits, uint32_t count)
 {
     uint32_t value = sound->function_index->refops[incref].value_number;
-    struct tarn__verdict verdict = tarn__allow();
+    struct tarn__verdict verdict = tarn__verdict_allow();
 
     for (uint32_t i = 0; i < count && verdict.allowed; i++)
         verdict = check_exit(sound, value, exits[i]);
@@ -78,8 +78,9 @@ static struct tarn__verdict check_region(struct tarn__sound *sound, uint32_t inc
     if (!verdict.allowed || !region->raises)
         return verdict;
     uint32_t where = tarn__ownership_transferred(&sound->ownership, region, incref);
-    return where == TARN__NONE ? verdict
-                               : tarn__reject(TARN_PRUNE_OWNERSHIP_TRANSFERRED, where);
+    return where == TARN__NONE
+               ? verdict
+               : tarn__verdict_reject(TARN_PRUNE_OWNERSHIP_TRANSFERRED, where);
 }
 
 static uint32_t decrefs_of(const struct tarn__function_index *function_index,
@@ -206,21 +207,21 @@ struct tarn__verdict tarn__sound_explain(struct tarn__sound *sound, uint32_t inc
     uint32_t count;
 
     if (!tarn__dominators_tree_reached(&sound->regions.dominators, block))
-        return tarn__reject(TARN_PRUNE_NOT_REACHED, block);
+        return tarn__verdict_reject(TARN_PRUNE_NOT_REACHED, block);
     if (function_index->decrefs_in[block] > 0)
-        return tarn__reject(TARN_PRUNE_DECREF_BESIDE, block);
+        return tarn__verdict_reject(TARN_PRUNE_DECREF_BESIDE, block);
     struct tarn__fanout_region *region =
         &sound->regions.regions[sound->regions.region_of[block]];
     if (!tarn__fanout_region_find(&sound->regions, region)->holds)
         return region->why;
     if (!shape_of(sound, region))
-        return tarn__reject(TARN_PRUNE_NO_SHAPE, TARN__NONE);
+        return tarn__verdict_reject(TARN_PRUNE_NO_SHAPE, TARN__NONE);
     const uint32_t *exits = tarn__fanout_region_exits(&sound->regions, region, &count);
     struct tarn__verdict verdict = check_region(sound, incref, region, exits, count);
     if (!verdict.allowed && verdict.rule == TARN_PRUNE_OTHER_DECREF) {
         uint32_t raise = tarn__fanout_region_releasing_raise(&sound->regions, region);
         if (raise != TARN__NONE)
-            return tarn__reject(TARN_PRUNE_RELEASED_AFTER_RAISE, raise);
+            return tarn__verdict_reject(TARN_PRUNE_RELEASED_AFTER_RAISE, raise);
     }
     if (!verdict.allowed && verdict.rule == TARN_PRUNE_USED_IN_BETWEEN)
         verdict.instruction = tarn__tail_decref_use(

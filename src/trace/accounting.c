@@ -6,6 +6,8 @@
  * below another logger, writes such logs, and RMM's are full of them.
  */
 #include "trace/accounting.h"
+#include "trace/ids.h"
+#include "trace/site_usage.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * Digits are read one by one. strtoull accepts signs and blanks, strtod uses the locale's
  * decimal point, and neither reports where a number became too large.
  */
-#include "trace/format.h"
+#include "trace/field.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -6,6 +6,7 @@
  */
 #include "trace/load.h"
 #include "trace/accounting.h"
+#include "trace/ids.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,9 @@
  * quoted fields may contain commas, quotes and line ends. Lines end with LF or CRLF, and
  * the last may have no end. The header tells the format.
  */
-#include "trace/format.h"
 #include "base/error.h"
+#include "trace/field.h"
+#include "trace/format.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

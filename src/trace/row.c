@@ -4,6 +4,7 @@
  * more than one that is not, and a row has eleven numbers.
  */
 #define _GNU_SOURCE
+#include "trace/row.h"
 #include "trace/format.h"
 #include <string.h>
 

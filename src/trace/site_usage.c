@@ -5,7 +5,7 @@
  * peak. Until then the figure is still that of the peak.
  */
 #define _GNU_SOURCE
-#include "trace/accounting.h"
+#include "trace/site_usage.h"
 #include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>

@@ -13,9 +13,10 @@
  * and the file, and must use neither.
  */
 #define _GNU_SOURCE
-#include "trace/format.h"
 #include "base/clock.h"
 #include "base/warning.h"
+#include "trace/format.h"
+#include "trace/row.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "prune/cycles.h"
 #include "prune/dominators.h"
+#include "prune/roots.h"
 
 enum { MOST = 12, EDGES = 4 * MOST, GRAPHS = 3000 };
 
