@@ -5,7 +5,7 @@
  * A loop that allocates a block, uses it and frees it, as a program of arrays does that
  * names no stream (Numba), by each way that a pool has, beside the same loop on a named
  * stream and beside resources that wait. For each size: nanoseconds a pair, driver calls a
- * pair as the stand-in counts them (the fill is one of them), barriers and events in 1,000
+ * pair as the simulator counts them (the fill is one of them), barriers and events in 1,000
  * pairs, and the most that was held back. On a GPU the calls are not counted.
  */
 #include "bench.h"

@@ -161,7 +161,7 @@ static tarn_status find_memory(const tarn_pointer *pointer,
 
 /* --- the handle --- */
 
-/* A handle that names our server, with the fields that `ticket` has already. */
+/* A handle that names our server, with the fields that `encoding` has already. */
 static tarn_status encode_with_server(struct tarn__handle_encoding encoding,
                                       tarn_ipc_handle *out)
 {

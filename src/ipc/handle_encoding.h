@@ -23,7 +23,7 @@ struct tarn__handle_encoding {
     uint64_t check;      /* checksum of all fields before it */
 };
 _Static_assert(sizeof(struct tarn__handle_encoding) == 64,
-               "a ticket is as long as a CUDA handle");
+               "a handle is as long as a CUDA handle");
 
 /* Fill in magic and check. */
 void tarn__handle_encoding_seal(struct tarn__handle_encoding *encoding);
@@ -31,12 +31,12 @@ void tarn__handle_encoding_seal(struct tarn__handle_encoding *encoding);
 /* Do these bytes claim to be such a handle? If not, they are a CUDA handle. */
 bool tarn__handle_encoding_has_magic(const unsigned char bytes[64]);
 
-/* Decode bytes that claim to be a ticket; TARN_INVALID_ARGUMENT where they are garbage or
- * of another version. */
+/* Decode bytes that claim to be such a handle; TARN_INVALID_ARGUMENT where they are
+ * garbage or of another version. */
 tarn_status tarn__handle_encoding_decode(const unsigned char bytes[64],
                                          struct tarn__handle_encoding *out);
 
-/* Fail with TARN_INVALID_ARGUMENT where the ticket is of another user. */
+/* Fail with TARN_INVALID_ARGUMENT where the handle belongs to another user. */
 tarn_status tarn__handle_encoding_check_user(
     const struct tarn__handle_encoding *encoding);
 

@@ -36,7 +36,7 @@ struct tarn__wire_reply {
     uint64_t magic;
     uint32_t status;  /* a tarn_status; the fields after it are valid for TARN_OK alone */
     uint32_t backing; /* a tarn__backing */
-    uint32_t slot;    /* these three as in the ticket of a plain handle */
+    uint32_t slot;    /* these three as in a plain handle */
     uint32_t zero;
     uint64_t generation;
     uint64_t base;

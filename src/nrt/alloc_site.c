@@ -15,7 +15,7 @@ struct site {
     atomic_bool ready; /* the next three are set, and do not change */
     uint8_t runtime;
     const void *caller;
-    const char *where;
+    const char *label;
     atomic_llong blocks, bytes; /* live now */
 };
 
@@ -46,19 +46,19 @@ void tarn__alloc_site_unlock(void)
 }
 
 /* Any number from 1 to SITES - 1. */
-static unsigned hash(unsigned runtime, const void *caller, const char *where)
+static unsigned hash(unsigned runtime, const void *caller, const char *label)
 {
     uint64_t mixed = (uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15);
 
-    mixed ^= ((uintptr_t)where + runtime) * UINT64_C(0xc2b2ae3d27d4eb4f);
+    mixed ^= ((uintptr_t)label + runtime) * UINT64_C(0xc2b2ae3d27d4eb4f);
     mixed ^= mixed >> 29;
     return (unsigned)((mixed * UINT64_C(0x9e3779b97f4a7c15) >> 48) % (SITES - 1)) + 1;
 }
 
 static bool is_place(const struct site *site, unsigned runtime, const void *caller,
-                     const char *where)
+                     const char *label)
 {
-    return site->runtime == runtime && site->caller == caller && site->where == where;
+    return site->runtime == runtime && site->caller == caller && site->label == label;
 }
 
 static unsigned step(unsigned number)
@@ -69,9 +69,9 @@ static unsigned step(unsigned number)
 /* The number of a site in the table; 0: it is not there. `*free_out`: a place for it, or
  * 0. */
 static unsigned find(struct site *table, unsigned runtime, const void *caller,
-                     const char *where, unsigned *free_out)
+                     const char *label, unsigned *free_out)
 {
-    unsigned number = hash(runtime, caller, where);
+    unsigned number = hash(runtime, caller, label);
 
     *free_out = 0;
     for (int i = 0; i < PROBES; i++, number = step(number)) {
@@ -79,7 +79,7 @@ static unsigned find(struct site *table, unsigned runtime, const void *caller,
             *free_out = number;
             return 0;
         }
-        if (is_place(&table[number], runtime, caller, where))
+        if (is_place(&table[number], runtime, caller, label))
             return number;
     }
     return 0;
@@ -103,17 +103,17 @@ static struct site *table_made(void)
 
 /* A site that was not found: look again under the lock, and insert it. */
 static unsigned insert(struct site *table, unsigned runtime, const void *caller,
-                       const char *where)
+                       const char *label)
 {
     unsigned place;
 
     tarn__alloc_site_lock();
-    unsigned number = find(table, runtime, caller, where, &place);
+    unsigned number = find(table, runtime, caller, label, &place);
     if (!number && place) {
         number = place;
         table[number].runtime = (uint8_t)runtime;
         table[number].caller = caller;
-        table[number].where = where;
+        table[number].label = label;
         atomic_store_explicit(&table[number].ready, true, memory_order_release);
     }
     tarn__alloc_site_unlock();
@@ -121,17 +121,17 @@ static unsigned insert(struct site *table, unsigned runtime, const void *caller,
 }
 
 unsigned tarn__alloc_site_enter(const tarn_runtime *runtime, const void *caller,
-                                const char *where, size_t bytes)
+                                const char *label, size_t bytes)
 {
     struct site *table = table_made();
     unsigned place;
 
     if (!table)
         return 0;
-    where = where ? where : thread_label;
-    unsigned number = find(table, runtime->index, caller, where, &place);
+    label = label ? label : thread_label;
+    unsigned number = find(table, runtime->index, caller, label, &place);
     if (!number && place)
-        number = insert(table, runtime->index, caller, where);
+        number = insert(table, runtime->index, caller, label);
     if (number) {
         atomic_fetch_add_explicit(&table[number].blocks, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&table[number].bytes, (long long)bytes,
@@ -166,7 +166,7 @@ bool tarn__alloc_site_read(const tarn_runtime *runtime, unsigned number,
         table[number].runtime != runtime->index)
         return false;
     *out = (tarn_nrt_site){.address = table[number].caller,
-                           .label = table[number].where,
+                           .label = table[number].label,
                            .blocks = atomic_load(&table[number].blocks),
                            .bytes = atomic_load(&table[number].bytes)};
     return true;

@@ -6,7 +6,7 @@
 
 /* Count a new block at its site, and return the site's number; 0: unknown. */
 unsigned tarn__alloc_site_enter(const tarn_runtime *runtime, const void *caller,
-                                const char *where, size_t bytes);
+                                const char *label, size_t bytes);
 void tarn__alloc_site_leave(unsigned site, size_t bytes);
 void tarn__alloc_site_resize(unsigned site, size_t before, size_t after);
 

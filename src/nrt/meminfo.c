@@ -47,7 +47,7 @@ struct MemInfo *tarn__meminfo_make(const struct tarn__meminfo_request *recipe)
                                           .flags = TARN__MI |
                                                    (recipe->poison ? TARN__POISON : 0u),
                                           .caller = recipe->caller,
-                                          .where = recipe->where};
+                                          .label = recipe->label};
     void *data;
     struct tarn__block *block = tarn__slow_make(&request, &data);
 
@@ -263,7 +263,7 @@ tarn_status tarn_meminfo_allocate(tarn_runtime *runtime,
                                         .external = options->allocator,
                                         .poison = options->poison,
                                         .caller = __builtin_return_address(0),
-                                        .where = options->label});
+                                        .label = options->label});
     if (!meminfo)
         return TARN_OUT_OF_MEMORY;
     *out = meminfo;

@@ -17,7 +17,7 @@ struct tarn__meminfo_request {
     NRT_ExternalAllocator *external;
     bool poison;
     const void *caller;
-    const char *where;
+    const char *label;
 };
 
 /* Create a MemInfo. NULL with an error message: no memory. */

@@ -205,7 +205,7 @@ struct tarn__block *tarn__slow_make(const struct tarn__block_request *request,
     if (!block)
         return fail_request(request, shard, "");
     uint64_t site = modes & TARN_NRT_SITES
-                        ? tarn__alloc_site_enter(runtime, request->caller, request->where,
+                        ? tarn__alloc_site_enter(runtime, request->caller, request->label,
                                                  request->bytes)
                         : 0;
     tarn__block_set_word(block, tarn__block_word(block) | TARN__FLAG(shape.flags) |

@@ -13,7 +13,7 @@ struct tarn__block_request {
     unsigned flags;                  /* TARN__MI, TARN__POISON */
     bool uncounted;                  /* part of a realloc: no block more */
     const void *caller;              /* for TARN_NRT_SITES */
-    const char *where;
+    const char *label;
 };
 
 /* Allocate a LIVE block; `*data_out` is where its data begin. NULL with an error message:

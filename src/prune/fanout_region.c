@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PART_IS_REGION (UINT32_C(1) << 31) /* the other bits are the index of the fan */
+#define PART_IS_REGION \
+    (UINT32_C(1) << 31) /* the other bits are the index of the region */
 
-/* A fan of up to this many parts is expanded by the fans around it. */
+/* A region of up to this many parts is expanded by the regions around it. */
 enum { FEW_PARTS = 4 };
 
 /* The limit guards against graphs built to be slow; compilers' functions are far below
@@ -32,8 +33,8 @@ static bool has_incref(const struct tarn__function_index *function_index, uint32
     return false;
 }
 
-/* One fan for each reachable block with an incref, in the order in which a walk of the
- * dominator tree enters them: an inner fan comes after the fans around it. */
+/* One region for each reachable block with an incref, in the order in which a walk of the
+ * dominator tree enters them: an inner region comes after the regions around it. */
 static bool list_regions(struct tarn__fanout_regions *regions)
 {
     const struct tarn__function_index *function_index = regions->function_index;
@@ -183,8 +184,8 @@ static void go_through(struct tarn__fanout_regions *regions, uint32_t block)
     regions->stack[regions->depth++] = block;
 }
 
-/* Handle an exit of an inner fan. If it has lost its decrefs since, paths continue behind
- * it. */
+/* Handle an exit of an inner region. If it has lost its decrefs since, paths continue
+ * behind it. */
 static bool take_exit(struct tarn__fanout_regions *regions,
                       struct tarn__fanout_region *region, uint32_t block)
 {
@@ -200,8 +201,8 @@ static bool take_exit(struct tarn__fanout_regions *regions,
     return true;
 }
 
-/* The exits of an inner fan are exits of this one. Large fans stay one part, as long as
- * no block lost its decrefs since they were found. */
+/* The exits of an inner region are exits of this one. Large regions stay one part, as
+ * long as no block lost its decrefs since they were found. */
 static bool take_over(struct tarn__fanout_regions *regions,
                       struct tarn__fanout_region *region, uint32_t index)
 {
@@ -228,7 +229,8 @@ static bool take_over(struct tarn__fanout_regions *regions,
     return good;
 }
 
-/* Does the cause of this fan's failure make every fan around it fail, or this one? */
+/* Does the cause of this region's failure make every region around it fail, or this one?
+ */
 static bool fails_here_too(const struct tarn__fanout_regions *regions,
                            const struct tarn__fanout_region *inner,
                            const struct tarn__fanout_region *region)
@@ -238,7 +240,8 @@ static bool fails_here_too(const struct tarn__fanout_regions *regions,
                                                          region->head, inner->why.block));
 }
 
-/* A block without a decref, visited for the first time: is it the head of a known fan? */
+/* A block without a decref, visited for the first time: is it the head of a known region?
+ */
 static bool pass(struct tarn__fanout_regions *regions, struct tarn__fanout_region *region,
                  uint32_t block)
 {
@@ -291,7 +294,7 @@ static bool meet_targets(struct tarn__fanout_regions *regions,
     return good;
 }
 
-/* A path into the fan that does not come from its head comes from behind an exit: the
+/* A path into the region that does not come from its head comes from behind an exit: the
  * head dominates the block that it enters. */
 static bool only_head_leads_in(struct tarn__fanout_regions *regions,
                                struct tarn__fanout_region *region)

@@ -1,22 +1,22 @@
 /* fanout_region.h -- fan-out regions: the paths from a block to the first decrefs behind
  * it.
  *
- * A fan is the region between its head and its exits. The head is a block that takes
- * references. The exits are the first blocks with decrefs on the paths from the head. The
- * fan holds if
+ * A fan-out region, or region, is the part between its head and its exits. The head is a
+ * block that takes references. The exits are the first blocks with decrefs on the paths
+ * from the head. The region holds if
  *
  *   - no block from the head up to the exits has a decref,
  *   - every path ends at an exit, or nowhere, or at a raise with no release after it,
  *   - no path returns to the head before an exit,
- *   - no path reaches an exit, or enters the fan, except through the head.
+ *   - no path reaches an exit, or enters the region, except through the head.
  *
  * Then each pass through the head reaches one exit, once, and no exit is reached
  * otherwise. Whether the value of an incref in the head has a decref in each exit is not
- * checked here: all increfs of a head share its fan.
+ * checked here: all increfs of a head share its region.
  *
- * Fans are searched from the inside out. A fan that holds is one step for the fans around
- * it, as only its head leads into it. So the work grows with the function's size, not
- * with its square.
+ * Regions are searched from the inside out. A region that holds is one step for the
+ * regions around it, as only its head leads into it. So the work grows with the
+ * function's size, not with its square.
  */
 #ifndef TARN_PRUNE_FANOUT_REGION_H
 #define TARN_PRUNE_FANOUT_REGION_H
@@ -29,12 +29,11 @@ struct tarn__fanout_region {
     uint32_t head;
     bool known; /* was it searched? */
     bool holds;
-    bool final;  /* the reason for failure holds for every fan around it too */
+    bool final;  /* the reason for failure holds for every region around it too */
     bool raises; /* some path ends at a raise */
     struct tarn__verdict why; /* why it does not hold */
     uint32_t exit_count;
-    uint32_t *
-        parts; /* exits, and heads of inner fans; see PART_IS_REGION in fanout_region.c */
+    uint32_t *parts; /* exits, and heads of inner regions: those have PART_IS_REGION */
     uint32_t part_count;
     uint32_t age; /* tarn__fanout_regions.freed when it was found */
 };
@@ -46,11 +45,11 @@ struct tarn__fanout_regions {
     struct tarn__cycles cycles;
     struct tarn__arena arena; /* for the parts; emptied by tarn__fanout_region_renew() */
 
-    uint32_t *region_of; /* by block: its fan's index, or TARN__NONE */
+    uint32_t *region_of; /* by block: its region's index, or TARN__NONE */
     struct tarn__fanout_region
         *regions; /* by place of the head in the dominator tree, deepest last */
     uint32_t region_count;
-    uint32_t *open; /* fans that are being expanded */
+    uint32_t *open; /* regions that are being expanded */
 
     uint32_t freed; /* incremented when a block loses its last decref */
     size_t steps, most_steps;
@@ -68,9 +67,8 @@ struct tarn__fanout_regions {
     uint32_t entered_count;
     uint32_t *found; /* parts */
     uint32_t found_count;
-    bool explaining; /* search for `releasing_raise`, too */
-    uint32_t
-        releasing_raise; /* a block that raises and has decrefs behind it, or TARN__NONE */
+    bool explaining;          /* search for `releasing_raise`, too */
+    uint32_t releasing_raise; /* it raises and has decrefs behind it; or TARN__NONE */
 };
 
 /* False: no host memory. */
@@ -79,21 +77,21 @@ bool tarn__fanout_region_open(struct tarn__fanout_regions *regions,
                               const struct tarn__cfg *cfg);
 void tarn__fanout_region_close(struct tarn__fanout_regions *regions);
 
-/* Forget all fans: decrefs were removed since they were found. */
+/* Forget all regions: decrefs were removed since they were found. */
 void tarn__fanout_region_renew(struct tarn__fanout_regions *regions);
 
-/* Find the fan of this head in the current state. A search that hits the limit gives
+/* Find the region of this head in the current state. A search that hits the limit gives
  * TOO_LARGE. */
 struct tarn__fanout_region *tarn__fanout_region_find(struct tarn__fanout_regions *regions,
                                                      struct tarn__fanout_region *region);
 
-/* Find a block in the fan that would end a path by a raise, if nothing were released
+/* Find a block in the region that would end a path by a raise, if nothing were released
  * behind it; or TARN__NONE. For explanations: it searches again. */
 uint32_t tarn__fanout_region_releasing_raise(struct tarn__fanout_regions *regions,
                                              struct tarn__fanout_region *region);
 
-/* List the exits of a fan that holds; they are in fans->found, and valid until the next
- * search. */
+/* List the exits of a region that holds; they are in regions->found, and valid until the
+ * next search. */
 uint32_t *tarn__fanout_region_exits(struct tarn__fanout_regions *regions,
                                     const struct tarn__fanout_region *region,
                                     uint32_t *count_out);

@@ -101,7 +101,7 @@ static bool is_taken(struct tarn__ownership *ownership, uint32_t value, uint32_t
     return low < end && enter_of(ownership, low) <= leave;
 }
 
-/* Does this block of the fan shift references? If it is no exit, continue behind it
+/* Does this block of the region shift references? If it is no exit, continue behind it
  * later. A block that leads to no decref is on no path to an exit. */
 static bool shifts(struct tarn__ownership *ownership, uint32_t value, uint32_t block)
 {

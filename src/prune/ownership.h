@@ -2,15 +2,15 @@
  * reference?
  *
  * A path that raises loses the references that the function holds. Once a pair was
- * removed with a raising fan, it loses one less. That is right if the function still
+ * removed with a raising region, it loses one less. That is right if the function still
  * holds the reference that its decrefs release on the other paths. But a reference may be
  * taken for another owner, a list that lives on. IR does not tell which reference is
  * whose. So these checks are made:
  *
  *   - Is the value stored before some raise? A callee that keeps it counts for itself.
- *   - Is it taken again in the fan? Then the decrefs may be for that reference.
- *   - Was it released in the fan, by a decref that was removed since? Then the remaining
- *     reference may be the other owner's.
+ *   - Is it taken again in the region? Then the decrefs may be for that reference.
+ *   - Was it released in the region, by a decref that was removed since? Then the
+ *     remaining reference may be the other owner's.
  */
 #ifndef TARN_PRUNE_OWNERSHIP_H
 #define TARN_PRUNE_OWNERSHIP_H
@@ -32,7 +32,7 @@ struct tarn__ownership {
 bool tarn__ownership_open(struct tarn__ownership *ownership,
                           struct tarn__fanout_regions *regions);
 
-/* For an incref of the fan's head: a block of the fan that forbids removal, or
+/* For an incref of the region's head: a block of the region that forbids removal, or
  * TARN__NONE. */
 uint32_t tarn__ownership_transferred(struct tarn__ownership *ownership,
                                      const struct tarn__fanout_region *region,

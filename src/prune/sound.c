@@ -1,6 +1,6 @@
 /* sound.c -- pairs across blocks, by sound rules that hold for every program.
  *
- * Take an incref and one decref of the same value in each exit of its block's fan
+ * Take an incref and one decref of the same value in each exit of its block's region
  * (fanout_region.h). Whenever the incref runs, one of the decrefs runs before it runs
  * again, and none of them runs otherwise. Without them the object's count is lower by
  * one in between, and nowhere else. The count was at least one before the incref, as no
@@ -38,7 +38,7 @@ void tarn__sound_close(struct tarn__sound *sound)
 /* --- may this incref be removed?
  * --------------------------------------------------------- */
 
-/* The requested shape that a fan has; 0 if it has none of them. */
+/* The requested shape that a region has; 0 if it has none of them. */
 static unsigned shape_of(const struct tarn__sound *sound,
                          const struct tarn__fanout_region *region)
 {
@@ -140,7 +140,7 @@ static bool prune_head(struct tarn__sound *sound, struct tarn__fanout_region *re
     return function_index->removed != before;
 }
 
-/* The fan at this place in the list, if pairs may be removed from its head. */
+/* The region at this place in the list, if pairs may be removed from its head. */
 static struct tarn__fanout_region *region_at(struct tarn__sound *sound, uint32_t index)
 {
     struct tarn__fanout_region *region = &sound->regions.regions[index];
@@ -151,8 +151,8 @@ static struct tarn__fanout_region *region_at(struct tarn__sound *sound, uint32_t
     return region;
 }
 
-/* Find all fans from the inside out, then remove from the outside in. Of two increfs that
- * need the same decref, the one with more paths behind it gets it. */
+/* Find all regions from the inside out, then remove from the outside in. Of two increfs
+ * that need the same decref, the one with more paths behind it gets it. */
 static bool sweep_outside_first(struct tarn__sound *sound)
 {
     struct tarn__fanout_regions *regions = &sound->regions;

@@ -1,4 +1,4 @@
-/* balance.c -- does a function keep its books?
+/* balance.c -- are the reference counts of a function balanced?
  *
  * For each name the fewest references that it can hold are carried along the edges, until
  * nothing changes. They only ever go down, and the first that would be below zero ends it.

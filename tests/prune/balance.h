@@ -1,4 +1,4 @@
-/* balance.h -- does a function keep its books? */
+/* balance.h -- are the reference counts of a function balanced? */
 #ifndef PRUNE_BALANCE_H
 #define PRUNE_BALANCE_H
 

@@ -15,7 +15,7 @@ static tarn_resource *exportable_async(void)
     return resource;
 }
 
-/* Faults of the stand-in count calls of a name: has the second one been made? */
+/* Faults of the simulator count calls of a name: has the second one been made? */
 static void fail_second(const char *call)
 {
     char options[80];

@@ -185,7 +185,7 @@ static void open_garbage(int line)
         bad.reserved[i] ^= 0x10;
         tarn_pointer *out = NULL;
         tarn_status status = tarn_ipc_open(&bad, NULL, &out);
-        /* The stand-in's own handles have bytes that mean nothing. */
+        /* The simulator's own handles have bytes that mean nothing. */
         CHILD_CHECK(status != TARN_OK || !is_encoded);
         tarn_pointer_release(out);
     }
