@@ -10,7 +10,7 @@
 static char captured_stderr[16384];
 
 /* Run `function` in a child and let it exit() (or _exit(), where `hard`): its exit code,
- * or minus the signal that ended it; `heard` is its stderr. */
+ * or minus the signal that ended it; `captured_stderr` has what it wrote to stderr. */
 static int child_status(void (*function)(void), int hard)
 {
     FILE *file = tmpfile();
