@@ -241,7 +241,7 @@ tarn_status tarn__export_plain(const tarn_pointer *pointer, tarn_ipc_handle *out
     return status;
 }
 
-/* Start the server first: without it the share would hold its pointer for nothing. */
+/* Start the server first: without it the entry would hold its pointer for nothing. */
 static tarn_status export_served(tarn_pointer *pointer, tarn_ipc_handle *out)
 {
     tarn_ipc_handle handle = {.bytes = 0};

@@ -1,16 +1,16 @@
 /* export_table.c -- the export table: pointers with a served handle, and leases on them.
  *
- * A share holds a reference to its pointer, so that a lease can begin at any moment. But
+ * An entry holds a reference to its pointer, so that a lease can begin at any moment. But
  * it must not keep the memory alive on its own. So it handles the pointer's releases.
  * When only its own reference and those of leases are left, the owner has freed the
- * block. Then the share ends, new leases are rejected, and the block returns with the
+ * block. Then the entry ends, new leases are rejected, and the block returns with the
  * last lease, or at once where there is none.
  *
  * All releases of a shared pointer come here, under one lock, except those that began
- * before the share existed. Such a release counts down without checking what is left. It
+ * before the entry existed. Such a release counts down without checking what is left. It
  * can be the owner's last release only while it overtakes no other. A sweep finds the
- * share that it leaves over. Each handle and each request sweeps some of the
- * shares, in turn, so that the cost does not depend on their number.
+ * entry that it leaves over. Each handle and each request sweeps some of the
+ * entries, in turn, so that the cost does not depend on their number.
  */
 #include "ipc/export_table.h"
 #include "ipc/owner.h"
@@ -59,7 +59,7 @@ static void unlink_entry(struct entry *entry)
     entry->next->previous = entry->previous;
 }
 
-/* Under the lock: remove the share. The caller gets its reference. */
+/* Under the lock: remove the entry. The caller gets its reference. */
 static tarn_pointer *withdraw(struct entry *entry)
 {
     tarn_pointer *pointer = entry->pointer;
@@ -79,7 +79,7 @@ static void release(tarn_pointer *pointer, bool is_lease)
     tarn__owner_lock();
     struct entry *entry = pointer->release_data;
     if (entry) {
-        tarn__pointer_release_plain(pointer); /* not the last: the share has one */
+        tarn__pointer_release_plain(pointer); /* not the last: the entry has one */
         entry->leases -= is_lease;
         if (is_freed(entry))
             freed = withdraw(entry);
@@ -99,7 +99,7 @@ void tarn__export_table_end_lease(tarn_pointer *pointer)
     release(pointer, true);
 }
 
-/* Find the first left-over share among the next `*looks`, withdraw it, and return its
+/* Find the first left-over entry among the next `*looks`, withdraw it, and return its
  * pointer or NULL. */
 static tarn_pointer *take_freed(unsigned *looks)
 {
@@ -139,7 +139,7 @@ static struct entry *entry_new(tarn_pointer *pointer,
     entry->pointer = tarn_pointer_retain(pointer);
     entry->memory = *memory;
     tarn__slots_put(&entries, entry, &entry->slot, &entry->generation);
-    insert_after(entry, &order); /* a left-over share is most often a new one */
+    insert_after(entry, &order); /* a left-over entry is most often a new one */
     pointer->release_data = entry;
     atomic_store_explicit(&pointer->release, release_shared, memory_order_release);
     return entry;

@@ -6,7 +6,7 @@
 #include "ipc/segment.h"
 #include "ipc/wire.h"
 
-/* The memory under a share. */
+/* The memory of an entry: of the block that its pointer has. */
 struct tarn__export_memory {
     enum tarn__backing backing; /* which of the three kinds it is */
     struct tarn__segment_name segment;
@@ -14,7 +14,7 @@ struct tarn__export_memory {
     unsigned char cuda_handle[64];
 };
 
-/* Find the share of the memory of `pointer`, which is no view, or create it. */
+/* Find the entry of the memory of `pointer`, which is no view, or create it. */
 tarn_status tarn__export_table_find_or_add(tarn_pointer *pointer,
                                            const struct tarn__export_memory *memory,
                                            uint32_t *slot_out, uint64_t *generation_out);
@@ -27,7 +27,7 @@ tarn_status tarn__export_table_begin_lease(uint32_t slot, uint64_t generation,
 /* End a lease. The block returns here if it was freed meanwhile. */
 void tarn__export_table_end_lease(tarn_pointer *pointer);
 
-/* Release shares whose pointers have no other references, among the next few. */
+/* Release entries whose pointers have no other references, among the next few. */
 void tarn__export_table_sweep(void);
 
 size_t tarn__export_table_count(void);
