@@ -6,7 +6,7 @@ other one (or two of three, or one of four) is freed, and blocks that are up to 
 as the holes fill it again.
 
 What matters: BLOCKS in a round and the steps of GROWTH. The kind keeps to the requested peak
-itself. Sizes stay below a factor of three of each other, so a sequence of Robson's, which
+itself. Sizes of a round stay within a factor of three, so a sequence of Robson's, which
 forces every allocator to waste, does not arise.
 """
 

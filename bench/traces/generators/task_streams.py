@@ -34,6 +34,8 @@ def generate(trace, rng):
     running, started = [], 0
     while running or started < trace.streams:
         if started < trace.streams and len(running) < CONCURRENT:
-            running.append(task(trace, rng, started, rng.randrange(pairs // 2, pairs * 3 // 2) + 1))
+            own_pairs = rng.randrange(pairs // 2, pairs * 3 // 2) + 1
+            running.append(task(trace, rng, started, own_pairs))
+            next(running[-1])  # its inputs come before those of the next one
             started += 1
         advance_one(rng, running)
