@@ -10,7 +10,8 @@ runs on each of them, in a process of its own:
 - bench-pool_traces: Tarn with raw and with registered streams, and the driver's pool; passes
   1, 2 and 5, on an idle and on a busy device, and failures with 1.05 x the peak live;
 - bench-peers: Tarn, the driver's pool, and RMM and PyTorch if their shims are there
-  (tests/gpu/bench.sh builds build/gpu-bench/libpeer_*.so).
+  (tests/gpu/bench.sh builds build/gpu-bench/libpeer_*.so). It has 16 streams: those of a trace
+  with more share them. In neither program a stream ends before the trace does.
 
 It prints a table for each trace: ns are the mean of all operations, p99.9 is that of the second
 pass, r:l is peak reserved : peak live. A last section, `not first:`, has a line for each figure in
@@ -106,6 +107,8 @@ class Runner:
                 if done.returncode != 0:
                     last = (done.stderr.strip().splitlines() or ["no message"])[-1]
                     self.notes.append(f"{what}: exit {done.returncode}: {last}")
+            except OSError as error:
+                self.notes.append(f"{what}: {error}")
             except subprocess.TimeoutExpired:
                 self.notes.append(f"{what}: not done after {self.seconds} s")
             lines = path.read_text().splitlines() if path.exists() else []
@@ -186,7 +189,7 @@ def run_all(options, runner):
 def cell(value):
     if value is None:
         return "-"
-    return f"{value:.3f}" if 0 < value < 10 else f"{value:,.0f}"
+    return f"{value:.3f}" if value < 10 and value % 1 else f"{value:,.0f}"
 
 
 def trace_tables(rows):
@@ -195,11 +198,12 @@ def trace_tables(rows):
     for bench, case in sorted(cases, key=lambda key: (key[1], key[0])):
         columns = [rows.get((bench, case, metric), {}) for _, metric in COLUMNS]
         yield f"== {case} ({bench})"
-        heads = " ".join(head.rjust(9) for head, _ in COLUMNS)
-        yield f"{'':24}{heads}"
-        for who in dict.fromkeys(who for column in columns for who in column):
-            cells = " ".join(cell(column.get(who)).rjust(9) for column in columns)
-            yield f"{who:24}{cells}"
+        names = dict.fromkeys(who for column in columns for who in column)
+        width = max(map(len, names), default=0)
+        yield " ".join([" " * width, *(head.rjust(10) for head, _ in COLUMNS)])
+        for who in names:
+            cells = (cell(column.get(who)).rjust(10) for column in columns)
+            yield " ".join([who.ljust(width), *cells])
         yield ""
 
 
@@ -280,10 +284,10 @@ def main(arguments):
             run_all(options, runner)
             notes = runner.notes
         rows = table.read([jsonl])
-    for line in report(rows, notes):
-        print(line)
     if options.out:
         table.write(rows, options.out)
+    for line in report(rows, notes):
+        print(line)
     return 0 if rows else 1
 
 

@@ -23,10 +23,10 @@ RUNNING_MOST = 256
 
 
 class Request:
-    def __init__(self, rng, stream):
+    def __init__(self, rng, stream, tokens_most):
         self.stream = stream
-        self.prompt = log_normal(rng, PROMPT, PROMPT_SIGMA, PROMPT_MOST)
-        self.left = log_normal(rng, ANSWER, ANSWER_SIGMA, ANSWER_MOST)
+        self.prompt = log_normal(rng, PROMPT, PROMPT_SIGMA, min(PROMPT_MOST, tokens_most))
+        self.left = log_normal(rng, ANSWER, ANSWER_SIGMA, min(ANSWER_MOST, tokens_most))
         self.tokens = 0
         self.blocks = []
 
@@ -50,15 +50,16 @@ def generate(trace, rng):
     weights = 0
     while weights < trace.target_peak * WEIGHT_SHARE:
         rows = rng.choice([HIDDEN, QKV, MLP])
-        weights += trace.allocate(
-            rows * max(64, trace.target_peak >> 20) // 2, rng.randrange(2) % trace.streams
-        ).bytes
+        columns = max(64, trace.target_peak >> 20) // 4  # 4096 with the default peak
+        weights += trace.allocate(rows * columns * 2, rng.randrange(trace.streams)).bytes
+    # Two that are being prefilled, and one that runs, always fit.
+    tokens_most = max(1, (trace.room() - reserve) // KV_BYTES * TOKENS // 5)
     sequences_most = max(4, min(RUNNING_MOST, reserve // (VOCABULARY * 4)))
     waiting, running = [], []
     while not trace.is_done():
         if len(waiting) < 4 and rng.random() < 0.2:  # a burst arrives
             for _ in range(geometric(rng, 24)):
-                waiting.append(Request(rng, rng.randrange(trace.streams)))
+                waiting.append(Request(rng, rng.randrange(trace.streams), tokens_most))
         for request in waiting[:2]:
             if trace.room() < reserve + KV_BYTES * (chunk // TOKENS + 1):
                 break
