@@ -6,7 +6,7 @@
  * push may be freed after it.
  */
 #include "adaptor/forward.h"
-#include "base/fork.h"
+#include "base/mutex.h"
 #include <stdlib.h>
 
 struct counter {

@@ -9,7 +9,7 @@
  * free it refunds the budget after the upstream has the memory, for the same reason.
  */
 #include "adaptor/forward.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 

@@ -9,8 +9,8 @@
  */
 #include <tarn/device.h>
 #include "driver/driver.h"
-#include "base/fork.h"
-#include "base/wait.h"
+#include "base/mutex.h"
+#include "base/blocking_hook.h"
 #include <stdatomic.h>
 
 enum { DEVICES_MAX = 128 }; /* tarn__device_check() lets no larger number pass */

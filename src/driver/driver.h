@@ -5,8 +5,8 @@
  *     const struct tarn__calls *cu;
  *     tarn__driver(&cu) -> tarn__scope_enter(device) -> calls -> tarn__scope_leave()
  */
-#ifndef TARN_DRIVER_INTERNAL_H
-#define TARN_DRIVER_INTERNAL_H
+#ifndef TARN_DRIVER_DRIVER_H
+#define TARN_DRIVER_DRIVER_H
 
 #include <tarn/driver.h>
 #include "driver/calls.h"

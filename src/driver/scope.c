@@ -7,8 +7,8 @@
  * addresses (measured on an H200). The id is the context generation. So each entry
  * queries the id, and an allocation of another generation is never freed.
  */
-#include "driver/opened.h"
-#include "base/wait.h"
+#include "driver/registration.h"
+#include "base/blocking_hook.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>

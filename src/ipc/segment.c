@@ -10,7 +10,7 @@
  * until then. So the exported memory is never what came after it at the same address.
  */
 #define _GNU_SOURCE
-#include "base/sizes.h"
+#include "base/size.h"
 #include "ipc/files.h"
 #include "ipc/owner.h"
 #include "ipc/slots.h"

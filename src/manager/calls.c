@@ -16,7 +16,7 @@
 #include "manager/dispatch.h"
 #include "manager/manager.h"
 #include "base/error.h"
-#include "base/wait.h"
+#include "base/blocking_hook.h"
 #include "driver/driver.h"
 #include "pointer/pointer.h"
 #include "resource/backed.h"

@@ -6,8 +6,8 @@
 #include "manager/dispatch.h"
 #include "manager/manager.h"
 #include "base/error.h"
-#include "base/wait.h"
-#include "base/warning.h"
+#include "base/blocking_hook.h"
+#include "base/warn.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * cleanup find them.
  */
 #include "manager/manager.h"
-#include "base/warning.h"
+#include "base/warn.h"
 #include "driver/driver.h"
 #include "pointer/pointer.h"
 #include <errno.h>

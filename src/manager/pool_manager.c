@@ -17,7 +17,7 @@
 #include "driver/driver.h"
 #include "pointer/pointer.h"
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/mutex.h"
 #include "base/options.h"
 #include <tarn/pool.h>
 #include <stdlib.h>

@@ -13,8 +13,8 @@
 #define _GNU_SOURCE
 #include "manager/dispatch.h"
 #include "manager/load.h"
-#include "base/fork.h"
-#include "base/warning.h"
+#include "base/mutex.h"
+#include "base/warn.h"
 #include <stdlib.h>
 #include <string.h>
 

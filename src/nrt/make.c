@@ -8,7 +8,7 @@
 #include "nrt/dress.h"
 #include "nrt/hold.h"
 #include "nrt/watch.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include <string.h>
 
 /* How a block is laid out. */

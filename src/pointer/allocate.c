@@ -13,8 +13,8 @@
  */
 #include "pointer/pointer.h"
 #include "driver/driver.h"
-#include "base/wait.h"
-#include "resource/life.h"
+#include "base/blocking_hook.h"
+#include "resource/block_generation.h"
 
 /* Does a block that is allocated and freed without a stream need Tarn's own waits? */
 static bool needs_waits(const tarn_resource *resource, tarn_stream stream)

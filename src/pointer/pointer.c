@@ -8,8 +8,8 @@
 #include "driver/driver.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "base/sizes.h"
-#include "base/wait.h"
+#include "base/size.h"
+#include "base/blocking_hook.h"
 #include "nrt/block.h"
 #include <pthread.h>
 #include <stdlib.h>

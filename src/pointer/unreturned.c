@@ -23,9 +23,9 @@
 #include "pointer/pointer.h"
 #include "driver/driver.h"
 #include "base/error.h"
-#include "base/fork.h"
-#include "base/wait.h"
-#include "base/warning.h"
+#include "base/mutex.h"
+#include "base/blocking_hook.h"
+#include "base/warn.h"
 #include <stdlib.h>
 
 enum { DEVICES_MAX = 128 };

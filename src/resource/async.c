@@ -18,8 +18,8 @@
 #include "resource/internal.h"
 #include "resource/shared_pool.h"
 #include "base/options.h"
-#include "base/sizes.h"
-#include "base/warning.h"
+#include "base/size.h"
+#include "base/warn.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -16,8 +16,8 @@
  * held its lock.
  */
 #include "resource/backed.h"
-#include "resource/life.h"
-#include "base/sizes.h"
+#include "resource/block_generation.h"
+#include "base/size.h"
 #include <stdlib.h>
 
 void tarn__backed_init(struct tarn__backed *self, const struct tarn__backed_kind *kind,

@@ -8,7 +8,7 @@
  */
 #include "resource/internal.h"
 #include "resource/table.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include <pthread.h>
 #include <stdlib.h>
 

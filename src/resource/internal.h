@@ -68,7 +68,7 @@ tarn_status tarn__resource_share(tarn_resource **place, int device,
  * reference. */
 bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out);
 
-/* --- tap.c: the observer of public calls --- */
+/* --- observer.c: the observer of public calls --- */
 
 /* An observer is set. */
 extern atomic_bool tarn__observer_is_set __attribute__((visibility("hidden")));

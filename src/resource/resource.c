@@ -9,9 +9,9 @@
 #include "resource/internal.h"
 #include "base/error.h"
 #include "driver/driver.h"
-#include "base/sizes.h"
-#include "base/wait.h"
-#include "base/warning.h"
+#include "base/size.h"
+#include "base/blocking_hook.h"
+#include "base/warn.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * and a last release must not run at the same time, so both take the lock.
  */
 #include "resource/internal.h"
-#include "base/fork.h"
+#include "base/mutex.h"
 #include <stdlib.h>
 
 TARN__STATIC_MUTEX(places_lock);

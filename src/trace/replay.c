@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "trace/player.h"
-#include "driver/opened.h"
+#include "driver/registration.h"
 #include "base/options.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 #define _GNU_SOURCE
 #include "trace/format.h"
 #include "base/clock.h"
-#include "base/warning.h"
+#include "base/warn.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

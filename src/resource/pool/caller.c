@@ -7,7 +7,7 @@
  * id can end a capture on another stream.
  */
 #include "resource/pool/pool.h"
-#include "base/wait.h"
+#include "base/blocking_hook.h"
 
 /* Legacy orders against all blocking streams. While one of those captures, the pool must
  * not do anything on it. */

@@ -7,7 +7,7 @@
  * never reused, so a stale entry in a thread's table matches no pool.
  */
 #include "resource/pool/magazine_hit.h"
-#include "base/wait.h"
+#include "base/blocking_hook.h"
 #include <stdlib.h>
 #include <string.h>
 

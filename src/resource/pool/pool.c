@@ -9,8 +9,8 @@
  */
 #include "resource/internal.h"
 #include "resource/pool/magazine_hit.h"
-#include "base/sizes.h"
-#include "base/wait.h"
+#include "base/size.h"
+#include "base/blocking_hook.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -16,7 +16,7 @@
  * and in tarn__heap_take().
  */
 #include "resource/pool/pool.h"
-#include "base/wait.h"
+#include "base/blocking_hook.h"
 
 /* The most deferred memory before a search waits instead of growing. It is the largest of
  * three: this part of the pool; so many blocks of the requested size, FEW at least, as

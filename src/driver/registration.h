@@ -1,4 +1,4 @@
-/* opened.h -- registered streams, and what their tarn_stream values stand for.
+/* registration.h -- registered streams, and what their tarn_stream values stand for.
  *
  * The value is an odd word that is no CUstream. Bit 0 is set. Above it is an index into a
  * table that never moves. The upper half is the number of the registration (never 0). The
@@ -8,8 +8,8 @@
  * An unregistration calls the watches while the stream's handle is still valid. Pools use
  * that for a last event fence, and drop their state of the stream.
  */
-#ifndef TARN_DRIVER_REGISTERED_STREAMS_H
-#define TARN_DRIVER_REGISTERED_STREAMS_H
+#ifndef TARN_DRIVER_REGISTRATION_H
+#define TARN_DRIVER_REGISTRATION_H
 
 #include "driver/driver.h"
 #include <pthread.h>

@@ -1,7 +1,7 @@
-/* own_stream.c -- streams that Tarn creates and destroys, for callers without another
+/* stream.c -- streams that Tarn creates and destroys, for callers without another
  * library to create one: the Python class Stream, C examples, tests.
  */
-#include "driver/opened.h"
+#include "driver/registration.h"
 
 enum { STREAM_DEFAULT_FLAGS = 0, STREAM_NON_BLOCKING = 1 }; /* CUstream_flags */
 

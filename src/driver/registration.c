@@ -1,4 +1,4 @@
-/* opened.c -- the table of registered streams.
+/* registration.c -- the table of registered streams.
  *
  * Places come in chunks. The table allocates chunks as needed and never moves or frees
  * them, so that a lookup takes no lock: two loads and a comparison. A place that was used
@@ -15,7 +15,7 @@
  * registered stream take neither lock, except the announcement of a capture. A forked
  * child takes neither: it registers no stream, and unregisters without them.
  */
-#include "driver/opened.h"
+#include "driver/registration.h"
 #include "base/map.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* life.c -- per thread: the context generation of the block that it frees. */
-#include "resource/life.h"
+/* block_generation.c -- per thread: the context generation of the block that it frees. */
+#include "resource/block_generation.h"
 
 static _Thread_local uint64_t current;
 

@@ -1,4 +1,4 @@
-/* wait.h -- the blocking-call hook from the inside: tarn_set_blocking_hook().
+/* blocking_hook.h -- the blocking-call hook from the inside: tarn_set_blocking_hook().
  *
  * Call it with no lock held, before the first of these:
  *

@@ -1,9 +1,9 @@
-/* fork.c -- the list of locks that the forking thread holds over a fork.
+/* mutex.c -- the list of locks that the forking thread holds over a fork.
  *
  * No thread takes two of them at a time, so the order in which a fork takes them does not
  * matter. A fork takes the lock of the list before all of them.
  */
-#include "base/fork.h"
+#include "base/mutex.h"
 #include <stddef.h>
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;

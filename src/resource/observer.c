@@ -1,4 +1,4 @@
-/* tap.c -- the observer of the public calls of a process.
+/* observer.c -- the observer of the public calls of a process.
  *
  * The switch is one flag: while no observer is set, an allocation only loads it.
  */

@@ -1,4 +1,4 @@
-/* fork.h -- locks that are free in a forked child.
+/* mutex.h -- locks that are free in a forked child.
  *
  * A fork copies one thread. A lock that another thread held at that moment is held in the
  * child forever. So each lock of the library follows one of two rules:
@@ -17,8 +17,8 @@
  * of hooks (base/hook.c), which a thread may take while it holds others, are reset in a
  * child.
  */
-#ifndef TARN_BASE_FORK_H
-#define TARN_BASE_FORK_H
+#ifndef TARN_BASE_MUTEX_H
+#define TARN_BASE_MUTEX_H
 
 #include <pthread.h>
 

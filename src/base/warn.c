@@ -1,12 +1,12 @@
-/* warning.c -- warnings: problems that are no failure but that a user should know.
+/* warn.c -- warnings: problems that are no failure but that a user should know.
  *
  * A library has no good place to print them. They are kept for the thread that caused
  * them, where a program can read them. They also go to one handler, which is stderr by
  * default, so that a warning is visible.
  */
-#include "base/warning.h"
+#include "base/warn.h"
 #include "base/hook.h"
-#include "base/words.h"
+#include "base/thread.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

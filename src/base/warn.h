@@ -1,7 +1,7 @@
-/* warning.h -- warnings, for problems that are no failure: see
+/* warn.h -- warnings, for problems that are no failure: see
  * tarn_set_warning_handler(). */
-#ifndef TARN_BASE_WARNING_H
-#define TARN_BASE_WARNING_H
+#ifndef TARN_BASE_WARN_H
+#define TARN_BASE_WARN_H
 
 #include <tarn/status.h>
 

@@ -1,4 +1,4 @@
-/* life.h -- context generations: which of two blocks at one address a free means.
+/* block_generation.h -- context generations: which of two blocks at one address a free means.
  *
  * A reset of a device's primary context frees all its memory, and the driver reuses the
  * addresses at once. A counted pointer from before the reset may end only after that. A
@@ -6,8 +6,8 @@
  * context generation (`life`) of the block therefore sets it for the time of the call.
  * The resources beneath read it, whatever adaptors lie between.
  */
-#ifndef TARN_RESOURCE_CONTEXT_GENERATION_H
-#define TARN_RESOURCE_CONTEXT_GENERATION_H
+#ifndef TARN_RESOURCE_BLOCK_GENERATION_H
+#define TARN_RESOURCE_BLOCK_GENERATION_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-/* open.c -- finding the driver, once for each process.
+/* driver.c -- finding the driver, once for each process.
  *
  * The order is: the path argument, TARN_DRIVER, libcuda.so.1. `sim` selects the driver
  * simulator, which lies beside libtarn in tarn/sim/. (It is unrelated to Numba's

@@ -1,10 +1,10 @@
-/* sizes.h -- sums and roundings that report an overflow.
+/* size.h -- sums and roundings that report an overflow.
  *
  * RMM's rounding turns a request near SIZE_MAX into 0 bytes. Every size that comes from a
  * user goes through these functions instead.
  */
-#ifndef TARN_BASE_SIZES_H
-#define TARN_BASE_SIZES_H
+#ifndef TARN_BASE_SIZE_H
+#define TARN_BASE_SIZE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* words.h -- the last messages of a thread: its failure and its warning. */
-#ifndef TARN_BASE_THREAD_MESSAGES_H
-#define TARN_BASE_THREAD_MESSAGES_H
+/* thread.h -- the last messages of a thread: its failure and its warning. */
+#ifndef TARN_BASE_THREAD_H
+#define TARN_BASE_THREAD_H
 
 #include <tarn/status.h>
 

@@ -1,11 +1,11 @@
-/* words.c -- memory for the last messages of a thread.
+/* thread.c -- memory for the last messages of a thread.
  *
  * A thread allocates it at its first message, and only the pointer is thread-local. A
  * library that is opened while the program runs gets its thread-local storage from a
  * small area that all such libraries share. It cannot be opened when that area is used up
  * (tests/nrt/late.c).
  */
-#include "base/words.h"
+#include "base/thread.h"
 #include <pthread.h>
 #include <stdlib.h>
 

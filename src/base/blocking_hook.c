@@ -1,5 +1,5 @@
-/* wait.c -- the blocking-call hook of each thread. */
-#include "base/wait.h"
+/* blocking_hook.c -- the blocking-call hook of each thread. */
+#include "base/blocking_hook.h"
 
 _Thread_local tarn_blocking_hook *tarn__current_blocking_hook;
 

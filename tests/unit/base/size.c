@@ -1,6 +1,6 @@
 /* Sums and roundings near the end of the numbers. */
 #include "test.h"
-#include "base/sizes.h"
+#include "base/size.h"
 
 TEST(sizes_round_up)
 {
