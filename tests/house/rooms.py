@@ -16,7 +16,7 @@ ROOMS = [
     "driver",
     "sim",
     "nrt",
-    "helper",
+    "aot",
     "prune",
     "resource",
     "trace",

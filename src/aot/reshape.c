@@ -6,9 +6,9 @@
  * from the stride of the run's fastest axis. The work goes from the fastest axis to the
  * slowest, so that Fortran order is the same work with the axes reversed.
  */
-#include "helper/alias.h"
+#include "aot/alias.h"
 #include <stdbool.h>
-#include <tarn/helper.h>
+#include <tarn/aot.h>
 
 /* Axis number `i` counted from the fastest. */
 static intptr_t axis(intptr_t nd, intptr_t i, int fortran)

@@ -1,6 +1,6 @@
 /* integers.c -- division, and conversion of floats to unsigned integers. */
-#include "helper/alias.h"
-#include <tarn/helper.h>
+#include "aot/alias.h"
+#include <tarn/aot.h>
 
 int64_t tarn_aot_sdiv(int64_t a, int64_t b)
 {

@@ -1,8 +1,8 @@
 /* floats.c -- float functions whose corner cases differ between systems, and some of C's
  * functions under Numba's names. */
-#include "helper/alias.h"
+#include "aot/alias.h"
 #include <math.h>
-#include <tarn/helper.h>
+#include <tarn/aot.h>
 
 double tarn_aot_frexp(double x, int *exponent)
 {

@@ -1,6 +1,6 @@
-/* helper.c -- links the static library beside libtarn, as somebody else's project would. */
+/* aot.c -- links the static library beside libtarn, as somebody else's project would. */
 #include <stdio.h>
-#include <tarn/helper.h>
+#include <tarn/aot.h>
 
 int main(void)
 {

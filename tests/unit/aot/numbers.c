@@ -2,7 +2,7 @@
 #include "test.h"
 #include <complex.h>
 #include <math.h>
-#include <tarn/helper.h>
+#include <tarn/aot.h>
 
 double numba_ldexp(double x, int exponent); /* Numba's name, as object files ask for it */
 

@@ -1,7 +1,7 @@
 /* Exceptions of compiled code in words, whatever the bytes are. */
 #include "test.h"
 #include <stdlib.h>
-#include <tarn/helper.h>
+#include <tarn/aot.h>
 
 /* pickle.dumps((ValueError, ("empty",), ("norm", "kernels.py", 3))) of Python 3.11. */
 static const char pickle[] = "\x80\x04\x95\x41\x00\x00\x00\x00\x00\x00\x00\x8c\x08"

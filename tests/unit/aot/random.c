@@ -2,7 +2,7 @@
 #include "test.h"
 #include <pthread.h>
 #include <sys/wait.h>
-#include <tarn/helper.h>
+#include <tarn/aot.h>
 #include <unistd.h>
 
 /* As compiled code takes a word. */

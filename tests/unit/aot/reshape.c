@@ -2,7 +2,7 @@
 #include "test.h"
 #include <stdbool.h>
 #include <stdlib.h>
-#include <tarn/helper.h>
+#include <tarn/aot.h>
 
 enum { ITEM = 8, MOST = 4 };
 

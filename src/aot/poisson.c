@@ -4,10 +4,10 @@
  * 1993, algorithm PTRS. NumPy's legacy generator is the same algorithm with the same
  * draws, so a seed gives the same numbers; the constants are the paper's.
  */
-#include "helper/alias.h"
+#include "aot/alias.h"
 #include <math.h>
 #include <stdbool.h>
-#include <tarn/helper.h>
+#include <tarn/aot.h>
 
 enum { WORDS = TARN_AOT_RANDOM_WORDS };
 

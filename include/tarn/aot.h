@@ -1,4 +1,4 @@
-/* helper.h -- functions that code compiled by Numba calls in a program without Python.
+/* aot.h -- functions that code compiled by Numba calls in a program without Python.
  *
  * tarn.nrt.aot compiles functions of arrays ahead of time. The compiled code calls
  * functions of Numba's `_helperlib`. The AOT support library has those of them that use
@@ -13,7 +13,7 @@
  *   random    | the Mersenne Twister states of a thread; Poisson numbers
  *   debugger  | a place for a breakpoint
  *
- * It is the static library libtarn_helper.a. It has three sets of names:
+ * It is the static library libtarn_aot.a. It has three sets of names:
  *
  *   - `tarn_aot_...`: the names of this header;
  *   - `numba_...`: Numba's functions among them, under Numba's names;
@@ -21,7 +21,7 @@
  *
  * A program links all of them so:
  *
- *     cc main.c kernels.o -ltarn_helper -ltarn -lm
+ *     cc main.c kernels.o -ltarn_aot -ltarn -lm
  *
  * The library is static because no shared one may export Numba's names. Numba's own
  * extension in the same process exports some of them.

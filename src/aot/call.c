@@ -6,10 +6,10 @@
  * their order: the module and the name of the class, then the first text among the
  * arguments.
  */
-#include "helper/alias.h"
+#include "aot/alias.h"
 #include <stdio.h>
 #include <string.h>
-#include <tarn/helper.h>
+#include <tarn/aot.h>
 
 /* Bytes that are still unread. */
 struct bytes {

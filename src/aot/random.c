@@ -5,12 +5,12 @@
  * first use. A forked child seeds anew, so that it does not repeat its parent's numbers.
  */
 #define _GNU_SOURCE
-#include "helper/alias.h"
+#include "aot/alias.h"
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/random.h>
-#include <tarn/helper.h>
+#include <tarn/aot.h>
 #include <time.h>
 #include <unistd.h>
 
