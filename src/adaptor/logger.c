@@ -243,10 +243,10 @@ static tarn_status logger_allocate(void *self, size_t bytes, size_t alignment,
     struct hook_probe hook_probe;
 
     hook_probe_begin(&hook_probe);
-    event.start_ns = tarn__now_ns();
+    event.start_ns = tarn__clock_now_ns();
     tarn_status status = tarn_resource_allocate(logger->adaptor.upstream, bytes,
                                                 alignment, stream, &block);
-    event.end_ns = tarn__now_ns();
+    event.end_ns = tarn__clock_now_ns();
     bool may_have_changed = hook_probe_end(&hook_probe);
     if (status == TARN_OK) {
         await_row_of_free(logger, block);
@@ -274,10 +274,10 @@ static tarn_status logger_deallocate(void *self, tarn_device_ptr block, size_t b
 
     begin_free(logger, &passing);
     hook_probe_begin(&hook_probe);
-    event.start_ns = tarn__now_ns();
+    event.start_ns = tarn__clock_now_ns();
     tarn_status status = tarn_resource_deallocate(logger->adaptor.upstream, block, bytes,
                                                   alignment, stream);
-    event.end_ns = tarn__now_ns();
+    event.end_ns = tarn__clock_now_ns();
     bool may_have_changed = hook_probe_end(&hook_probe);
     if (status == TARN_OK) {
         event.live_blocks = atomic_fetch_sub(&logger->live_blocks, 1) - 1;
@@ -301,7 +301,7 @@ static void logger_destroy(void *self)
 {
     struct logger *logger = self;
 
-    tarn__adaptor_end(&logger->adaptor);
+    tarn__forward_end(&logger->adaptor);
     logger_free(logger);
 }
 
@@ -334,7 +334,7 @@ tarn_status tarn_logger_create(tarn_resource *upstream, tarn_trace_writer *write
     tarn__mutex_init(&logger->lock, forget_other_threads);
     pthread_cond_init(&logger->row_written, NULL);
     tarn_status status =
-        tarn__adaptor_create(&tarn__logger_ops, &logger->adaptor, upstream, out);
+        tarn__forward_create(&tarn__logger_ops, &logger->adaptor, upstream, out);
     if (status != TARN_OK)
         logger_free(logger);
     return status;

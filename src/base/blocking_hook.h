@@ -15,15 +15,15 @@
 #include <tarn/status.h>
 
 /* The hook of this thread. NULL: it has none, or this call has called it already. */
-extern _Thread_local tarn_blocking_hook *tarn__current_blocking_hook
+extern _Thread_local tarn_blocking_hook *tarn__blocking_hook_current
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-void tarn__run_blocking_hook(void);
+void tarn__blocking_hook_run(void);
 
-static inline void tarn__call_blocking_hook(void)
+static inline void tarn__blocking_hook_call(void)
 {
-    if (tarn__current_blocking_hook)
-        tarn__run_blocking_hook();
+    if (tarn__blocking_hook_current)
+        tarn__blocking_hook_run();
 }
 
 #endif

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-uint64_t tarn__now_ns(void)
+uint64_t tarn__clock_now_ns(void)
 {
     struct timespec now;
 

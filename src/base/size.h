@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static inline bool tarn__is_power_of_two(size_t n)
+static inline bool tarn__size_is_power_of_two(size_t n)
 {
     return n != 0 && (n & (n - 1)) == 0;
 }

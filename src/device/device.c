@@ -57,7 +57,7 @@ tarn_status tarn_device_resource(int device, tarn_resource **out)
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "device: get resource: out is NULL");
     while (!(resource = look_up(device))) {
-        tarn__call_blocking_hook();
+        tarn__blocking_hook_call();
         status = tarn_cuda_create(device, &resource);
         if (status != TARN_OK)
             return status;

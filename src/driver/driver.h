@@ -42,11 +42,11 @@ tarn_status tarn__driver_failed(const char *component, const char *call, CUresul
 tarn_status tarn__device_check(const char *component, int device);
 
 /* Return the primary context of a device, which is retained once and never released. */
-tarn_status tarn__primary_context(int device, CUcontext_ *out);
+tarn_status tarn__context_primary(int device, CUcontext_ *out);
 
 /* Find the device of which `context` is the primary context, where Tarn has retained
  * it. */
-bool tarn__device_of_context(CUcontext_ context, int *out);
+bool tarn__context_device(CUcontext_ context, int *out);
 
 /* A scope: a device's primary context is current between enter and leave. Leave restores
  * the previous context. If the context was reset since, enter retains it anew. */

@@ -87,7 +87,7 @@ struct tarn__registration *tarn__registration_find(tarn_stream stream)
 {
     uint32_t registration_number = registration_number_of(stream);
 
-    if (!tarn__stream_is_registered(stream) || registration_number == 0)
+    if (!tarn__registration_is_value(stream) || registration_number == 0)
         return NULL;
     struct tarn__registration *registration = place_at(index_of(stream));
     if (!registration ||
@@ -197,7 +197,7 @@ static void set_captures(struct tarn__registration *place, bool captures)
     place->changes = place->stream->changes;
 }
 
-bool tarn__raw_stream_is_registered(int device, CUstream_ handle)
+bool tarn__registration_exists(int device, CUstream_ handle)
 {
     pthread_mutex_lock(&places_lock);
     const struct tarn__registered_stream *stream = first_of(handle);
@@ -207,7 +207,7 @@ bool tarn__raw_stream_is_registered(int device, CUstream_ handle)
     return stream != NULL;
 }
 
-bool tarn__capture_announcements_block(int device)
+bool tarn__registration_block_announcements(int device)
 {
     pthread_mutex_lock(&places_lock);
     if (capturing[device] == 0)
@@ -216,7 +216,7 @@ bool tarn__capture_announcements_block(int device)
     return false;
 }
 
-void tarn__capture_announcements_unblock(void)
+void tarn__registration_unblock_announcements(void)
 {
     pthread_mutex_unlock(&places_lock);
 }
@@ -373,7 +373,7 @@ static tarn_status query_id(const struct tarn__scope *scope, CUstream_ handle,
 
 static bool can_be_registered(tarn_stream raw)
 {
-    return !tarn__stream_is_registered(raw) && raw != TARN_STREAM_PER_THREAD &&
+    return !tarn__registration_is_value(raw) && raw != TARN_STREAM_PER_THREAD &&
            raw != TARN_STREAM_NONE;
 }
 
@@ -513,7 +513,7 @@ tarn_status tarn_stream_announce_capture(tarn_stream stream, bool begins)
     return TARN_OK;
 }
 
-tarn_status tarn__unregister_callback_add(tarn__unregister_callback call, void *data)
+tarn_status tarn__registration_callback_add(tarn__unregister_callback call, void *data)
 {
     struct callback *callback = malloc(sizeof *callback);
 
@@ -528,7 +528,7 @@ tarn_status tarn__unregister_callback_add(tarn__unregister_callback call, void *
     return TARN_OK;
 }
 
-void tarn__unregister_callback_remove(tarn__unregister_callback call, void *data)
+void tarn__registration_callback_remove(tarn__unregister_callback call, void *data)
 {
     struct callback **link = &callbacks;
 

@@ -47,7 +47,7 @@ struct tarn__registration {
         *previous; /* other values of the stream; the table's */
 };
 
-static inline bool tarn__stream_is_registered(tarn_stream stream)
+static inline bool tarn__registration_is_value(tarn_stream stream)
 {
     uintptr_t word = (uintptr_t)stream;
 
@@ -60,22 +60,22 @@ struct tarn__registration *tarn__registration_find(tarn_stream stream);
 
 /* Return true if the raw stream `handle` of `device` is registered. Then it must not be
  * destroyed. */
-bool tarn__raw_stream_is_registered(int device, CUstream_ handle);
+bool tarn__registration_exists(int device, CUstream_ handle);
 
 /* Hold off announcements of captures. Returns false if the owner of a registered stream
  * of `device` has announced a capture. Else none is announced until
- * tarn__capture_announcements_unblock(), which must follow soon. No stream is registered or
+ * tarn__registration_unblock_announcements(), which must follow soon. No stream is registered or
  * unregistered meanwhile either. */
-bool tarn__capture_announcements_block(int device);
-void tarn__capture_announcements_unblock(void);
+bool tarn__registration_block_announcements(int device);
+void tarn__registration_unblock_announcements(void);
 
 /* Called for each unregistration, with the stream's lock held and its handle still valid.
  * Not called where no driver call may be started any more, nor for a stream whose context
  * was reset. */
 typedef void (*tarn__unregister_callback)(void *data, tarn_stream stream,
                                           struct tarn__registration *registration);
-tarn_status tarn__unregister_callback_add(tarn__unregister_callback callback, void *data);
+tarn_status tarn__registration_callback_add(tarn__unregister_callback callback, void *data);
 /* Remove a watch. When this returns, no call of that watch is under way. */
-void tarn__unregister_callback_remove(tarn__unregister_callback callback, void *data);
+void tarn__registration_callback_remove(tarn__unregister_callback callback, void *data);
 
 #endif

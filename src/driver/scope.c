@@ -87,7 +87,7 @@ static tarn_status retain_context(const struct tarn__calls *calls, int device,
     return TARN_OK;
 }
 
-tarn_status tarn__primary_context(int device, CUcontext_ *out)
+tarn_status tarn__context_primary(int device, CUcontext_ *out)
 {
     const struct tarn__calls *calls;
     tarn_status status = tarn__device_check("driver", device);
@@ -99,7 +99,7 @@ tarn_status tarn__primary_context(int device, CUcontext_ *out)
         *out = context;
         return TARN_OK;
     }
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     status = tarn__driver(&calls);
     if (status == TARN_OK)
         status = tarn__driver_check();
@@ -115,7 +115,7 @@ tarn_status tarn__primary_context(int device, CUcontext_ *out)
     return status;
 }
 
-bool tarn__device_of_context(CUcontext_ context, int *out)
+bool tarn__context_device(CUcontext_ context, int *out)
 {
     int count = tarn__driver_device_count();
 
@@ -134,7 +134,7 @@ static tarn_status retain_after_reset(const struct tarn__calls *calls, int devic
     unsigned long long id;
     tarn_status status = TARN_OK;
 
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     pthread_mutex_lock(&contexts_lock);
     /* Another thread may have been faster. */
     if (calls->ctx_get_id(context, &id) == CUDA_ERROR_CONTEXT_IS_DESTROYED_)
@@ -214,7 +214,7 @@ tarn_status tarn__scope_enter(int device, struct tarn__scope *out)
     if (status == TARN_OK)
         status = tarn__driver(&scope.calls);
     if (status == TARN_OK)
-        status = tarn__primary_context(device, &context);
+        status = tarn__context_primary(device, &context);
     if (status == TARN_OK)
         status = read_context_generation(scope.calls, device, context,
                                          &scope.context_generation);
@@ -269,7 +269,7 @@ void *tarn_stream_handle(tarn_stream stream)
 {
     if (stream == TARN_STREAM_NONE)
         return NULL;
-    if (!tarn__stream_is_registered(stream))
+    if (!tarn__registration_is_value(stream))
         return (void *)stream;
     const struct tarn__registration *registration = tarn__registration_find(stream);
     if (registration)
@@ -316,7 +316,7 @@ static tarn_status check_raw(const char *component, const struct tarn__scope *sc
                              tarn_stream stream, int device)
 {
     CUcontext_ wanted, context = NULL;
-    tarn_status status = tarn__primary_context(device, &wanted);
+    tarn_status status = tarn__context_primary(device, &wanted);
 
     if (status != TARN_OK)
         return status;
@@ -342,7 +342,7 @@ tarn_status tarn__stream_check(const char *component, const struct tarn__scope *
     if ((uintptr_t)stream <= (uintptr_t)TARN_STREAM_PER_THREAD ||
         stream == TARN_STREAM_NONE)
         return TARN_OK;
-    if (tarn__stream_is_registered(stream))
+    if (tarn__registration_is_value(stream))
         return check_registered(component, scope, stream, device);
     return check_raw(component, scope, stream, device);
 }

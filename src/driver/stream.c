@@ -35,14 +35,14 @@ tarn_status tarn_stream_destroy(int device, tarn_stream stream)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "stream: %p is a default stream, which cannot be destroyed",
                               (void *)stream);
-    if (tarn__stream_is_registered(stream))
+    if (tarn__registration_is_value(stream))
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
             "stream: %p is a registered stream; unregister it, then destroy the CUstream",
             (void *)stream);
     if (tarn__driver_gone())
         return TARN_OK;
-    if (tarn__raw_stream_is_registered(device, (CUstream_)stream))
+    if (tarn__registration_exists(device, (CUstream_)stream))
         return tarn_error_set(
             TARN_STILL_IN_USE,
             "stream: %p of device %d is registered; unregister it before destroying it",

@@ -110,7 +110,7 @@ static bool take_in(int file, int process)
         return false;
     tarn__owner_lock();
     connections.all[connections.count++] =
-        (struct tarn__connection){file, process, tarn__now_ns(), NULL, 0, 0};
+        (struct tarn__connection){file, process, tarn__clock_now_ns(), NULL, 0, 0};
     tarn__owner_unlock();
     return true;
 }
@@ -247,7 +247,7 @@ static void hold(struct tarn__connection *connection, tarn_pointer *leased)
     connection->leased = leased;
     connection->address = leased ? tarn_pointer_address(leased) : 0;
     connection->bytes = leased ? tarn_pointer_bytes(leased) : 0;
-    connection->since_ns = tarn__now_ns();
+    connection->since_ns = tarn__clock_now_ns();
     tarn__owner_unlock();
 }
 
@@ -311,7 +311,7 @@ void tarn__connections_serve(const struct pollfd *polls, size_t count)
     for (size_t i = count; i-- > 0;) {
         struct tarn__connection *one = &connections.all[i];
         bool stays = polls[i].revents == 0 || serve(one);
-        if (stays && is_overdue(one, tarn__now_ns())) {
+        if (stays && is_overdue(one, tarn__clock_now_ns())) {
             atomic_fetch_add(&connections.rejected, 1);
             stays = false;
         }
@@ -322,7 +322,7 @@ void tarn__connections_serve(const struct pollfd *polls, size_t count)
 
 int tarn__connections_due(void)
 {
-    uint64_t now = tarn__now_ns(), first = UINT64_MAX;
+    uint64_t now = tarn__clock_now_ns(), first = UINT64_MAX;
 
     for (size_t i = 0; i < connections.count; i++) {
         const struct tarn__connection *one = &connections.all[i];

@@ -31,7 +31,7 @@ static tarn_status wait_until_ready(tarn_resource *resource, tarn_stream stream)
 {
     if (!needs_waits(resource, stream))
         return TARN_OK;
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     if (tarn_resource_supports_streams(resource))
         return tarn_stream_synchronize(tarn_resource_device(resource),
                                        TARN_STREAM_LEGACY);
@@ -43,7 +43,7 @@ static tarn_status wait_for_last_use(tarn_resource *resource, tarn_stream stream
 {
     if (!needs_waits(resource, stream) || tarn__driver_gone())
         return TARN_OK;
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     return tarn_driver_synchronize(tarn_resource_device(resource));
 }
 

@@ -48,7 +48,7 @@ static void end_pointer(void *data, size_t size, void *info)
         return;
     }
     if (pointer->finalizer || pointer->owner_release)
-        tarn__call_blocking_hook(); /* the finalizer is the user's code */
+        tarn__blocking_hook_call(); /* the finalizer is the user's code */
     if (pointer->finalizer)
         pointer->finalizer(pointer->finalizer_data, pointer->address, pointer->bytes);
     tarn__pointer_return(pointer);
@@ -202,7 +202,7 @@ void tarn_pointer_release(tarn_pointer *pointer)
         return;
     tarn__release release = atomic_load_explicit(&pointer->release, memory_order_acquire);
     if (release) {
-        tarn__call_blocking_hook();
+        tarn__blocking_hook_call();
         release(pointer);
     } else
         tarn_meminfo_release(pointer->meminfo);

@@ -188,7 +188,7 @@ static bool must_defer(const tarn_pointer *pointer)
         atomic_load_explicit(&deferred_frees.devices[pointer->device].deferring,
                              memory_order_relaxed) == 0)
         return false;
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     if (!pointer->resource || tarn_resource_deallocate_synchronizes(pointer->resource))
         return true;
     return atomic_load(&pointer->stream) == TARN_STREAM_NONE &&
@@ -232,7 +232,7 @@ static void note_return(tarn_pointer *pointer)
 static tarn_status try_one(tarn_pointer *pointer)
 {
     if (!pointer->resource) /* the resource reports for itself */
-        tarn__call_blocking_hook();
+        tarn__blocking_hook_call();
     tarn_status status = pointer->return_memory(pointer);
     if (status == TARN_OK || tarn__driver_gone() || is_returned(pointer))
         note_return(pointer);
@@ -263,7 +263,7 @@ void tarn__pointer_retry(void)
 
     if (tries == 0 || tarn__driver_gone())
         return;
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     struct tarn__kept_error before = tarn__error_keep();
     while (tries-- && (pointer = take_failed()))
         if (try_one(pointer) != TARN_OK)

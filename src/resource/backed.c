@@ -150,7 +150,7 @@ tarn_status tarn__backed_allocate(void *self, size_t bytes, size_t alignment,
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "%s: %zu bytes aligned to %zu exceed the address space",
                               backed->kind->component, bytes, alignment);
-    struct tarn__record *record = tarn__record_new(bytes, alignment);
+    struct tarn__record *record = tarn__table_record_new(bytes, alignment);
     if (!record)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "%s: no host memory to record a block of %zu bytes",
@@ -162,7 +162,7 @@ tarn_status tarn__backed_allocate(void *self, size_t bytes, size_t alignment,
         tarn__scope_leave(&scope);
     }
     if (status != TARN_OK) {
-        tarn__record_drop(record);
+        tarn__table_record_drop(record);
         return status;
     }
     record->base = base;
@@ -191,7 +191,7 @@ tarn_status tarn__backed_deallocate(void *self, tarn_device_ptr block, size_t by
     if (!backed->kind->survives_reset &&
         !tarn__context_generation_is_current(backed->device,
                                              record->context_generation)) {
-        tarn__record_drop(record); /* the reset freed it with its context */
+        tarn__table_record_drop(record); /* the reset freed it with its context */
         return TARN_OK;
     }
     status = tarn__backed_enter(backed, &scope);
@@ -203,7 +203,7 @@ tarn_status tarn__backed_deallocate(void *self, tarn_device_ptr block, size_t by
         tarn__table_put(&backed->table, record);
         return status;
     }
-    tarn__record_drop(record);
+    tarn__table_record_drop(record);
     return TARN_OK;
 }
 

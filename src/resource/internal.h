@@ -17,7 +17,7 @@ struct tarn_resource {
     atomic_size_t
         counted_blocks;    /* live blocks, where the resource has no ops.live_blocks */
     tarn_resource **place; /* where a lookup finds a shared one, or NULL; share.c */
-    /* It calls tarn__call_blocking_hook() itself, where needed. Otherwise every operation of it
+    /* It calls tarn__blocking_hook_call() itself, where needed. Otherwise every operation of it
      * counts as a blocking call. */
     bool calls_blocking_hook;
     atomic_uint depth; /* number of resources beneath it; TARN__DEPTH_IS_FINAL */

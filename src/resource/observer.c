@@ -20,18 +20,18 @@ bool tarn__observer_call_is_outermost(void)
 
 static void remove_observer(void)
 {
-    tarn__hooks_lock();
+    tarn__hook_lock();
     atomic_store(&tarn__observer_is_set, false);
     observer_hook.function = NULL;
     tarn__hook_wait_locked(&observer_hook);
-    tarn__hooks_unlock();
+    tarn__hook_unlock();
 }
 
 /* Set the observer. Returns false if one is set already. If one is being removed, this
  * waits for its last call. */
 static bool set_observer(tarn_observer function, void *data)
 {
-    tarn__hooks_lock();
+    tarn__hook_lock();
     if (!observer_hook.function)
         tarn__hook_wait_locked(&observer_hook);
     bool is_free = !observer_hook.function;
@@ -40,7 +40,7 @@ static bool set_observer(tarn_observer function, void *data)
         observer_hook.data = data;
         atomic_store(&tarn__observer_is_set, true);
     }
-    tarn__hooks_unlock();
+    tarn__hook_unlock();
     return is_free;
 }
 
@@ -72,10 +72,10 @@ tarn_status tarn__observed_allocate(tarn_resource *resource, size_t bytes,
         .resource = resource, .bytes = bytes, .alignment = alignment, .stream = stream};
 
     inside = true;
-    event.start_ns = tarn__now_ns();
+    event.start_ns = tarn__clock_now_ns();
     tarn_status status =
         tarn__resource_allocate(resource, bytes, alignment, stream, &event.block);
-    event.end_ns = tarn__now_ns();
+    event.end_ns = tarn__clock_now_ns();
     event.action =
         status == TARN_OK ? TARN_ACTION_ALLOCATE : TARN_ACTION_ALLOCATE_FAILURE;
     struct tarn__kept_error why = tarn__error_keep();
@@ -101,7 +101,7 @@ tarn_status tarn__observed_deallocate(tarn_resource *resource, tarn_device_ptr b
      * address, and that allocation must not be reported first. */
     struct tarn__kept_error last = tarn__error_keep();
     inside = true;
-    event.start_ns = event.end_ns = tarn__now_ns();
+    event.start_ns = event.end_ns = tarn__clock_now_ns();
     call_observer(&event);
     tarn__error_restore(&last);
     tarn_status status =

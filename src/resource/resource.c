@@ -104,7 +104,7 @@ tarn_status tarn_resource_release(tarn_resource *resource)
     if (!resource)
         return TARN_OK;
     while (!drop_one_of_many(resource)) {
-        tarn__call_blocking_hook();
+        tarn__blocking_hook_call();
         if (tarn__resource_end(resource, &blocks_out)) {
             resource->ops.destroy(resource->self);
             free(resource);
@@ -137,7 +137,7 @@ static bool counts_blocks(const tarn_resource *resource)
 /* Set `*alignment` to the value that operations receive. */
 static tarn_status check_alignment(const tarn_resource *resource, size_t *alignment)
 {
-    if (*alignment != 0 && !tarn__is_power_of_two(*alignment))
+    if (*alignment != 0 && !tarn__size_is_power_of_two(*alignment))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "%s: the alignment %zu is not a power of two",
                               resource->ops.name, *alignment);
@@ -229,7 +229,7 @@ tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
     }
     bool is_watched = tarn__observer_sees_call();
     if (is_watched || !resource->calls_blocking_hook)
-        tarn__call_blocking_hook();
+        tarn__blocking_hook_call();
     if (is_watched)
         return tarn__observed_allocate(resource, bytes, alignment, stream, out);
     return allocate(resource, bytes, alignment, stream, out);
@@ -276,7 +276,7 @@ tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr bl
             resource->ops.name, block, bytes);
     bool is_watched = tarn__observer_sees_call();
     if (is_watched || !resource->calls_blocking_hook)
-        tarn__call_blocking_hook();
+        tarn__blocking_hook_call();
     if (is_watched)
         return tarn__observed_deallocate(resource, block, bytes, alignment, stream);
     return deallocate(resource, block, bytes, alignment, stream);

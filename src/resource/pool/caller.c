@@ -120,7 +120,7 @@ static tarn_status resolve(struct tarn__caller *caller, uint64_t *key)
         *key = TARN__KEY_LEGACY;
         return TARN_OK;
     }
-    if (tarn__stream_is_registered(caller->stream))
+    if (tarn__registration_is_value(caller->stream))
         return resolve_registered(caller, key);
     return resolve_raw(caller, key);
 }
@@ -201,7 +201,7 @@ tarn_status tarn__caller_begin(struct tarn__pool *pool, tarn_stream stream,
     struct tarn__caller caller = {.pool = pool, .stream = stream};
     uint64_t key = 0;
 
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     tarn_status status = tarn__scope_enter(pool->device, &caller.scope);
 
     if (status != TARN_OK)

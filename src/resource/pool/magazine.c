@@ -44,7 +44,7 @@ bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
     unsigned long long id;
 
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     if (cache->is_per_thread && !is_in_context(pool))
         return false;
     if (calls->stream_is_capturing(cache->handle, &status) != CUDA_SUCCESS_ ||
