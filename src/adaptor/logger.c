@@ -21,8 +21,9 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/blocking_hook.h"
+#include "base/thread.h"
 #include "base/warn.h"
-#include "driver/driver.h"
+#include "driver/stream.h"
 #include "trace/site.h"
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,13 +1,16 @@
-/* thread.c -- memory for the last messages of a thread.
+/* thread.c -- the id of a thread, and memory for its last messages.
  *
- * A thread allocates it at its first message, and only the pointer is thread-local. A
+ * A thread allocates the memory at its first message, and only the pointer is thread-local. A
  * library that is opened while the program runs gets its thread-local storage from a
  * small area that all such libraries share. It cannot be opened when that area is used up
  * (tests/nrt/late.c).
  */
+#define _GNU_SOURCE
 #include "base/thread.h"
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static _Thread_local struct tarn__thread_messages *own; /* NULL: none yet */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -41,4 +44,13 @@ struct tarn__thread_messages *tarn__thread_messages_get(void)
         return NULL;
     }
     return own = fresh;
+}
+
+uint64_t tarn__thread_id(void)
+{
+    static _Thread_local uint64_t id;
+
+    if (id == 0)
+        id = (uint64_t)syscall(SYS_gettid);
+    return id;
 }

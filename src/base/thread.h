@@ -1,8 +1,12 @@
-/* thread.h -- the last messages of a thread: its failure and its warning. */
+/* thread.h -- what each thread has: an id, and its last failure and warning. */
 #ifndef TARN_BASE_THREAD_H
 #define TARN_BASE_THREAD_H
 
 #include <tarn/status.h>
+#include <stdint.h>
+
+/* Return the system's id of the calling thread. Each thread queries it once. */
+uint64_t tarn__thread_id(void);
 
 struct tarn__thread_messages {
     tarn_error error;

@@ -1,5 +1,5 @@
 /* device_info.c -- properties of a device, and plain work on it: wait, copy, fill. */
-#include "driver/driver.h"
+#include "driver/stream.h"
 #include <stdio.h>
 #include <string.h>
 

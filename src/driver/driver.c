@@ -9,6 +9,8 @@
  *
  * A process that was forked while another thread opened the driver has no driver: a
  * half-opened one is as unusable as an open one.
+ *
+ * The file also turns results of the driver's calls into statuses and messages.
  */
 #define _GNU_SOURCE
 #include "driver/driver.h"
@@ -16,6 +18,7 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -326,6 +329,75 @@ tarn_status tarn__driver(const struct tarn__calls **out)
     }
     *out = calls;
     return TARN_OK;
+}
+
+tarn_status tarn__driver_check(void)
+{
+    if (!tarn__driver_gone())
+        return TARN_OK;
+    return tarn_error_set(TARN_DRIVER_FAILURE,
+                          "driver: the driver can no longer be called: this process is "
+                          "exiting or is a forked child");
+}
+
+enum tarn__failure_kind tarn__driver_classify(int result)
+{
+    switch (result) {
+    case CUDA_ERROR_OUT_OF_MEMORY_:
+        return TARN__FAILURE_OUT_OF_MEMORY;
+    case CUDA_ERROR_NOT_SUPPORTED_:
+        return TARN__FAILURE_NOT_SUPPORTED;
+    case CUDA_ERROR_DEINITIALIZED_:
+        return TARN__FAILURE_DRIVER_ENDED;
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED_:
+        return TARN__FAILURE_CONTEXT_RESET;
+    case 214: /* ECC_UNCORRECTABLE */
+    case 220: /* NVLINK_UNCORRECTABLE */
+    case 226: /* CONTAINED */
+    case 700: /* ILLEGAL_ADDRESS */
+    case 702: /* LAUNCH_TIMEOUT */
+    case 710: /* ASSERT */
+    case 714: /* HARDWARE_STACK_ERROR */
+    case 715: /* ILLEGAL_INSTRUCTION */
+    case 716: /* MISALIGNED_ADDRESS */
+    case 717: /* INVALID_ADDRESS_SPACE */
+    case 718: /* INVALID_PC */
+    case 719: /* LAUNCH_FAILED */
+        return TARN__FAILURE_CONTEXT_LOST;
+    default:
+        return TARN__FAILURE_OTHER;
+    }
+}
+
+static tarn_status status_of(CUresult_ result)
+{
+    switch (tarn__driver_classify(result)) {
+    case TARN__FAILURE_OUT_OF_MEMORY:
+        return TARN_OUT_OF_MEMORY;
+    case TARN__FAILURE_NOT_SUPPORTED:
+        return TARN_NOT_SUPPORTED;
+    default:
+        return TARN_DRIVER_FAILURE;
+    }
+}
+
+tarn_status tarn__driver_failed(const char *component, const char *call, CUresult_ result,
+                                const char *format, ...)
+{
+    const struct tarn__calls *calls;
+    const char *name = NULL;
+    char numbers[256];
+    va_list arguments;
+
+    if (tarn__driver(&calls) == TARN_OK)
+        calls->get_error_name(result, &name);
+    va_start(arguments, format);
+    vsnprintf(numbers, sizeof numbers, format, arguments);
+    va_end(arguments);
+
+    return tarn_error_set_native(status_of(result), result,
+                                 "%s: %s failed with %s (%d), %s", component, call,
+                                 name ? name : "an unknown error", result, numbers);
 }
 
 tarn_status tarn_driver_get_info(tarn_driver_info *out)

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK_PLACES = 256, CHUNKS = 4096, DEVICES_MAX = 128 };
+enum { CHUNK_PLACES = 256, CHUNKS = 4096 };
 
 _Static_assert(sizeof(uintptr_t) == 8, "the number of an opening is the upper half");
 
@@ -53,7 +53,7 @@ struct tarn__registered_stream {
 static struct tarn__map
     streams; /* of handle + 1: the first struct tarn__registered_stream */
 /* values that know that their stream captures, by device */
-static size_t capturing[DEVICES_MAX];
+static size_t capturing[TARN__DEVICES_MAX];
 
 /* --- values and places --- */
 
@@ -322,8 +322,8 @@ static tarn_stream fill_place(const struct tarn__registration *made,
     return value_of(index, place->registration_count);
 }
 
-/* Find a place for `made`; its value is `*out`. */
-static tarn_status enter(const struct tarn__registration *made, tarn_stream *out)
+tarn_status tarn__registration_add(const struct tarn__registration *made,
+                                   tarn_stream *out)
 {
     struct tarn__registered_stream *stream = NULL;
 
@@ -344,59 +344,6 @@ static tarn_status enter(const struct tarn__registration *made, tarn_stream *out
     return tarn_error_set(
         TARN_OUT_OF_MEMORY,
         "stream: the table of registered streams is full, it has %u entries", places);
-}
-
-/* --- registering --- */
-
-/* In a scope: query the id of a stream that does not capture; the query would end its
- * capture. */
-static tarn_status query_id(const struct tarn__scope *scope, CUstream_ handle,
-                            unsigned long long *out)
-{
-    CUstreamCaptureStatus_ capture = CU_STREAM_CAPTURE_STATUS_NONE_;
-    CUresult_ result = scope->calls->stream_is_capturing(handle, &capture);
-
-    if (result != CUDA_SUCCESS_)
-        return tarn__driver_failed("stream", "cuStreamIsCapturing", result, "stream %p",
-                                   (void *)handle);
-    if (capture != CU_STREAM_CAPTURE_STATUS_NONE_)
-        return tarn_error_set(
-            TARN_STREAM_CAPTURING,
-            "stream: %p is capturing; register it before or after the capture",
-            (void *)handle);
-    result = scope->calls->stream_get_id(handle, out);
-    if (result != CUDA_SUCCESS_)
-        return tarn__driver_failed("stream", "cuStreamGetId", result, "stream %p",
-                                   (void *)handle);
-    return TARN_OK;
-}
-
-static bool can_be_registered(tarn_stream raw)
-{
-    return !tarn__registration_is_value(raw) && raw != TARN_STREAM_PER_THREAD &&
-           raw != TARN_STREAM_NONE;
-}
-
-tarn_status tarn_stream_register(int device, tarn_stream raw, tarn_stream *out)
-{
-    struct tarn__registration made = {.device = device, .handle = (CUstream_)raw};
-    struct tarn__scope scope;
-
-    if (!out || !can_be_registered(raw))
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "stream: %p cannot be registered%s; a CUstream of the "
-                              "caller and the default stream (0, 1) can",
-                              (void *)raw, out ? "" : ", out is NULL");
-    tarn_status status = tarn__scope_enter(device, &scope);
-    if (status != TARN_OK)
-        return status;
-    made.context_generation = scope.context_generation;
-    made.id = TARN__LEGACY_ID;
-    status = tarn__stream_check("stream", &scope, raw, device);
-    if (status == TARN_OK && (uintptr_t)raw > (uintptr_t)TARN_STREAM_PER_THREAD)
-        status = query_id(&scope, made.handle, &made.id);
-    tarn__scope_leave(&scope);
-    return status == TARN_OK ? enter(&made, out) : status;
 }
 
 /* --- unregistering --- */

@@ -47,12 +47,19 @@ struct tarn__registration {
         *previous; /* other values of the stream; the table's */
 };
 
+/* Return true if `stream` has the form of a registered stream's value. It may be
+ * unregistered by now. */
 static inline bool tarn__registration_is_value(tarn_stream stream)
 {
     uintptr_t word = (uintptr_t)stream;
 
     return (word & 1) != 0 && word > 1 && word != UINTPTR_MAX;
 }
+
+/* Register a stream. `made` has its device, handle, id and context generation; `*out` gets
+ * the value. */
+tarn_status tarn__registration_add(const struct tarn__registration *made,
+                                   tarn_stream *out);
 
 /* Return the registered stream of `stream`, or NULL: it was unregistered, or never
  * registered. No lock, no driver call. */
@@ -74,7 +81,8 @@ void tarn__registration_unblock_announcements(void);
  * was reset. */
 typedef void (*tarn__unregister_callback)(void *data, tarn_stream stream,
                                           struct tarn__registration *registration);
-tarn_status tarn__registration_callback_add(tarn__unregister_callback callback, void *data);
+tarn_status tarn__registration_callback_add(tarn__unregister_callback callback,
+                                            void *data);
 /* Remove a watch. When this returns, no call of that watch is under way. */
 void tarn__registration_callback_remove(tarn__unregister_callback callback, void *data);
 

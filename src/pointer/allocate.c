@@ -12,7 +12,7 @@
  * context. Memory that belongs to no device has no device to wait for.
  */
 #include "pointer/pointer.h"
-#include "driver/driver.h"
+#include "driver/stream.h"
 #include "base/blocking_hook.h"
 #include "resource/block_generation.h"
 

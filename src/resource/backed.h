@@ -61,8 +61,4 @@ tarn_status tarn__backed_memory_info(void *self, tarn_stream stream, size_t *fre
 tarn_status tarn__backed_requested_bytes(void *self, tarn_device_ptr block, size_t *out);
 size_t tarn__backed_live_blocks(const void *self);
 
-/* Query whether attribute `attribute` of `device` is set. The message of a failure names
- * `who`. */
-tarn_status tarn__device_has(const char *component, int device, int attribute, bool *out);
-
 #endif
