@@ -1,4 +1,4 @@
-/* oom_callback.c -- out-of-memory callbacks: how a pool that is short of memory calls Python.
+/* oom_callback.c -- out-of-memory callbacks: how a pool short of memory calls Python.
  *
  * The C pool has one callback for each Python object whose class registers callbacks.
  * That callback refers to the object weakly: the functions to call are in the object's

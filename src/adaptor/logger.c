@@ -11,16 +11,16 @@
  *
  * A row costs the writer's lock and, in the NBEP 7 format alone, a query of the device's
  * free memory. That query takes the driver microseconds. The logger makes it where the
- * call may have changed the value: where the call was a blocking one (base/blocking_hook.h).
- * Otherwise it makes it once in a millisecond, because of other users. A log that cannot
- * be written does not stop the program: the writer keeps the failure and reports it at
- * its flush and its last release.
+ * call may have changed the value: where the call was a blocking one
+ * (base/blocking_hook.h). Otherwise it makes it once in a millisecond, because of other
+ * users. A log that cannot be written does not stop the program: the writer keeps the
+ * failure and reports it at its flush and its last release.
  */
 #include "adaptor/forward.h"
-#include "base/error.h"
-#include "base/clock.h"
-#include "base/mutex.h"
 #include "base/blocking_hook.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "base/warn.h"
 #include "driver/stream.h"

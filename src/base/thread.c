@@ -1,9 +1,9 @@
 /* thread.c -- the id of a thread, and memory for its last messages.
  *
- * A thread allocates the memory at its first message, and only the pointer is thread-local. A
- * library that is opened while the program runs gets its thread-local storage from a
- * small area that all such libraries share. It cannot be opened when that area is used up
- * (tests/nrt/late.c).
+ * A thread allocates the memory at its first message, and only the pointer is
+ * thread-local. A library that is opened while the program runs gets its thread-local
+ * storage from a small area that all such libraries share. It cannot be opened when that
+ * area is used up (tests/nrt/late.c).
  */
 #define _GNU_SOURCE
 #include "base/thread.h"

@@ -56,8 +56,8 @@ static inline bool tarn__registration_is_value(tarn_stream stream)
     return (word & 1) != 0 && word > 1 && word != UINTPTR_MAX;
 }
 
-/* Register a stream. `made` has its device, handle, id and context generation; `*out` gets
- * the value. */
+/* Register a stream. `made` has its device, handle, id and context generation; `*out`
+ * gets the value. */
 tarn_status tarn__registration_add(const struct tarn__registration *made,
                                    tarn_stream *out);
 
@@ -71,8 +71,8 @@ bool tarn__registration_exists(int device, CUstream_ handle);
 
 /* Hold off announcements of captures. Returns false if the owner of a registered stream
  * of `device` has announced a capture. Else none is announced until
- * tarn__registration_unblock_announcements(), which must follow soon. No stream is registered or
- * unregistered meanwhile either. */
+ * tarn__registration_unblock_announcements(), which must follow soon. Meanwhile no stream
+ * is registered or unregistered either. */
 bool tarn__registration_block_announcements(int device);
 void tarn__registration_unblock_announcements(void);
 

@@ -1,9 +1,10 @@
-/* block_generation.h -- context generations: which of two blocks at one address a free means.
+/* block_generation.h -- the context generation of a freed block: which of two blocks at
+ * one address a free means.
  *
  * A reset of a device's primary context frees all its memory, and the driver reuses the
  * addresses at once. A counted pointer from before the reset may end only after that. A
  * free by address alone would then free another owner's block. A caller that knows the
- * context generation (`life`) of the block therefore sets it for the time of the call.
+ * context generation of the block therefore sets it for the time of the call.
  * The resources beneath read it, whatever adaptors lie between.
  */
 #ifndef TARN_RESOURCE_BLOCK_GENERATION_H

@@ -2,9 +2,9 @@
  *
  * The switch is one flag: while no observer is set, an allocation only loads it.
  */
-#include "resource/internal.h"
-#include "base/error.h"
+#include "resource/observer.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/hook.h"
 
 atomic_bool tarn__observer_is_set;
@@ -64,48 +64,36 @@ static void call_observer(const tarn_observer_event *event)
     tarn__hook_end(&call);
 }
 
-tarn_status tarn__observed_allocate(tarn_resource *resource, size_t bytes,
-                                    size_t alignment, tarn_stream stream,
-                                    tarn_device_ptr *out)
+void tarn__observer_begin_allocation(tarn_observer_event *event)
 {
-    tarn_observer_event event = {
-        .resource = resource, .bytes = bytes, .alignment = alignment, .stream = stream};
-
     inside = true;
-    event.start_ns = tarn__clock_now_ns();
-    tarn_status status =
-        tarn__resource_allocate(resource, bytes, alignment, stream, &event.block);
-    event.end_ns = tarn__clock_now_ns();
-    event.action =
-        status == TARN_OK ? TARN_ACTION_ALLOCATE : TARN_ACTION_ALLOCATE_FAILURE;
-    struct tarn__kept_error why = tarn__error_keep();
-    call_observer(&event);
-    inside = false;
-    tarn__error_restore(&why); /* the observer may have had failures of its own */
-    if (status == TARN_OK)
-        *out = event.block;
-    return status;
+    event->start_ns = tarn__clock_now_ns();
 }
 
-tarn_status tarn__observed_deallocate(tarn_resource *resource, tarn_device_ptr block,
-                                      size_t bytes, size_t alignment, tarn_stream stream)
+void tarn__observer_end_allocation(tarn_observer_event *event, tarn_status status)
 {
-    tarn_observer_event event = {.action = TARN_ACTION_FREE,
-                                 .resource = resource,
-                                 .block = block,
-                                 .bytes = bytes,
-                                 .alignment = alignment,
-                                 .stream = stream};
-
-    /* Reported before the free: once the block is returned, another thread may get its
-     * address, and that allocation must not be reported first. */
-    struct tarn__kept_error last = tarn__error_keep();
-    inside = true;
-    event.start_ns = event.end_ns = tarn__clock_now_ns();
-    call_observer(&event);
-    tarn__error_restore(&last);
-    tarn_status status =
-        tarn__resource_deallocate(resource, block, bytes, alignment, stream);
+    event->end_ns = tarn__clock_now_ns();
+    event->action =
+        status == TARN_OK ? TARN_ACTION_ALLOCATE : TARN_ACTION_ALLOCATE_FAILURE;
+    struct tarn__kept_error why = tarn__error_keep();
+    call_observer(event);
     inside = false;
-    return status;
+    tarn__error_restore(&why); /* the observer may have had failures of its own */
+}
+
+/* Reported before the free: once the block is returned, another thread may get its
+ * address, and that allocation must not be reported first. */
+void tarn__observer_begin_free(tarn_observer_event *event)
+{
+    struct tarn__kept_error last = tarn__error_keep();
+
+    inside = true;
+    event->start_ns = event->end_ns = tarn__clock_now_ns();
+    call_observer(event);
+    tarn__error_restore(&last);
+}
+
+void tarn__observer_end_free(void)
+{
+    inside = false;
 }

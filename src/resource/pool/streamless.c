@@ -102,8 +102,8 @@ bool tarn__no_stream_fence_is_due(const struct tarn__pool *pool, uint32_t quanta
 
 /* Return true if the event would end a known capture. The pool does not see captures on
  * non-blocking streams that were not announced, unless they have memory of this pool. If
- * it returns false, no capture can be announced until tarn__registration_unblock_announcements(). In
- * a scope. */
+ * it returns false, no capture can be announced until
+ * tarn__registration_unblock_announcements(). In a scope. */
 static bool captures_are_known(struct tarn__pool *pool, const struct tarn__scope *scope)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;

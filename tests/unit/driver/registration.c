@@ -1,4 +1,4 @@
-/* A stream that was opened is known by a value of its own, until it is closed. */
+/* A registered stream has a value of its own until it is unregistered. */
 #define _GNU_SOURCE
 #include "driver_calls.h"
 #include "test.h"

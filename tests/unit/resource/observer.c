@@ -1,4 +1,4 @@
-/* The tap sees each outermost public call of the process, once. */
+/* The observer sees each outermost public call of the process, once. */
 #define _GNU_SOURCE
 #include "test.h"
 #include "scripted.h"
