@@ -6,7 +6,10 @@
  * a thread may be about to call back when the object ends. So the callback's few bytes
  * are never freed. Once the object is gone it returns false.
  */
-#include "state.h"
+#include "error.h"
+#include "gil.h"
+#include "module.h"
+#include "pool.h"
 
 /* Did this callback free something? An exception cannot be raised here, and counts as no.
  */
@@ -17,7 +20,7 @@ static bool call_one(PyObject *callback, size_t bytes, unsigned attempt)
 
     Py_XDECREF(result);
     if (PyErr_Occurred())
-        tarn__write_unraisable(callback);
+        tarn__error_write_unraisable(callback);
     return yes > 0;
 }
 
@@ -55,7 +58,7 @@ static bool call_list(PyObject *weak, size_t bytes, unsigned attempt)
     if (list != NULL && PyList_Check(list))
         any = call_all(list, bytes, attempt);
     if (PyErr_Occurred())
-        tarn__write_unraisable(weak);
+        tarn__error_write_unraisable(weak);
     Py_XDECREF(list);
     Py_XDECREF(object);
     return any;
@@ -64,13 +67,13 @@ static bool call_list(PyObject *weak, size_t bytes, unsigned attempt)
 static bool call_callbacks(void *data, tarn_resource *pool, size_t bytes,
                            unsigned attempt)
 {
-    struct tarn__python stay;
+    struct tarn__gil_stay stay;
 
     (void)pool;
-    if (!tarn__python_enter(&stay))
+    if (!tarn__gil_enter(&stay))
         return false;
     bool again = call_list(data, bytes, attempt);
-    tarn__python_leave(&stay, TARN_OK);
+    tarn__gil_leave(&stay, TARN_OK);
     return again;
 }
 
@@ -86,7 +89,7 @@ static PyObject *begin_oom_callbacks(PyObject *module, PyObject *object)
     tarn_status status = tarn_pool_add_oom_callback(pool, call_callbacks, weak);
     if (status != TARN_OK) {
         Py_DECREF(weak);
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     }
     Py_RETURN_NONE; /* the pool keeps `weak` permanently */
 }
@@ -98,7 +101,7 @@ static PyMethodDef oom_callback_functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int tarn__add_oom_callbacks(PyObject *module)
+int tarn__oom_callback_init(PyObject *module)
 {
     return PyModule_AddFunctions(module, oom_callback_functions);
 }
