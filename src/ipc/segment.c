@@ -364,7 +364,7 @@ static tarn_status exportable_make(int device, tarn_resource **out)
 
 tarn_status tarn_exportable_create(int device, tarn_resource **out)
 {
-    static tarn_resource *places[TARN__PLACES];
+    static tarn_resource *places[TARN__DEVICES_MAX];
 
     return tarn__backed_share(&exportable_kind, places, device, exportable_make, out);
 }

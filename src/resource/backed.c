@@ -61,7 +61,7 @@ tarn_status tarn__backed_create(const struct tarn__backed_kind *kind, int device
 }
 
 tarn_status tarn__backed_share(const struct tarn__backed_kind *kind,
-                               tarn_resource *places[TARN__PLACES], int device,
+                               tarn_resource *places[TARN__DEVICES_MAX], int device,
                                tarn_status (*make)(int device, tarn_resource **out),
                                tarn_resource **out)
 {

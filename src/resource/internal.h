@@ -29,8 +29,6 @@ struct tarn_resource {
  * warning. */
 void tarn__resource_release_or_warn(tarn_resource *resource);
 
-enum { TARN__PLACES = 128 }; /* devices on which a kind of resource can be shared */
-
 /* Return another reference to the resource at `place`; `make` creates it if there is
  * none. */
 tarn_status tarn__resource_share(tarn_resource **place, int device,
