@@ -21,7 +21,7 @@ struct verb {
 };
 extern const struct verb verb_info, verb_log, verb_prune, verb_replay, verb_run;
 
-/* --- the verbs' common part (tool.c) ------------------------------------------------- */
+/* --- verbs (tool.c) ----------------------------------------------------------------- */
 
 void print_help(const struct verb *verb);
 
@@ -99,7 +99,7 @@ extern const struct resource_kind resource_kinds[];
 /* The kind of that name, or NULL. */
 const struct resource_kind *resource_kind_of(const char *name);
 
-/* --- external verbs (external.c) ----------------------------------------------------- */
+/* --- external verbs (external.c) ---------------------------------------------------- */
 
 /* If there is an external verb `name`, a program tarn-NAME on the PATH, replace this
  * process by it; else return false. (external.c) */

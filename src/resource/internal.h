@@ -1,4 +1,4 @@
-/* internal.h -- a resource from the inside, and the functions of resource.c and stack.c. */
+/* internal.h -- a resource from the inside: the functions of resource.c and stack.c. */
 #ifndef TARN_RESOURCE_INTERNAL_H
 #define TARN_RESOURCE_INTERNAL_H
 
