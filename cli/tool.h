@@ -21,6 +21,8 @@ struct verb {
 };
 extern const struct verb verb_info, verb_log, verb_prune, verb_replay, verb_run;
 
+/* --- verbs (tool.c) ----------------------------------------------------------------- */
+
 void print_help(const struct verb *verb);
 
 /* Print one line on stderr, control characters escaped; return FAILED. */
@@ -96,6 +98,8 @@ struct resource_kind {
 extern const struct resource_kind resource_kinds[];
 /* The kind of that name, or NULL. */
 const struct resource_kind *resource_kind_of(const char *name);
+
+/* --- external verbs (external.c) ---------------------------------------------------- */
 
 /* If there is an external verb `name`, a program tarn-NAME on the PATH, replace this
  * process by it; else return false. (external.c) */

@@ -1,7 +1,7 @@
 /* main.c -- functions that Numba compiled, in a program without Python.
  *
  *     python kernels.py .
- *     cc main.c kernels.o -ltarn_helper -ltarn -lm
+ *     cc main.c kernels.o -ltarn_aot -ltarn -lm
  *
  * An array that a function returns has one reference, which is the program's. At the end
  * the runtime's counters say that none was lost.

@@ -2,7 +2,7 @@
  *
  * It includes the headers of libtarn. Headers of other libraries are included separately:
  *
- *   tarn/helper.h   libtarn_helper.a, the support library of ahead-of-time compilation
+ *   tarn/aot.h   libtarn_aot.a, the support library of ahead-of-time compilation
  *   tarn/prune.h    libtarn_prune.so, the pruner
  *   tarn/sim.h      libcuda.so.1 of Tarn, the driver simulator
  *

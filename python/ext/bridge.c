@@ -15,7 +15,13 @@
  * become an exception and not another array's bytes. The result has to be an aligned
  * address, of no live block, and as long as requested where the driver knows that.
  */
-#include "state.h"
+#include "bridge.h"
+#include "arguments.h"
+#include "error.h"
+#include "exception.h"
+#include "gil.h"
+#include "resource.h"
+#include "stream.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,76 +34,6 @@ struct bridge {
     atomic_long blocks; /* blocks allocated through this bridge less blocks freed
                          * through it */
 };
-
-#if PY_VERSION_HEX < 0x030d0000
-#define Py_IsFinalizing _Py_IsFinalizing
-#endif
-
-/* --- entering Python, and the end of that ---
- *
- * If a thread requests the GIL while the interpreter ends, the interpreter ends the
- * thread in the middle of its C code, with its locks held: a pool calls its upstream
- * under one. Then the main thread, which frees the rest, would wait forever. So from the
- * exit handler on, before the interpreter ends, only the main thread may enter. The
- * handler waits for the threads inside. */
-
-enum { PATIENCE_MS = 1000 }; /* a thread inside may itself wait forever */
-
-static struct {
-    atomic_int inside;   /* threads between enter and leave */
-    atomic_bool exiting; /* the handler was called, by `thread` */
-    pthread_t thread;
-} python;
-
-bool tarn__python_is_ending(void)
-{
-    return atomic_load(&python.exiting) && !pthread_equal(python.thread, pthread_self());
-}
-
-bool tarn__python_enter(struct tarn__python *stay)
-{
-    atomic_fetch_add(&python.inside, 1); /* first: a thread that does not see `exiting`
-                                          * is seen */
-    if (!Py_IsInitialized() || tarn__python_is_ending() ||
-        (Py_IsFinalizing() && PyGILState_GetThisThreadState() == NULL)) {
-        atomic_fetch_sub(&python.inside, 1);
-        return false;
-    }
-    stay->gil = PyGILState_Ensure();
-    stay->raised = tarn__exception_take();
-    return true;
-}
-
-tarn_status tarn__python_leave(const struct tarn__python *stay, tarn_status status)
-{
-    tarn_error error = *tarn_error_last();
-
-    tarn__exception_put(stay->raised);
-    PyGILState_Release(stay->gil); /* the end of a thread's state may run Python code */
-    atomic_fetch_sub(&python.inside, 1);
-    if (status != TARN_OK)
-        tarn_error_set_native(error.status, error.native, "%s", error.message);
-    return status;
-}
-
-/* For atexit. */
-static PyObject *exit_begins(PyObject *module, PyObject *Py_UNUSED(none))
-{
-    (void)module;
-    python.thread = pthread_self();
-    atomic_store(&python.exiting, true);
-    Py_BEGIN_ALLOW_THREADS;
-    for (int i = 0; i < PATIENCE_MS && atomic_load(&python.inside) > 0; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    Py_END_ALLOW_THREADS;
-    Py_RETURN_NONE;
-}
-
-/* The threads that were inside are not in the child. */
-static void forget_threads(void)
-{
-    atomic_store(&python.inside, 0);
-}
 
 /* --- the data of an object, with the GIL held --- */
 
@@ -180,7 +116,7 @@ static int reject_memory(tarn__state *state, PyObject *object, PyObject *address
                          size_t bytes, tarn_stream stream, const char *why)
 {
     if (call_deallocate_once(state, object, address, bytes, stream) != 0)
-        tarn__write_unraisable(object);
+        tarn__error_write_unraisable(object);
     return reject(object, PyExc_ValueError, address, bytes, why);
 }
 
@@ -256,7 +192,7 @@ static tarn_status bridge_allocate(void *self, size_t bytes, size_t alignment,
                                    tarn_stream stream, tarn_device_ptr *out)
 {
     struct bridge *bridge = self;
-    struct tarn__python stay;
+    struct tarn__gil_stay stay;
     tarn_status status = TARN_OK;
 
     if (alignment > TARN_ALIGNMENT || bytes > PY_SSIZE_T_MAX)
@@ -264,7 +200,7 @@ static tarn_status bridge_allocate(void *self, size_t bytes, size_t alignment,
                               "python: a resource written in Python cannot allocate %zu "
                               "bytes aligned to %zu, the maximum is %u",
                               bytes, alignment, TARN_ALIGNMENT);
-    if (!tarn__python_enter(&stay))
+    if (!tarn__gil_enter(&stay))
         return tarn_error_set(TARN_PLUGIN_FAILURE,
                               "python: the interpreter is exiting, resources written in "
                               "Python can no longer be called");
@@ -273,7 +209,7 @@ static tarn_status bridge_allocate(void *self, size_t bytes, size_t alignment,
         atomic_fetch_add(&bridge->blocks, 1);
     else
         status = tarn__error_keep(state, "python");
-    return tarn__python_leave(&stay, status);
+    return tarn__gil_leave(&stay, status);
 }
 
 /* After exit has begun a freed block is forgotten, as everywhere in Tarn: it ends with
@@ -283,11 +219,11 @@ static tarn_status bridge_deallocate(void *self, tarn_device_ptr block, size_t b
                                      size_t alignment, tarn_stream stream)
 {
     struct bridge *bridge = self;
-    struct tarn__python stay;
+    struct tarn__gil_stay stay;
     tarn_status status = TARN_OK;
 
     (void)alignment;
-    if (!tarn__python_enter(&stay)) {
+    if (!tarn__gil_enter(&stay)) {
         atomic_fetch_sub(&bridge->blocks, 1);
         return TARN_OK;
     }
@@ -296,17 +232,17 @@ static tarn_status bridge_deallocate(void *self, tarn_device_ptr block, size_t b
         atomic_fetch_sub(&bridge->blocks, 1);
     else
         status = tarn__error_keep(state, "python");
-    return tarn__python_leave(&stay, status);
+    return tarn__gil_leave(&stay, status);
 }
 
 static void bridge_destroy(void *self)
 {
     struct bridge *bridge = self;
-    struct tarn__python stay;
+    struct tarn__gil_stay stay;
 
-    if (tarn__python_enter(&stay)) {
+    if (tarn__gil_enter(&stay)) {
         Py_DECREF(bridge->object);
-        tarn__python_leave(&stay, TARN_OK);
+        tarn__gil_leave(&stay, TARN_OK);
     }
     free(bridge);
 }
@@ -352,8 +288,8 @@ static int parse_memory_info(PyObject *pair, size_t *free_out, size_t *total_out
         PyErr_SetNone(PyExc_TypeError);
         return -1;
     }
-    if (tarn__size_from(PyTuple_GET_ITEM(pair, 0), free_out) != 0 ||
-        tarn__size_from(PyTuple_GET_ITEM(pair, 1), total_out) != 0)
+    if (tarn__arguments_size(PyTuple_GET_ITEM(pair, 0), free_out) != 0 ||
+        tarn__arguments_size(PyTuple_GET_ITEM(pair, 1), total_out) != 0)
         return -1;
     return *free_out <= *total_out ? 0 : -1;
 }
@@ -389,15 +325,15 @@ static tarn_status bridge_memory_info(void *self, tarn_stream stream, size_t *fr
 {
     struct bridge *bridge = self;
     size_t free_bytes = 0, total_bytes = 0;
-    struct tarn__python stay;
+    struct tarn__gil_stay stay;
     tarn_status status = TARN_OK;
 
-    if (!tarn__python_enter(&stay))
+    if (!tarn__gil_enter(&stay))
         return info_beneath(bridge, stream, free_out, total_out);
     int found = query_memory_info(bridge->object, &free_bytes, &total_bytes);
     if (found < 0)
         status = tarn__error_keep(tarn__state_of(Py_TYPE(bridge->object)), "python");
-    tarn__python_leave(&stay, status);
+    tarn__gil_leave(&stay, status);
     if (found == 0)
         return info_beneath(bridge, stream, free_out, total_out);
     if (status == TARN_OK) {
@@ -412,7 +348,7 @@ static int call_trim(PyObject *object, size_t keep_bytes, size_t *released_out)
     PyObject *number = NULL;
     int found = call_optional(object, "trim", &keep_bytes, &number);
 
-    if (found == 1 && tarn__size_from(number, released_out) != 0)
+    if (found == 1 && tarn__arguments_size(number, released_out) != 0)
         found = reject_answer(object, "trim", number, "a number of bytes");
     Py_XDECREF(number);
     return found;
@@ -422,17 +358,17 @@ static tarn_status bridge_trim(void *self, size_t keep_bytes, size_t *released_o
 {
     struct bridge *bridge = self;
     tarn_resource *native = ((tarn__resource_object *)bridge->object)->native;
-    struct tarn__python stay;
+    struct tarn__gil_stay stay;
     tarn_status status = TARN_OK;
 
-    if (!tarn__python_enter(&stay))
+    if (!tarn__gil_enter(&stay))
         return TARN_OK;
     if (keep_bytes > PY_SSIZE_T_MAX)
         keep_bytes = PY_SSIZE_T_MAX;
     int found = call_trim(bridge->object, keep_bytes, released_out);
     if (found < 0)
         status = tarn__error_keep(tarn__state_of(Py_TYPE(bridge->object)), "python");
-    tarn__python_leave(&stay, status);
+    tarn__gil_leave(&stay, status);
     if (found == 0 && native != NULL)
         return tarn_resource_trim(native, keep_bytes, released_out);
     return status;
@@ -481,7 +417,7 @@ tarn_resource *tarn__bridge_create(tarn__state *state, PyObject *object, int dev
                                                             beneath, &resource);
     if (status == TARN_OK)
         return resource;
-    tarn__raise(state, status);
+    tarn__error_raise(state, status);
     Py_DECREF(object); /* not the last: the caller has one */
     free(bridge);
     return NULL;
@@ -491,26 +427,4 @@ PyObject *tarn__bridge_object(const tarn_resource *resource)
 {
     struct bridge *bridge = tarn_resource_self(resource, &bridge_ops);
     return bridge != NULL ? bridge->object : NULL;
-}
-
-int tarn__add_bridge(PyObject *module)
-{
-    static PyMethodDef handler = {
-        "_exit_begins", exit_begins, METH_NOARGS,
-        "_exit_begins()\n--\n\n"
-        "Record that exit has begun, and wait for calls of resources in Python."};
-    static bool watches_forks; /* the hook is the process's, not the module's */
-    PyObject *atexit = PyImport_ImportModule("atexit");
-    PyObject *function = PyCFunction_New(&handler, module);
-    PyObject *result = atexit != NULL && function != NULL
-                           ? PyObject_CallMethod(atexit, "register", "O", function)
-                           : NULL;
-
-    atomic_store(&python.exiting, false); /* that of an earlier interpreter */
-    if (!watches_forks)
-        watches_forks = pthread_atfork(NULL, NULL, forget_threads) == 0;
-    Py_XDECREF(atexit);
-    Py_XDECREF(function);
-    Py_XDECREF(result);
-    return result != NULL ? 0 : -1;
 }

@@ -13,6 +13,13 @@
  * resource, and a free that fails is retried later.
  */
 #include "buffer.h"
+#include "arguments.h"
+#include "device.h"
+#include "error.h"
+#include "gil.h"
+#include "module.h"
+#include "resource.h"
+#include "stream.h"
 
 /* --- the block --- */
 
@@ -41,7 +48,7 @@ static void free_block(tarn__state *state, tarn_pointer *pointer, PyObject *stre
     tarn__gil_hold_end(&hold);
     if (status != TARN_OK) {
         Py_XINCREF(stream_owner);
-        tarn__raise_unraisable(state, status, object);
+        tarn__error_raise_unraisable(state, status, object);
     }
 }
 
@@ -60,7 +67,7 @@ int tarn__buffer_transfer(tarn__buffer *self, tarn_device_ptr to, tarn_device_pt
         status = tarn_stream_synchronize(self->device, stream);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+        tarn__error_raise(tarn__state_of(Py_TYPE(self)), status);
     tarn__buffer_unuse(self, &use);
     return status == TARN_OK ? 0 : -1;
 }
@@ -156,7 +163,7 @@ static int reserve(tarn__state *state, tarn__buffer *self, size_t capacity,
     else if (status == TARN_OK)
         status = set_stream(self, stream, owner, &owner_before);
     if (status != TARN_OK)
-        tarn__raise(state, status);
+        tarn__error_raise(state, status);
     if (grown != NULL)
         free_block(state, grown, owner, (PyObject *)Py_TYPE(self));
     Py_XDECREF(owner_before);
@@ -175,7 +182,7 @@ static int find_device(tarn__state *state, const tarn_resource *resource, int *o
     tarn_status status = tarn_driver_current_device(out);
     if (status == TARN_OK)
         return 0;
-    tarn__raise(state, status);
+    tarn__error_raise(state, status);
     return -1;
 }
 
@@ -195,7 +202,7 @@ static tarn__buffer *make_over(PyTypeObject *type, tarn_resource *resource, PyOb
         if (status == TARN_OK)
             self = (tarn__buffer *)type->tp_alloc(type, 0);
         else
-            tarn__raise(state, status);
+            tarn__error_raise(state, status);
     }
     if (self == NULL) {
         if (pointer != NULL)
@@ -263,8 +270,8 @@ static PyObject *make_from(PyTypeObject *type, PyObject *pointer, PyObject *size
 {
     size_t from = 0, bytes = 0;
 
-    if ((pointer != NULL && tarn__size_from(pointer, &from) != 0) ||
-        (size != NULL && tarn__size_from(size, &bytes) != 0))
+    if ((pointer != NULL && tarn__arguments_size(pointer, &from) != 0) ||
+        (size != NULL && tarn__arguments_size(size, &bytes) != 0))
         return NULL;
     return make(type, from, bytes, stream, mr);
 }
@@ -410,7 +417,7 @@ static int parse_and_reserve(PyObject *object, PyObject *args, PyObject *kwargs,
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &size,
                                      &stream_object) ||
-        tarn__size_from(size, bytes_out) != 0 ||
+        tarn__arguments_size(size, bytes_out) != 0 ||
         tarn__stream_from(state, stream_object, &stream) != 0)
         return -1;
     PyObject *owner = stream_object != NULL ? stream_object : state->default_stream;
@@ -583,7 +590,7 @@ static PyType_Spec buffer_spec = {
     .slots = buffer_slots,
 };
 
-int tarn__add_buffer(PyObject *module)
+int tarn__buffer_init(PyObject *module)
 {
     tarn__state *state = tarn__state_get(module);
 
@@ -592,8 +599,8 @@ int tarn__add_buffer(PyObject *module)
     state->name_stream = PyUnicode_InternFromString("stream");
     state->name_mr = PyUnicode_InternFromString("mr");
     if (!state->name_ptr || !state->name_size || !state->name_stream || !state->name_mr ||
-        tarn__add_type(module, &buffer_spec, NULL, &state->DeviceBuffer) != 0)
+        tarn__state_add_type(module, &buffer_spec, NULL, &state->DeviceBuffer) != 0)
         return -1;
     ((PyTypeObject *)state->DeviceBuffer)->tp_vectorcall = buffer_call;
-    return tarn__buffer_add_copies(state->DeviceBuffer);
+    return 0;
 }

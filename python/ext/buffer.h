@@ -42,10 +42,6 @@ void tarn__buffer_unuse(tarn__buffer *self, struct tarn__block_use *use);
 int tarn__buffer_transfer(tarn__buffer *self, tarn_device_ptr to, tarn_device_ptr from,
                           size_t bytes, tarn_stream stream, bool wait);
 
-/* Add the methods of copies.c to the type: copy_to_host, copy_from_host,
- * copy_from_device, tobytes, pickling. 0, or -1 with an exception set. */
-int tarn__buffer_add_copies(PyObject *type);
-
 /* For tables of methods with keyword arguments. */
 #define TARN__WITH_KEYWORDS(function) (PyCFunction)(void (*)(void))(function)
 

@@ -1,28 +1,22 @@
 /* capture.c -- captures of graphs: the announcement that a stream will capture, and the
  * memory that a pool retains for a graph.
  *
- * The first is the result of Stream.capturing(), for a `with` around the capture. The
- * second is the handle in a tarn.mr.PoolCapture, whose class and documentation are in
- * Python. A handle that is dropped without release says nothing about its graph, which
- * may still be launched: the memory stays with the graph until the graph is gone.
+ * The first is the result of Stream.capturing(), for a `with` around the capture. This
+ * file adds that method to the type Stream. The second is the handle in a
+ * tarn.mr.PoolCapture, whose class and documentation are in Python. A handle that is
+ * dropped without release says nothing about its graph, which may still be launched: the
+ * memory stays with the graph until the graph is gone.
  */
-#include "state.h"
+#include "error.h"
+#include "module.h"
+#include "pool.h"
+#include "stream.h"
 
 /* --- Stream.capturing() --- */
 
 typedef struct announcement {
     PyObject_HEAD PyObject *stream; /* a Stream; NULL once the collector has cleared it */
 } announcement;
-
-PyObject *tarn__announcement_of(tarn__state *state, PyObject *stream)
-{
-    PyTypeObject *type = (PyTypeObject *)state->Announcement;
-    announcement *self = (announcement *)type->tp_alloc(type, 0);
-
-    if (self != NULL)
-        self->stream = Py_NewRef(stream);
-    return (PyObject *)self;
-}
 
 static PyObject *announcement_enter(PyObject *object, PyObject *Py_UNUSED(none))
 {
@@ -95,6 +89,37 @@ static PyType_Spec announcement_spec = {
     .slots = announcement_slots,
 };
 
+PyDoc_STRVAR(
+    capturing_doc,
+    "capturing($self)\n--\n\n"
+    "Announce a capture on a registered stream for the length of a with statement.\n\n"
+    "The capture begins and ends inside the statement. It is the program's own\n"
+    "capture, or that of another stream, which this stream joins:\n\n"
+    "    with stream.capturing(), torch.cuda.graph(graph, stream=torch_stream):\n"
+    "        ...\n\n"
+    "Entering raises InvalidArgumentError for a stream that is not registered; such a\n"
+    "stream needs no announcement. Leaving raises TarnError while the stream\n"
+    "captures, unless an exception was raised inside; then the announcement remains.");
+
+static PyObject *stream_capturing(PyObject *stream, PyObject *Py_UNUSED(none))
+{
+    tarn__state *state = tarn__state_of(Py_TYPE(stream));
+
+    if (!tarn__state_is_there(state))
+        return NULL;
+    PyTypeObject *type = (PyTypeObject *)state->Announcement;
+    announcement *self = (announcement *)type->tp_alloc(type, 0);
+
+    if (self != NULL)
+        self->stream = Py_NewRef(stream);
+    return (PyObject *)self;
+}
+
+static PyMethodDef stream_methods[] = {
+    {"capturing", stream_capturing, METH_NOARGS, capturing_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 /* --- the memory of a graph --- */
 
 typedef struct graph_memory {
@@ -126,7 +151,7 @@ static PyObject *get_capture(PyObject *module, PyObject *args)
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK) {
         Py_DECREF(self);
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     }
     self->capture = capture;
     return (PyObject *)self;
@@ -146,7 +171,7 @@ static void memory_dealloc(PyObject *object)
     }
     tarn__state *state = tarn__state_of(type);
     if (status != TARN_OK && state != NULL)
-        tarn__raise_unraisable(state, status, (PyObject *)type);
+        tarn__error_raise_unraisable(state, status, (PyObject *)type);
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -171,7 +196,7 @@ static PyObject *memory_release(PyObject *object, PyObject *stream_object)
         Py_RETURN_NONE;
     if (capture != NULL) /* else the memory of another thread may be returned by now */
         self->capture = capture;
-    return tarn__raise(state, status);
+    return tarn__error_raise(state, status);
 }
 
 /* (retained, live, live_blocks, streams, has_ended); zeros for a released one. The GIL is
@@ -184,7 +209,7 @@ static PyObject *memory_statistics(PyObject *object, PyObject *Py_UNUSED(none))
     if (capture != NULL) {
         tarn_status status = tarn_pool_capture_get_statistics(capture, &all);
         if (status != TARN_OK)
-            return tarn__raise(tarn__state_of(Py_TYPE(object)), status);
+            return tarn__error_raise(tarn__state_of(Py_TYPE(object)), status);
     }
     return Py_BuildValue("(KKKKN)", (unsigned long long)all.retained,
                          (unsigned long long)all.live,
@@ -237,12 +262,15 @@ static PyMethodDef capture_functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int tarn__add_capture(PyObject *module)
+int tarn__capture_init(PyObject *module)
 {
     tarn__state *state = tarn__state_get(module);
 
-    if (tarn__add_type(module, &announcement_spec, NULL, &state->Announcement) != 0 ||
-        tarn__add_type(module, &memory_spec, NULL, &state->GraphMemory) != 0)
+    if (tarn__state_add_type(module, &announcement_spec, NULL, &state->Announcement) !=
+            0 ||
+        tarn__state_add_type(module, &memory_spec, NULL, &state->GraphMemory) != 0)
+        return -1;
+    if (tarn__state_add_methods(state->Stream, stream_methods) != 0)
         return -1;
     return PyModule_AddFunctions(module, capture_functions);
 }

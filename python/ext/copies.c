@@ -2,7 +2,11 @@
  *
  * The first comment of buffer.c lists the places that wait.
  */
+#include "arguments.h"
 #include "buffer.h"
+#include "error.h"
+#include "module.h"
+#include "stream.h"
 
 #include <stdlib.h>
 
@@ -244,7 +248,7 @@ static int array_bytes(const struct interface *interface, size_t *out)
         PyErr_SetString(PyExc_ValueError, "only one-dimensional arrays can be copied");
         return -1;
     }
-    if (tarn__size_from(PyTuple_GET_ITEM(interface->shape, 0), &items) != 0)
+    if (tarn__arguments_size(PyTuple_GET_ITEM(interface->shape, 0), &items) != 0)
         return -1;
     int gaps = has_gaps(interface->strides, item);
     if (gaps == 1)
@@ -268,7 +272,7 @@ static int array_address(const struct interface *interface, tarn_device_ptr *out
         PyErr_SetString(PyExc_ValueError, "__cuda_array_interface__ has no data");
         return -1;
     }
-    if (tarn__size_from(PyTuple_GET_ITEM(interface->data, 0), &address) != 0)
+    if (tarn__arguments_size(PyTuple_GET_ITEM(interface->data, 0), &address) != 0)
         return -1;
     *out = address;
     return 0;
@@ -317,7 +321,7 @@ static int queue_copy(tarn__state *state, tarn__buffer *self, const struct array
                                array->address, array->bytes, stream);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        tarn__raise(state, status);
+        tarn__error_raise(state, status);
     tarn__buffer_unuse(self, &use);
     return status == TARN_OK ? 0 : -1;
 }
@@ -328,7 +332,7 @@ static int copy_array(tarn__state *state, tarn__buffer *self, const struct array
     tarn_status status = wait_for_array(self, array, stream);
 
     if (status != TARN_OK) {
-        tarn__raise(state, status);
+        tarn__error_raise(state, status);
         return -1;
     }
     if (array->bytes > self->bytes) {
@@ -396,16 +400,7 @@ static PyMethodDef copies[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int tarn__buffer_add_copies(PyObject *type)
+int tarn__copies_init(PyObject *module)
 {
-    for (PyMethodDef *method = copies; method->ml_name != NULL; method++) {
-        PyObject *descriptor = PyDescr_NewMethod((PyTypeObject *)type, method);
-        if (descriptor == NULL)
-            return -1;
-        int result = PyObject_SetAttrString(type, method->ml_name, descriptor);
-        Py_DECREF(descriptor);
-        if (result != 0)
-            return -1;
-    }
-    return 0;
+    return tarn__state_add_methods(tarn__state_get(module)->DeviceBuffer, copies);
 }

@@ -1,7 +1,8 @@
 /* deferred.c -- tarn.deferred_frees() and tarn.reclaim_deferred_frees(): memory whose
  * last reference is gone and that is not returned yet.
  */
-#include "state.h"
+#include "error.h"
+#include "module.h"
 
 static PyStructSequence_Field fields[] = {
     {"failed", "Number of blocks whose free failed; later calls try it again."},
@@ -30,7 +31,7 @@ static PyObject *deferred_frees(PyObject *module, PyObject *Py_UNUSED(none))
     tarn_status status = tarn_pointer_deferred_frees(&frees);
 
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     const size_t values[] = {frees.failed_count, frees.failed_bytes, frees.waiting_count,
                              frees.waiting_bytes};
     PyObject *tuple = PyStructSequence_New((PyTypeObject *)state->DeferredFrees);
@@ -60,7 +61,7 @@ static PyObject *reclaim_deferred_frees(PyObject *module, PyObject *Py_UNUSED(no
     status = tarn_pointer_reclaim_deferred();
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_get(module), status);
+        return tarn__error_raise(tarn__state_get(module), status);
     Py_RETURN_NONE;
 }
 
@@ -70,7 +71,7 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int tarn__add_deferred(PyObject *module)
+int tarn__deferred_init(PyObject *module)
 {
     tarn__state *state = tarn__state_get(module);
 

@@ -8,7 +8,11 @@
  * updated, the GIL is held and no other code runs, an object's end included. So anything
  * that may wait for the driver comes before that call.
  */
-#include "state.h"
+#include "device.h"
+#include "bridge.h"
+#include "error.h"
+#include "module.h"
+#include "resource.h"
 
 /* The object that Python set for `device`, if `resource` is still the one behind it;
  * borrowed, or NULL. */
@@ -94,13 +98,13 @@ PyObject *tarn__device_resource(tarn__state *state, int device)
     if (!driver_is_open) {
         status = find_resource_without_gil(device, &resource);
         if (status != TARN_OK)
-            return tarn__raise(state, status);
+            return tarn__error_raise(state, status);
         driver_is_open = true;
         tarn__resource_release(state, resource, NULL); /* it may be another one by now */
     }
     status = find_resource(device, &resource);
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     return object_of(state, tarn_resource_device(resource), resource);
 }
 
@@ -132,7 +136,7 @@ static int prepare(tarn__state *state, PyObject *object, struct next *next)
         status = tarn_device_resource(next->device, &previous);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK) {
-        tarn__raise(state, status);
+        tarn__error_raise(state, status);
         tarn__resource_release(state, next->resource, object);
         return -1;
     }
@@ -191,7 +195,7 @@ static PyObject *set_resource(tarn__state *state, int device, PyObject *object)
             Py_XDECREF(served);
         } else {
             remember(state, device, before, &unused); /* as it was */
-            tarn__raise(state, status);
+            tarn__error_raise(state, status);
             Py_XDECREF(unused);
         }
     }
@@ -260,7 +264,7 @@ static PyObject *set_current(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     tarn_status status = tarn_driver_current_device(&device);
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     return set_resource(state, device, object);
 }
 
@@ -311,7 +315,7 @@ static PyMethodDef device_functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int tarn__add_device(PyObject *module)
+int tarn__device_init(PyObject *module)
 {
     tarn__state *state = tarn__state_get(module);
 

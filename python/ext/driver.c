@@ -1,5 +1,6 @@
 /* driver.c -- the loaded driver, and its devices. */
-#include "state.h"
+#include "error.h"
+#include "module.h"
 
 #include <string.h>
 
@@ -36,7 +37,7 @@ static PyObject *driver_open(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_END_ALLOW_THREADS;
     Py_XDECREF(bytes);
     if (status != TARN_OK)
-        return tarn__raise(state_from(module), status);
+        return tarn__error_raise(state_from(module), status);
     Py_RETURN_NONE;
 }
 
@@ -76,7 +77,7 @@ static PyObject *driver_info(PyObject *module, PyObject *Py_UNUSED(none))
     status = tarn_driver_get_info(&info);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     PyObject *values[] = {
         PyUnicode_DecodeFSDefault(info.path),
         PyLong_FromLong(info.version),
@@ -107,7 +108,7 @@ static PyObject *device_info(PyObject *module, PyObject *args, PyObject *kwargs)
     status = tarn_driver_device_info(device, &info);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     PyObject *values[] = {
         PyUnicode_DecodeUTF8(info.name, (Py_ssize_t)strlen(info.name), "replace"),
         PyUnicode_DecodeUTF8(info.uuid, (Py_ssize_t)strlen(info.uuid), "replace"),
@@ -138,7 +139,7 @@ static PyObject *current_device(PyObject *module, PyObject *Py_UNUSED(none))
     status = tarn_driver_current_device(&device);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(state_from(module), status);
+        return tarn__error_raise(state_from(module), status);
     return PyLong_FromLong(device);
 }
 
@@ -162,7 +163,7 @@ static PyObject *synchronize(PyObject *module, PyObject *args, PyObject *kwargs)
     status = tarn_driver_synchronize(device);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(state_from(module), status);
+        return tarn__error_raise(state_from(module), status);
     Py_RETURN_NONE;
 }
 
@@ -207,7 +208,7 @@ static PyMethodDef driver_functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int tarn__add_driver(PyObject *module)
+int tarn__driver_init(PyObject *module)
 {
     tarn__state *state = tarn__state_get(module);
 

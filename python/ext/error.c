@@ -15,7 +15,10 @@
  * the call of the extension beneath which it was raised, and is dropped when that call
  * returns.
  */
-#include "state.h"
+#include "error.h"
+#include "exception.h"
+#include "gil.h"
+#include "module.h"
 
 #include <string.h>
 
@@ -33,41 +36,6 @@ struct tarn__kept {
 
 _Thread_local struct tarn__calls tarn__calls;
 
-/* --- the exception that is set, as one object --- */
-
-PyObject *tarn__exception_take(void)
-{
-#if PY_VERSION_HEX >= 0x030c0000
-    return PyErr_GetRaisedException();
-#else
-    PyObject *type, *value, *traceback;
-
-    PyErr_Fetch(&type, &value, &traceback);
-    if (type == NULL)
-        return NULL;
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (traceback != NULL)
-        PyException_SetTraceback(value, traceback);
-    Py_DECREF(type);
-    Py_XDECREF(traceback);
-    return value;
-#endif
-}
-
-void tarn__exception_put(PyObject *exception)
-{
-#if PY_VERSION_HEX >= 0x030c0000
-    PyErr_SetRaisedException(exception);
-#else
-    if (exception == NULL) {
-        PyErr_Clear();
-        return;
-    }
-    PyErr_Restore(Py_NewRef(Py_TYPE(exception)), exception,
-                  PyException_GetTraceback(exception));
-#endif
-}
-
 /* --- keeping an exception while C code passes a status on --- */
 
 static void drop(struct tarn__kept **link)
@@ -80,7 +48,7 @@ static void drop(struct tarn__kept **link)
     Py_DECREF(exception);
 }
 
-void tarn__calls_drop(unsigned depth)
+void tarn__error_calls_drop(unsigned depth)
 {
     PyObject *raised = tarn__exception_take();
 
@@ -205,7 +173,7 @@ static PyObject *class_in(tarn__state *state, tarn_status status)
  * still running when exit begins ends with SystemExit, which is not reported. */
 static PyObject *class_for(tarn__state *state, tarn_status status)
 {
-    if (tarn__python_is_ending())
+    if (tarn__gil_is_ending())
         return PyExc_SystemExit;
     PyObject *type = state != NULL ? class_in(state, status) : NULL;
     return type != NULL ? type : PyExc_RuntimeError;
@@ -234,7 +202,7 @@ static PyObject *exception_of(PyObject *type, const tarn_error *error)
     return exception;
 }
 
-PyObject *tarn__raise(tarn__state *state, tarn_status status)
+PyObject *tarn__error_raise(tarn__state *state, tarn_status status)
 {
     tarn_error error = *tarn_error_last();
 
@@ -259,19 +227,20 @@ PyObject *tarn__raise(tarn__state *state, tarn_status status)
     return NULL;
 }
 
-void tarn__write_unraisable(PyObject *object)
+void tarn__error_write_unraisable(PyObject *object)
 {
-    if (tarn__python_is_ending() && PyErr_ExceptionMatches(PyExc_SystemExit))
+    if (tarn__gil_is_ending() && PyErr_ExceptionMatches(PyExc_SystemExit))
         PyErr_Clear(); /* the end of a thread, see class_for() */
     else
         PyErr_WriteUnraisable(object);
 }
 
-void tarn__raise_unraisable(tarn__state *state, tarn_status status, PyObject *object)
+void tarn__error_raise_unraisable(tarn__state *state, tarn_status status,
+                                  PyObject *object)
 {
     PyObject *before = tarn__exception_take();
-    tarn__raise(state, status);
-    tarn__write_unraisable(object);
+    tarn__error_raise(state, status);
+    tarn__error_write_unraisable(object);
     tarn__exception_put(before);
 }
 
@@ -311,7 +280,7 @@ static int add_class(PyObject *module, PyObject **slot, const char *name, const 
     return PyModule_AddObjectRef(module, strrchr(name, '.') + 1, *slot);
 }
 
-int tarn__add_errors(PyObject *module)
+int tarn__error_init(PyObject *module)
 {
     tarn__state *state = tarn__state_get(module);
 

@@ -5,6 +5,10 @@
  * and the end of leased memory comes on the server's thread. So the owner may be released
  * from any thread; that takes the GIL while an interpreter exists.
  */
+#include "arguments.h"
+#include "error.h"
+#include "gil.h"
+#include "module.h"
 #include "pointer.h"
 
 typedef struct ipc_memory {
@@ -27,7 +31,7 @@ static void release(PyTypeObject *type, tarn_pointer *pointer)
     status = tarn_pointer_release_checked(pointer);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        tarn__raise_unraisable(tarn__state_of(type), status, (PyObject *)type);
+        tarn__error_raise_unraisable(tarn__state_of(type), status, (PyObject *)type);
 }
 
 static bool close_memory(ipc_memory *self)
@@ -146,12 +150,12 @@ static PyObject *wrap(tarn__state *state, tarn_pointer *pointer)
  * are. */
 static void release_owner(void *owner)
 {
-    struct tarn__python stay;
+    struct tarn__gil_stay stay;
 
-    if (!tarn__python_enter(&stay))
+    if (!tarn__gil_enter(&stay))
         return;
     Py_DECREF((PyObject *)owner);
-    tarn__python_leave(&stay, TARN_OK);
+    tarn__gil_leave(&stay, TARN_OK);
 }
 
 PyDoc_STRVAR(
@@ -172,14 +176,14 @@ static PyObject *ipc_hold(PyObject *module, PyObject *arguments)
 
     if (!PyArg_ParseTuple(arguments, "OOiO:ipc_hold", &address, &bytes, &options.device,
                           &owner) ||
-        tarn__size_from(address, &number) != 0 ||
-        tarn__size_from(bytes, &options.bytes) != 0)
+        tarn__arguments_size(address, &number) != 0 ||
+        tarn__arguments_size(bytes, &options.bytes) != 0)
         return NULL;
     options.address = number;
     options.owner = owner;
     tarn_status status = tarn_pointer_create(&options, &pointer);
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     Py_INCREF(owner);
     return wrap(state, pointer);
 }
@@ -244,7 +248,7 @@ static PyObject *ipc_export(PyObject *module, PyObject *arguments)
     status = tarn_ipc_export(pointer, served ? TARN_IPC_SERVED : TARN_IPC_PLAIN, &handle);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        tarn__raise(state, status);
+        tarn__error_raise(state, status);
     release((PyTypeObject *)state->IpcMemory, pointer);
     if (status != TARN_OK)
         return NULL;
@@ -267,8 +271,8 @@ static int handle_from(PyObject *tuple, tarn_ipc_handle *out)
     if (!PyArg_ParseTuple(tuple, "y#OOiy#;a handle has five parts", &reserved,
                           &reserved_bytes, &bytes, &offset, &out->device, &uuid,
                           &uuid_bytes) ||
-        tarn__size_from(bytes, &out->bytes) != 0 ||
-        tarn__size_from(offset, &out->offset) != 0)
+        tarn__arguments_size(bytes, &out->bytes) != 0 ||
+        tarn__arguments_size(offset, &out->offset) != 0)
         return -1;
     if (reserved_bytes != sizeof out->reserved || uuid_bytes != sizeof out->uuid) {
         PyErr_Format(
@@ -317,7 +321,7 @@ static PyObject *ipc_open(PyObject *module, PyObject *arguments)
     status = tarn_ipc_open(&handle, &options, &pointer);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     return wrap(state, pointer);
 }
 
@@ -389,10 +393,10 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int tarn__add_ipc(PyObject *module)
+int tarn__ipc_init(PyObject *module)
 {
-    if (tarn__add_type(module, &memory_spec, NULL, &tarn__state_get(module)->IpcMemory) !=
-        0)
+    if (tarn__state_add_type(module, &memory_spec, NULL,
+                             &tarn__state_get(module)->IpcMemory) != 0)
         return -1;
     return PyModule_AddFunctions(module, functions);
 }

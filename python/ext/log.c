@@ -14,6 +14,9 @@
  * the module's own state is gone.
  */
 #include "log.h"
+#include "error.h"
+#include "log_site.h"
+#include "module.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -412,7 +415,7 @@ static PyObject *csv_log(PyObject *module, PyObject *unused)
         status == TARN_OK
             ? PyUnicode_DecodeUTF8(text.bytes ? text.bytes : "", (Py_ssize_t)text.count,
                                    "surrogateescape")
-            : tarn__raise(tarn__state_get(module), status);
+            : tarn__error_raise(tarn__state_get(module), status);
     free(text.bytes);
     return result;
 }
@@ -453,7 +456,7 @@ static PyObject *log_open(PyObject *module, PyObject *arguments, PyObject *keywo
     tarn_status status = open_file(PyBytes_AS_STRING(path), &out);
     Py_DECREF(path);
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_get(module), status);
+        return tarn__error_raise(tarn__state_get(module), status);
     pthread_mutex_lock(&the_log.lock);
     before = the_log.out;
     the_log.out = out;
@@ -479,7 +482,7 @@ static PyObject *log_flush(PyObject *module, PyObject *unused)
     tarn_status status = the_log.out ? tarn_trace_flush(the_log.out) : TARN_OK;
     pthread_mutex_unlock(&the_log.lock);
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_get(module), status);
+        return tarn__error_raise(tarn__state_get(module), status);
     Py_RETURN_NONE;
 }
 
@@ -500,7 +503,7 @@ static PyObject *log_close(PyObject *module, PyObject *unused)
     pthread_mutex_unlock(&the_log.lock);
     tarn_status status = out ? tarn_trace_writer_release(out) : TARN_OK;
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_get(module), status);
+        return tarn__error_raise(tarn__state_get(module), status);
     Py_RETURN_NONE;
 }
 
@@ -534,14 +537,14 @@ PyMethodDef tarn__log_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int tarn__add_log(PyObject *module)
+int tarn__log_init(PyObject *module)
 {
     static bool begun; /* the hooks are the process's, not the module's */
 
     if (!begun) {
         begun = true;
         pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-        tarn__log_find_sites();
+        tarn__log_site_set_finder();
     }
     if (PyModule_AddFunctions(module, tarn__log_methods) != 0)
         return -1;

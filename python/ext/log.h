@@ -22,14 +22,6 @@ struct tarn__log_call {
 
 uint64_t tarn__log_now(void);
 
-/* The current place in the user's program: the first frame that is neither Numba's nor
- * Tarn's. `freeing`: a garbage collection is reported as `<gc>`. GIL held; never fails.
- */
-tarn_site tarn__log_site(bool freeing);
-
-/* Have logger adaptors find that place, too, for rows of calls without one. */
-void tarn__log_find_sites(void);
-
 /* A call that is over: an allocation, or one that failed. */
 void tarn__log_add(const struct tarn__log_call *call);
 
@@ -39,8 +31,7 @@ void tarn__log_add(const struct tarn__log_call *call);
 uint64_t tarn__log_free_begin(const struct tarn__log_call *call);
 void tarn__log_free_end(uint64_t row, const struct tarn__log_call *call, bool is_back);
 
-/* The functions of log.c and log_site.c for the module. */
+/* The functions of log.c for the module. */
 extern PyMethodDef tarn__log_methods[];
-extern PyMethodDef tarn__log_site_methods[];
 
 #endif

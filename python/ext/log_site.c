@@ -11,7 +11,9 @@
  * DeviceBuffer, or a plugin for Numba that takes its memory from Tarn. Frames of a plugin
  * are skipped, too: Numba's driver module, or a finalizer, has called them.
  */
-#include "log.h"
+#include "log_site.h"
+#include "exception.h"
+#include "gil.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -187,18 +189,18 @@ tarn_site tarn__log_site(bool freeing)
 /* For a logger: the GIL may be held or not, and the thread may be unknown to Python. */
 static tarn_site find_site(bool freeing)
 {
-    struct tarn__python stay;
+    struct tarn__gil_stay stay;
 
     if (!is_finalizing() && PyGILState_GetThisThreadState() == NULL)
         return (tarn_site){"<none>", 0};
-    if (is_finalizing() || !tarn__python_enter(&stay))
+    if (is_finalizing() || !tarn__gil_enter(&stay))
         return (tarn_site){"<exit>", 0};
     tarn_site site = tarn__log_site(freeing);
-    tarn__python_leave(&stay, TARN_OK);
+    tarn__gil_leave(&stay, TARN_OK);
     return site;
 }
 
-void tarn__log_find_sites(void)
+void tarn__log_site_set_finder(void)
 {
     tarn_site_set_finder(find_site);
 }

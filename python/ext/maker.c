@@ -4,7 +4,10 @@
  * with documentation and signatures are in Python, and each passes itself to one of these
  * functions.
  */
-#include "state.h"
+#include "arguments.h"
+#include "error.h"
+#include "module.h"
+#include "resource.h"
 
 static tarn__resource_object *resource_arg(tarn__state *state, PyObject *object)
 {
@@ -21,7 +24,7 @@ static PyObject *keep(tarn__state *state, tarn__resource_object *self, tarn_stat
                       tarn_resource *made)
 {
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     if (tarn__resource_adopt(state, self, made, NULL) != 0)
         return NULL;
     Py_RETURN_NONE;
@@ -86,8 +89,8 @@ static PyObject *open_async(PyObject *module, PyObject *args)
                           &use_default, &exportable))
         return NULL;
     tarn__resource_object *self = resource_arg(state, object);
-    if (self == NULL || tarn__size_from(initial, &options.initial_bytes) != 0 ||
-        tarn__size_from(threshold, &options.release_threshold_bytes) != 0)
+    if (self == NULL || tarn__arguments_size(initial, &options.initial_bytes) != 0 ||
+        tarn__arguments_size(threshold, &options.release_threshold_bytes) != 0)
         return NULL;
     if (self->native != NULL)
         return PyErr_Format(PyExc_ValueError, "a resource can be initialised only once");
@@ -118,7 +121,7 @@ static PyObject *replace(tarn__state *state, tarn__resource_object *self,
                          tarn_status status, tarn_resource *wrapper)
 {
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     tarn_resource *upstream = self->native;
     self->native = wrapper;
     tarn__resource_release(state, upstream, (PyObject *)self);
@@ -149,7 +152,7 @@ static PyObject *wrap_logger(PyObject *module, PyObject *args)
                                                 (tarn_trace_format)format, &writer);
     Py_DECREF(path);
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     status = tarn_logger_create(self->native, writer, &wrapper);
     if (status == TARN_OK)
         self->writer = writer;
@@ -169,7 +172,7 @@ static PyObject *wrap_limiter(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "OO", &object, &limit))
         return NULL;
     tarn__resource_object *self = unwrapped(state, object);
-    if (self == NULL || tarn__size_from(limit, &limit_bytes) != 0)
+    if (self == NULL || tarn__arguments_size(limit, &limit_bytes) != 0)
         return NULL;
     tarn_status status = tarn_limiter_create(self->native, limit_bytes, &wrapper);
     return replace(state, self, status, wrapper);
@@ -209,7 +212,8 @@ static PyObject *limiter_number(PyObject *module, PyObject *object,
     if (native == NULL)
         return NULL;
     tarn_status status = read(native, &bytes);
-    return status == TARN_OK ? PyLong_FromSize_t(bytes) : tarn__raise(state, status);
+    return status == TARN_OK ? PyLong_FromSize_t(bytes)
+                             : tarn__error_raise(state, status);
 }
 
 static PyObject *limiter_used(PyObject *module, PyObject *object)
@@ -233,7 +237,7 @@ static PyObject *counts(PyObject *module, PyObject *object,
         return NULL;
     tarn_status status = read(native, &got);
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     const int64_t values[] = {got.current_bytes, got.current_count, got.peak_bytes,
                               got.peak_count,    got.total_bytes,   got.total_count};
     PyObject *tuple = PyStructSequence_New((PyTypeObject *)state->Statistics);
@@ -275,7 +279,7 @@ static PyObject *logger_flush(PyObject *module, PyObject *object)
         status = tarn_trace_flush(self->writer);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     Py_RETURN_NONE;
 }
 
@@ -338,7 +342,7 @@ static PyMethodDef maker_functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int tarn__add_maker(PyObject *module)
+int tarn__maker_init(PyObject *module)
 {
     tarn__state *state = tarn__state_get(module);
 

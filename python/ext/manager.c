@@ -6,80 +6,21 @@
  * writes a row into the log of the process. It serves device, mapped, pinned and managed
  * memory.
  */
+#include "manager.h"
+#include "arguments.h"
+#include "error.h"
+#include "gil.h"
+#include "log_site.h"
+#include "memory_info.h"
+#include "module.h"
 #include "pointer.h"
+#include "stream.h"
 
 #include <string.h>
 
 static tarn__state *state_of(tarn__manager_object *self)
 {
     return tarn__state_of(Py_TYPE(self));
-}
-
-/* --- the device's memory in a row --------------------------------------------------- */
-
-enum { FRESH_NS = 1000000 };
-
-static void note_blocking_call(tarn_blocking_hook *self)
-{
-    struct tarn__hook_probe *hook_probe = (struct tarn__hook_probe *)self;
-
-    hook_probe->was_called = true;
-    if (hook_probe->outer)
-        hook_probe->outer->call(hook_probe->outer);
-}
-
-void tarn__hook_probe_begin(struct tarn__hook_probe *hook_probe)
-{
-    *hook_probe = (struct tarn__hook_probe){.before = {note_blocking_call}};
-    hook_probe->outer = tarn_set_blocking_hook(&hook_probe->before);
-}
-
-bool tarn__hook_probe_end(const struct tarn__hook_probe *hook_probe)
-{
-    tarn_set_blocking_hook(hook_probe->was_called ? NULL : hook_probe->outer);
-    return hook_probe->was_called;
-}
-
-static void query_memory(tarn__manager_object *manager, uint64_t now)
-{
-    const tarn_error kept = *tarn_error_last();
-    size_t free_bytes = 0, total_bytes = 0;
-
-    if (tarn_manager_get_memory_info(manager->manager, &free_bytes, &total_bytes) !=
-        TARN_OK)
-        free_bytes = total_bytes = 0;
-    atomic_store(&manager->known_free, free_bytes);
-    atomic_store(&manager->known_total, total_bytes);
-    atomic_store(&manager->known_ns, now);
-    /* Keep the error message of the call that the row is about, whatever failed here. */
-    if (kept.status != TARN_OK)
-        tarn_error_set_native(kept.status, kept.native, "%s", kept.message);
-}
-
-/* A pool's cached memory counts as free, so a block that it allocates or frees changes
- * the number. Only a pool answers without the driver, and rounds up to its quantum. For a
- * slab, whose blocks are longer, the number is right after the next query. */
-static void count_block(tarn__manager_object *manager, const struct tarn__log_call *call)
-{
-    uint64_t taken = (call->bytes + TARN_POOL_QUANTUM - 1) & ~(TARN_POOL_QUANTUM - 1);
-
-    if (call->action == TARN_ACTION_ALLOCATE)
-        atomic_fetch_sub(&manager->known_free, taken);
-    else if (call->action == TARN_ACTION_FREE)
-        atomic_fetch_add(&manager->known_free, taken);
-}
-
-void tarn__manager_memory(tarn__manager_object *manager, bool may_have_changed,
-                          struct tarn__log_call *call)
-{
-    uint64_t known = atomic_load(&manager->known_ns), now = call->end_ns;
-
-    if (may_have_changed || known == 0 || now - known > FRESH_NS)
-        query_memory(manager, now);
-    else if (atomic_load(&manager->known_total) > 0)
-        count_block(manager, call);
-    call->free_bytes = atomic_load(&manager->known_free);
-    call->total_bytes = atomic_load(&manager->known_total);
 }
 
 /* --- allocating --------------------------------------------------------------------- */
@@ -119,20 +60,20 @@ static tarn_status perform_logged(tarn__manager_object *self,
     tarn_site before = tarn_site_set(call->site);
     struct tarn__hook_probe hook_probe;
 
-    tarn__hook_probe_begin(&hook_probe);
+    tarn__memory_info_probe_begin(&hook_probe);
     call->start_ns = tarn__log_now();
     tarn_status status = perform_request(self->manager, request, out);
     call->end_ns = tarn__log_now();
     /* For other kinds than device memory no notification is guaranteed. */
     bool may_have_changed =
-        tarn__hook_probe_end(&hook_probe) || request->kind != TARN_POINTER_DEVICE;
+        tarn__memory_info_probe_end(&hook_probe) || request->kind != TARN_POINTER_DEVICE;
     if (status == TARN_OK)
         call->address = tarn_pointer_address(*out);
     else
         call->action = TARN_ACTION_ALLOCATE_FAILURE;
     if (status == TARN_OK && call->address == 0 && tarn_pointer_host(*out))
         call->address = (uint64_t)(uintptr_t)tarn_pointer_host(*out);
-    tarn__manager_memory(self, may_have_changed, call);
+    tarn__memory_info_update(self, may_have_changed, call);
     tarn__log_add(call);
     tarn_site_set(before);
     return status;
@@ -194,7 +135,7 @@ static PyObject *allocate(tarn__manager_object *self, const struct request *requ
     else
         status = perform_without_gil(self->manager, request, &pointer);
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     PyTypeObject *type = request->type ? request->type : (PyTypeObject *)state->Pointer;
     return tarn__pointer_wrap(type, self, pointer, request->stream, request->owner);
 }
@@ -231,7 +172,7 @@ static PyObject *manager_memalloc(tarn__manager_object *self, PyObject *const *a
         PyErr_SetString(PyExc_TypeError, "memalloc(bytes, stream=None)");
         return NULL;
     }
-    if (tarn__size_from(arguments[0], &bytes) != 0)
+    if (tarn__arguments_size(arguments[0], &bytes) != 0)
         return NULL;
     bool on_stream = count == 2 && arguments[1] != Py_None;
     return tarn__manager_memalloc(self, NULL, bytes, on_stream ? arguments[1] : NULL);
@@ -260,7 +201,8 @@ static PyObject *manager_memhostalloc(tarn__manager_object *self, PyObject *argu
                               .flags = (mapped ? TARN_HOST_MAPPED : 0u) |
                                        (portable ? TARN_HOST_PORTABLE : 0u) |
                                        (write_combined ? TARN_HOST_WRITE_COMBINED : 0u)};
-    return tarn__size_from(bytes, &request.bytes) == 0 ? allocate(self, &request) : NULL;
+    return tarn__arguments_size(bytes, &request.bytes) == 0 ? allocate(self, &request)
+                                                            : NULL;
 }
 
 PyDoc_STRVAR(
@@ -286,7 +228,7 @@ static PyObject *manager_mempin(tarn__manager_object *self, PyObject *arguments,
                               .flags = mapped ? TARN_HOST_MAPPED : 0u,
                               .host = PyLong_AsVoidPtr(address),
                               .owner = owner};
-    if (PyErr_Occurred() || tarn__size_from(bytes, &request.bytes) != 0)
+    if (PyErr_Occurred() || tarn__arguments_size(bytes, &request.bytes) != 0)
         return NULL;
     return allocate(self, &request);
 }
@@ -310,7 +252,8 @@ static PyObject *manager_memallocmanaged(tarn__manager_object *self, PyObject *a
     struct request request = {.kind = TARN_POINTER_MANAGED,
                               .stream = TARN_STREAM_NONE,
                               .attach_global = attach_global != 0};
-    return tarn__size_from(bytes, &request.bytes) == 0 ? allocate(self, &request) : NULL;
+    return tarn__arguments_size(bytes, &request.bytes) == 0 ? allocate(self, &request)
+                                                            : NULL;
 }
 
 /* --- the other operations ----------------------------------------------------------- */
@@ -348,7 +291,7 @@ static PyObject *manager_get_ipc_handle(tarn__manager_object *self, PyObject *ar
     status = tarn_manager_get_ipc_handle(self->manager, pointer, &handle);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        tarn__raise(state, status);
+        tarn__error_raise(state, status);
     tarn__pointer_release((PyTypeObject *)state->Pointer, pointer);
     if (status != TARN_OK)
         return NULL;
@@ -375,7 +318,7 @@ static PyObject *manager_get_memory_info(tarn__manager_object *self, PyObject *u
     status = tarn_manager_get_memory_info(self->manager, &free_bytes, &total_bytes);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(state_of(self), status);
+        return tarn__error_raise(state_of(self), status);
     return Py_BuildValue("(KK)", (unsigned long long)free_bytes,
                          (unsigned long long)total_bytes);
 }
@@ -390,7 +333,7 @@ static PyObject *plain(tarn__manager_object *self, tarn_status (*call)(tarn_mana
     status = call(self->manager);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(state_of(self), status);
+        return tarn__error_raise(state_of(self), status);
     Py_RETURN_NONE;
 }
 
@@ -471,7 +414,7 @@ static PyObject *manager_new(PyTypeObject *type, PyObject *arguments, PyObject *
     status = tarn_memory_manager(device, &manager);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_of(type), status);
+        return tarn__error_raise(tarn__state_of(type), status);
     tarn__manager_object *self = (tarn__manager_object *)type->tp_alloc(type, 0);
     if (!self) {
         tarn_manager_release(manager);
@@ -606,7 +549,8 @@ static PyType_Spec manager_spec = {
     .slots = manager_slots,
 };
 
-int tarn__add_manager(PyObject *module)
+int tarn__manager_init(PyObject *module)
 {
-    return tarn__add_type(module, &manager_spec, NULL, &tarn__state_get(module)->Manager);
+    return tarn__state_add_type(module, &manager_spec, NULL,
+                                &tarn__state_get(module)->Manager);
 }

@@ -1,4 +1,4 @@
-/* manager.h -- the shared declarations of pointer.c and manager.c. */
+/* manager.h -- the type tarn._tarn.Manager, for its pointers and plugins. */
 #ifndef TARN_PYTHON_MANAGER_H
 #define TARN_PYTHON_MANAGER_H
 
@@ -20,23 +20,6 @@ typedef struct tarn__manager_object {
      * is no lock: the values that two threads mix are at most a millisecond old. */
     _Atomic uint64_t known_free, known_total, known_ns; /* ns 0: never */
 } tarn__manager_object;
-
-/* Did the driver, or other slow code, run between begin and end? A call without such work
- * has changed nothing (tarn_set_blocking_hook()). Without the GIL. */
-struct tarn__hook_probe {
-    tarn_blocking_hook before; /* first: it is a tarn__hook_probe too */
-    tarn_blocking_hook *outer;
-    bool was_called;
-};
-void tarn__hook_probe_begin(struct tarn__hook_probe *look);
-bool tarn__hook_probe_end(const struct tarn__hook_probe *look);
-
-/* Bytes free and in total on the manager's device at `call->end_ns`; zeros where they are
- * unknown. The device is queried if the call may have changed it, and else once a
- * millisecond: a query takes longer than an allocation. Without the GIL; the thread's
- * last error is unchanged. */
-void tarn__manager_memory(tarn__manager_object *manager, bool may_have_changed,
-                          struct tarn__log_call *call);
 
 /* Device memory as an object of `type`, on `stream`, which it keeps (NULL: on the
  * manager's stream). */

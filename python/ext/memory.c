@@ -6,6 +6,8 @@
  * The block is freed with the object: a Python finalizer, which Numba's own class has,
  * costs more than all the rest.
  */
+#include "error.h"
+#include "module.h"
 #include "pointer.h"
 
 #include <stddef.h>
@@ -54,7 +56,7 @@ static PyObject *memory_free(tarn__memory_object *self, PyObject *unused)
         return NULL;
     }
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+        return tarn__error_raise(tarn__state_of(Py_TYPE(self)), status);
     Py_RETURN_NONE;
 }
 
@@ -163,9 +165,10 @@ static PyType_Spec memory_spec = {
     .slots = memory_slots,
 };
 
-int tarn__add_memory(PyObject *module)
+int tarn__memory_init(PyObject *module)
 {
     tarn__state *state = tarn__state_get(module);
 
-    return tarn__add_type(module, &memory_spec, state->Pointer, &state->MemoryPointer);
+    return tarn__state_add_type(module, &memory_spec, state->Pointer,
+                                &state->MemoryPointer);
 }

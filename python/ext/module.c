@@ -1,133 +1,17 @@
-/* module.c -- the extension module tarn._tarn: its state, and the table of its contents.
+/* module.c -- the extension module tarn._tarn: the table of its contents.
  *
  * It is initialised in two phases, with all state in the module. It works in the main
  * interpreter only: resources written in Python are called from any thread through
  * PyGILState, which knows no other interpreter.
  */
-#include "state.h"
-
-tarn__state *tarn__state_get(PyObject *module)
-{
-    return PyModule_GetState(module);
-}
-
-/* The state of the newest module, while that exists. */
-static tarn__state *last_state;
-
-/* The garbage collector clears a class, its reference to the module included, before it
- * frees the last objects of it. That happens with a cycle through the class, and always
- * at exit. */
-tarn__state *tarn__state_of(PyTypeObject *type)
-{
-    PyObject *module =
-        type->tp_mro != NULL ? PyType_GetModuleByDef(type, &tarn__module) : NULL;
-
-    if (module != NULL)
-        return tarn__state_get(module);
-    PyErr_Clear();
-    return last_state;
-}
-
-int tarn__add_type(PyObject *module, PyType_Spec *spec, PyObject *bases, PyObject **slot)
-{
-    PyObject *type = PyType_FromModuleAndSpec(module, spec, bases);
-    if (type == NULL)
-        return -1;
-    *slot = type;
-    return PyModule_AddType(module, (PyTypeObject *)type);
-}
-
-bool tarn__state_is_there(const tarn__state *state)
-{
-    if (state != NULL)
-        return true;
-    PyErr_SetString(PyExc_RuntimeError,
-                    "tarn: the interpreter is exiting, the module can no longer be used");
-    return false;
-}
-
-int tarn__size_from(PyObject *object, size_t *out)
-{
-    PyObject *number = PyNumber_Index(object);
-    size_t size = number != NULL ? PyLong_AsSize_t(number) : 0;
-
-    Py_XDECREF(number);
-    if (PyErr_Occurred())
-        return -1;
-    *out = size;
-    return 0;
-}
-
-void tarn__gil_hold_release(tarn_blocking_hook *before)
-{
-    ((tarn__gil_hold *)before)->away = PyEval_SaveThread();
-}
-
-/* The place of a keyword, or -1. */
-static int place_of(const struct tarn__signature *signature, PyObject *name)
-{
-    for (int i = 0; signature->names[i] != NULL; i++)
-        if (PyUnicode_CompareWithASCIIString(name, signature->names[i]) == 0)
-            return i;
-    return -1;
-}
-
-/* The usual call: false for any other form. */
-static bool match(const struct tarn__signature *signature, PyObject *const *args,
-                  Py_ssize_t count, PyObject *names, PyObject *given[3])
-{
-    Py_ssize_t named = names != NULL ? PyTuple_GET_SIZE(names) : 0;
-
-    for (int i = 0; i < 3; i++)
-        given[i] = i < count ? args[i] : NULL;
-    for (Py_ssize_t i = 0; i < named; i++) {
-        int place = place_of(signature, PyTuple_GET_ITEM(names, i));
-        if (place < 0 || given[place] != NULL)
-            return false;
-        given[place] = args[count + i];
-    }
-    for (int i = 0; i < signature->required; i++)
-        if (given[i] == NULL)
-            return false;
-    return count < 3 ? count == 0 || signature->names[count - 1] != NULL
-                     : count == 3 && signature->names[2] != NULL;
-}
-
-/* The same arguments as a tuple and a dict, which live as long as the caller's. */
-static int parse(const struct tarn__signature *signature, PyObject *const *args,
-                 Py_ssize_t count, PyObject *names, PyObject *given[3])
-{
-    Py_ssize_t named = names != NULL ? PyTuple_GET_SIZE(names) : 0;
-    PyObject *tuple = PyTuple_New(count), *dict = PyDict_New();
-    bool failed = tuple == NULL || dict == NULL;
-
-    for (Py_ssize_t i = 0; i < count && !failed; i++)
-        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
-    for (Py_ssize_t i = 0; i < named && !failed; i++)
-        failed = PyDict_SetItem(dict, PyTuple_GET_ITEM(names, i), args[count + i]) != 0;
-    given[0] = given[1] = given[2] = NULL;
-    failed = failed || !PyArg_ParseTupleAndKeywords(tuple, dict, signature->format,
-                                                    (char **)signature->names, &given[0],
-                                                    &given[1], &given[2]);
-    Py_XDECREF(tuple);
-    Py_XDECREF(dict);
-    return failed ? -1 : 0;
-}
-
-int tarn__arguments(const struct tarn__signature *signature, PyObject *const *args,
-                    Py_ssize_t count, PyObject *names, PyObject *given[3])
-{
-    if (match(signature, args, count, names, given))
-        return 0;
-    return parse(signature, args, count, names, given);
-}
+#include "module.h"
 
 static int (*const parts[])(PyObject *module) = {
-    tarn__add_errors,  tarn__add_driver,   tarn__add_stream,  tarn__add_resource,
-    tarn__add_maker,   tarn__add_pool,     tarn__add_capture, tarn__add_oom_callbacks,
-    tarn__add_device,  tarn__add_buffer,   tarn__add_pointer, tarn__add_memory,
-    tarn__add_manager, tarn__add_plugin,   tarn__add_ipc,     tarn__add_log,
-    tarn__add_nrt,     tarn__add_deferred, tarn__add_bridge,
+    tarn__error_init,  tarn__driver_init,  tarn__stream_init,   tarn__resource_init,
+    tarn__maker_init,  tarn__pool_init,    tarn__capture_init,  tarn__oom_callback_init,
+    tarn__device_init, tarn__buffer_init,  tarn__copies_init,   tarn__pointer_init,
+    tarn__memory_init, tarn__manager_init, tarn__plugin_init,   tarn__ipc_init,
+    tarn__log_init,    tarn__nrt_init,     tarn__deferred_init, tarn__gil_init,
 };
 
 /* 3.12 checks the slot below only for isolated interpreters; 3.11 ignores it. */
@@ -167,7 +51,7 @@ static int module_exec(PyObject *module)
 {
     if (check_interpreter() != 0 || check_clash(module) != 0)
         return -1;
-    last_state = tarn__state_get(module);
+    tarn__state_begin(tarn__state_get(module));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (parts[i](module) != 0)
             return -1;
@@ -190,8 +74,7 @@ static void module_free(void *module)
 {
     tarn__state *state = tarn__state_get(module);
 
-    if (last_state == state)
-        last_state = NULL;
+    tarn__state_end(state);
 #define X(name) Py_CLEAR(state->name);
     TARN__STATE_OBJECTS(X)
 #undef X

@@ -3,7 +3,10 @@
  * These are the numbers of libtarn's default instance, whether Numba or a C library runs
  * on it. tarn/nrt makes readable objects of them.
  */
-#include "state.h"
+#include "error.h"
+#include "module.h"
+#include "nrt_allocator.h"
+#include "resource.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +63,7 @@ static PyObject *nrt_stats(PyObject *module, PyObject *Py_UNUSED(none))
     tarn_status status = tarn_runtime_stats_read(tarn_runtime_default(), &stats);
 
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_get(module), status);
+        return tarn__error_raise(tarn__state_get(module), status);
     return stats_tuple(&stats);
 }
 
@@ -83,7 +86,7 @@ static PyObject *nrt_set_modes(PyObject *module, PyObject *number)
                              modes)
             : tarn_runtime_set_modes(tarn_runtime_default(), (unsigned)modes);
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_get(module), status);
+        return tarn__error_raise(tarn__state_get(module), status);
     Py_RETURN_NONE;
 }
 
@@ -96,7 +99,7 @@ static PyObject *nrt_modes_parse(PyObject *module, PyObject *text)
         return NULL;
     tarn_status status = tarn_nrt_modes_parse(text_bytes, &modes);
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_get(module), status);
+        return tarn__error_raise(tarn__state_get(module), status);
     return PyLong_FromUnsignedLong(modes);
 }
 
@@ -146,7 +149,7 @@ static PyObject *nrt_sites(PyObject *module, PyObject *Py_UNUSED(none))
     tarn_status status = tarn_nrt_snapshot_take(tarn_runtime_default(), &snapshot);
 
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_get(module), status);
+        return tarn__error_raise(tarn__state_get(module), status);
     PyObject *list = sites_list(snapshot);
     tarn_nrt_snapshot_release(snapshot);
     return list;
@@ -233,7 +236,7 @@ static PyObject *nrt_use_resource(PyObject *module, PyObject *object)
         status = tarn_runtime_set_allocator(tarn_runtime_default(), allocator);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        tarn__raise(state, status);
+        tarn__error_raise(state, status);
     tarn__resource_release(state, resource, object);
     if (status != TARN_OK)
         return NULL;
@@ -278,7 +281,7 @@ static PyMethodDef nrt_functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int tarn__add_nrt(PyObject *module)
+int tarn__nrt_init(PyObject *module)
 {
     return PyModule_AddFunctions(module, nrt_functions);
 }

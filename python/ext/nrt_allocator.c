@@ -4,7 +4,7 @@
  * process ends, and with it its resource. A runtime has few allocators in its life, so a
  * second request for the same resource must not create another.
  */
-#include "state.h"
+#include "nrt_allocator.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

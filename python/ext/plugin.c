@@ -5,6 +5,9 @@
  * array. Both are here. All else, a first call and any failure among them, is in the
  * class that tarn.numba derives from this one.
  */
+#include "arguments.h"
+#include "exception.h"
+#include "module.h"
 #include "pointer.h"
 
 typedef struct plugin {
@@ -54,7 +57,7 @@ static PyObject *allocate(plugin *self, PyObject *size, PyObject *stream)
 {
     size_t bytes;
 
-    if (tarn__size_from(size, &bytes) != 0)
+    if (tarn__arguments_size(size, &bytes) != 0)
         return NULL;
     if (!self->manager) {
         PyErr_SetString(PyExc_RuntimeError, "Plugin: _prepare() has not been called");
@@ -260,7 +263,8 @@ static PyType_Spec plugin_spec = {
     .slots = plugin_slots,
 };
 
-int tarn__add_plugin(PyObject *module)
+int tarn__plugin_init(PyObject *module)
 {
-    return tarn__add_type(module, &plugin_spec, NULL, &tarn__state_get(module)->Plugin);
+    return tarn__state_add_type(module, &plugin_spec, NULL,
+                                &tarn__state_get(module)->Plugin);
 }

@@ -6,6 +6,12 @@
  * callback written in Python.
  */
 #include "pointer.h"
+#include "error.h"
+#include "exception.h"
+#include "gil.h"
+#include "log_site.h"
+#include "memory_info.h"
+#include "module.h"
 
 #include <stddef.h>
 
@@ -41,12 +47,12 @@ static tarn_status release_logged(tarn__manager_object *manager, tarn_pointer *p
 
     call->start_ns = call->end_ns = tarn__log_now();
     uint64_t row = tarn__log_free_begin(call);
-    tarn__hook_probe_begin(&hook_probe);
+    tarn__memory_info_probe_begin(&hook_probe);
     tarn_status status = tarn_pointer_release_checked(pointer);
     call->end_ns = tarn__log_now();
     /* A block whose free failed does not count as free: the device is queried. */
-    bool may_have_changed = tarn__hook_probe_end(&hook_probe) || status != TARN_OK;
-    tarn__manager_memory(manager, may_have_changed, call);
+    bool may_have_changed = tarn__memory_info_probe_end(&hook_probe) || status != TARN_OK;
+    tarn__memory_info_update(manager, may_have_changed, call);
     tarn__log_free_end(row, call, status == TARN_OK);
     tarn_site_set(before);
     return status;
@@ -92,7 +98,7 @@ void tarn__pointer_release(PyTypeObject *type, tarn_pointer *pointer)
     tarn_status status = release_plainly(pointer);
 
     if (status != TARN_OK)
-        tarn__raise_unraisable(tarn__state_of(type), status, (PyObject *)type);
+        tarn__error_raise_unraisable(tarn__state_of(type), status, (PyObject *)type);
 }
 
 bool tarn__pointer_drop_reference(tarn__pointer_object *self, tarn_status *out)
@@ -134,7 +140,7 @@ void tarn__pointer_end(tarn__pointer_object *self)
     PyObject *what = describe_free(self);
     if (what == NULL)
         PyErr_Clear();
-    tarn__raise_unraisable(tarn__state_of(Py_TYPE(self)), status, what);
+    tarn__error_raise_unraisable(tarn__state_of(Py_TYPE(self)), status, what);
     Py_XDECREF(what);
     tarn__exception_put(exception);
 }
@@ -225,7 +231,7 @@ static PyObject *pointer_release(tarn__pointer_object *self, PyObject *unused)
     tarn_status status = TARN_OK;
     bool was_open = tarn__pointer_drop_reference(self, &status);
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+        return tarn__error_raise(tarn__state_of(Py_TYPE(self)), status);
     return PyBool_FromLong(was_open);
 }
 
@@ -254,7 +260,7 @@ static PyObject *pointer_view(tarn__pointer_object *self, PyObject *arguments)
     tarn_status status =
         tarn_pointer_view(self->pointer, (size_t)offset, (size_t)bytes, &view);
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     self->views++; /* first: code that runs meanwhile may release this one */
     tarn__pointer_object *result = new_object((PyTypeObject *)state->Pointer, view);
     if (result)
@@ -353,7 +359,8 @@ static PyType_Spec pointer_spec = {
     .slots = pointer_slots,
 };
 
-int tarn__add_pointer(PyObject *module)
+int tarn__pointer_init(PyObject *module)
 {
-    return tarn__add_type(module, &pointer_spec, NULL, &tarn__state_get(module)->Pointer);
+    return tarn__state_add_type(module, &pointer_spec, NULL,
+                                &tarn__state_get(module)->Pointer);
 }

@@ -27,7 +27,8 @@ PyObject *tarn__pointer_wrap(PyTypeObject *type, tarn__manager_object *manager,
                              tarn_pointer *pointer, tarn_stream stream, PyObject *owner);
 
 /* Free the block now; false if it is freed already. The status of a failed free is in
- * `*out`, for tarn__raise() in the caller's TARN__CALL. GIL held, released meanwhile. */
+ * `*out`, for tarn__error_raise() in the caller's TARN__CALL. GIL held, released
+ * meanwhile. */
 bool tarn__pointer_drop_reference(tarn__pointer_object *self, tarn_status *out);
 
 /* The same where no exception can be raised: a failure goes to sys.unraisablehook, and

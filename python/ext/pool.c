@@ -5,7 +5,11 @@
  * returned as dicts with the names of the C structs' members, so that one list names
  * them.
  */
-#include "state.h"
+#include "pool.h"
+#include "arguments.h"
+#include "error.h"
+#include "module.h"
+#include "resource.h"
 
 #include <stdlib.h>
 
@@ -24,7 +28,7 @@ tarn_resource *tarn__pool_of(tarn__state *state, PyObject *object)
 static PyObject *none_or_raise(tarn__state *state, tarn_status status)
 {
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     Py_RETURN_NONE;
 }
 
@@ -72,7 +76,7 @@ static PyObject *finish(tarn__state *state, struct fresh *fresh, tarn_status sta
     if (status == TARN_OK)
         result = tarn__resource_adopt(state, fresh->self, made, fresh->upstream_object);
     else
-        tarn__raise(state, status);
+        tarn__error_raise(state, status);
     tarn__resource_release(state, fresh->upstream, (PyObject *)fresh->self);
     if (result != 0)
         return NULL;
@@ -97,11 +101,11 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOiOOOOpppiO", &object, &upstream, &device, &initial,
                           &maximum, &growth, &threshold, &grow_first, &oom_fail, &resume,
                           &no_stream_policy, &no_stream_limit) ||
-        tarn__size_from(no_stream_limit, &options.no_stream_limit_bytes) != 0 ||
-        tarn__size_from(initial, &options.initial_bytes) != 0 ||
-        tarn__size_from(maximum, &options.maximum_bytes) != 0 ||
-        tarn__size_from(growth, &options.growth_bytes) != 0 ||
-        tarn__size_from(threshold, &options.release_threshold_bytes) != 0)
+        tarn__arguments_size(no_stream_limit, &options.no_stream_limit_bytes) != 0 ||
+        tarn__arguments_size(initial, &options.initial_bytes) != 0 ||
+        tarn__arguments_size(maximum, &options.maximum_bytes) != 0 ||
+        tarn__arguments_size(growth, &options.growth_bytes) != 0 ||
+        tarn__arguments_size(threshold, &options.release_threshold_bytes) != 0)
         return NULL;
     options.grow_first = grow_first;
     options.oom_policy = oom_fail ? TARN_POOL_OOM_FAIL : TARN_POOL_OOM_SYNCHRONIZE;
@@ -130,9 +134,9 @@ static PyObject *open_slab(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "OOiOOO", &object, &upstream, &device, &block, &initial,
                           &maximum) ||
-        tarn__size_from(block, &options.block_bytes) != 0 ||
-        tarn__size_from(initial, &options.initial_blocks) != 0 ||
-        tarn__size_from(maximum, &options.maximum_blocks) != 0 ||
+        tarn__arguments_size(block, &options.block_bytes) != 0 ||
+        tarn__arguments_size(initial, &options.initial_blocks) != 0 ||
+        tarn__arguments_size(maximum, &options.maximum_blocks) != 0 ||
         begin(state, object, upstream, device, &fresh) != 0)
         return NULL;
     options.growth_blocks = options.initial_blocks;
@@ -175,7 +179,7 @@ static PyObject *binning_add(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "OOO", &object, &size, &bin_object) ||
         (binning = tarn__pool_of(state, object)) == NULL ||
-        tarn__size_from(size, &bytes) != 0)
+        tarn__arguments_size(size, &bytes) != 0)
         return NULL;
     if (bin_object != Py_None &&
         (bin = tarn__resource_from(state, bin_object, -1)) == NULL)
@@ -202,12 +206,13 @@ static PyObject *trim(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "OO", &object, &keep_object) ||
         (pool = tarn__pool_of(state, object)) == NULL ||
-        tarn__size_from(keep_object, &keep) != 0)
+        tarn__arguments_size(keep_object, &keep) != 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_resource_trim(pool, keep, &released);
     Py_END_ALLOW_THREADS;
-    return status == TARN_OK ? PyLong_FromSize_t(released) : tarn__raise(state, status);
+    return status == TARN_OK ? PyLong_FromSize_t(released)
+                             : tarn__error_raise(state, status);
 }
 
 /* (self, bytes) */
@@ -222,7 +227,7 @@ static PyObject *set_maximum(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "OO", &object, &size) ||
         (pool = tarn__pool_of(state, object)) == NULL ||
-        tarn__size_from(size, &bytes) != 0)
+        tarn__arguments_size(size, &bytes) != 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_pool_set_maximum(pool, bytes);
@@ -275,7 +280,7 @@ static PyObject *generation(PyObject *module, PyObject *object)
         return NULL;
     tarn_status status = tarn_pool_generation(pool, &number);
     return status == TARN_OK ? PyLong_FromUnsignedLongLong(number)
-                             : tarn__raise(state, status);
+                             : tarn__error_raise(state, status);
 }
 
 /* (self, peer, access) */
@@ -370,7 +375,7 @@ static PyObject *statistics(PyObject *module, PyObject *object)
     status = tarn_pool_get_statistics(pool, &got);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     PyObject *dict = dict_of(&got, statistics_members,
                              sizeof statistics_members / sizeof *statistics_members);
     if (dict != NULL &&
@@ -489,7 +494,7 @@ static PyObject *snapshot(PyObject *module, PyObject *object)
     if (blocks.no_memory)
         PyErr_NoMemory();
     else if (status != TARN_OK)
-        tarn__raise(state, status);
+        tarn__error_raise(state, status);
     else
         list = list_of(&blocks);
     free(blocks.all);
@@ -542,7 +547,7 @@ static PyMethodDef pool_functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int tarn__add_pool(PyObject *module)
+int tarn__pool_init(PyObject *module)
 {
     return PyModule_AddFunctions(module, pool_functions);
 }

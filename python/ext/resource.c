@@ -6,7 +6,13 @@
  * these two methods itself is a resource written in Python, whatever it derives from. C
  * code then calls the methods (bridge.c), and the methods may call super()'s.
  */
-#include "state.h"
+#include "resource.h"
+#include "arguments.h"
+#include "bridge.h"
+#include "error.h"
+#include "gil.h"
+#include "module.h"
+#include "stream.h"
 
 /* --- a resource for C code, an object for a resource --- */
 
@@ -51,7 +57,7 @@ static int settle_device(tarn__state *state, tarn__resource_object *self, int de
     if (device < 0) {
         tarn_status status = tarn_driver_current_device(&device);
         if (status != TARN_OK) {
-            tarn__raise(state, status);
+            tarn__error_raise(state, status);
             return -1;
         }
     }
@@ -99,7 +105,7 @@ void tarn__resource_release(tarn__state *state, tarn_resource *resource, PyObjec
     status = tarn_resource_release(resource);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        tarn__raise_unraisable(state, status, object);
+        tarn__error_raise_unraisable(state, status, object);
 }
 
 void tarn__resource_drop(tarn__state *state, tarn_resource *resource, PyObject *object)
@@ -202,7 +208,7 @@ static PyObject *resource_allocate(PyObject *object, PyObject *const *args,
     size_t bytes;
 
     if (tarn__arguments(&signature, args, count, names, given) != 0 ||
-        tarn__size_from(given[0], &bytes) != 0 ||
+        tarn__arguments_size(given[0], &bytes) != 0 ||
         tarn__stream_from(state, given[1], &stream) != 0)
         return NULL;
     if (self->native == NULL) {
@@ -213,7 +219,7 @@ static PyObject *resource_allocate(PyObject *object, PyObject *const *args,
     tarn_status status = tarn_resource_allocate(self->native, bytes, 0, stream, &block);
     tarn__gil_hold_end(&hold);
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     return PyLong_FromUnsignedLongLong(block);
 }
 
@@ -240,8 +246,8 @@ static PyObject *resource_deallocate(PyObject *object, PyObject *const *args,
     tarn__gil_hold hold;
 
     if (tarn__arguments(&signature, args, count, names, given) != 0 ||
-        tarn__size_from(given[0], &block) != 0 ||
-        tarn__size_from(given[1], &bytes) != 0 ||
+        tarn__arguments_size(given[0], &block) != 0 ||
+        tarn__arguments_size(given[1], &bytes) != 0 ||
         tarn__stream_from(state, given[2], &stream) != 0)
         return NULL;
     if (self->native == NULL) {
@@ -252,7 +258,7 @@ static PyObject *resource_deallocate(PyObject *object, PyObject *const *args,
     tarn_status status = tarn_resource_deallocate(self->native, block, bytes, 0, stream);
     tarn__gil_hold_end(&hold);
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     Py_RETURN_NONE;
 }
 
@@ -289,7 +295,7 @@ static void resource_dealloc(PyObject *object)
     if (self->writer != NULL)
         status = tarn_trace_writer_release(self->writer);
     if (status != TARN_OK)
-        tarn__raise_unraisable(state, status, (PyObject *)type);
+        tarn__error_raise_unraisable(state, status, (PyObject *)type);
     Py_CLEAR(self->upstream);
     Py_CLEAR(self->live);
     type->tp_free(object);
@@ -382,7 +388,7 @@ static PyObject *adaptor_upstream(PyObject *object, void *Py_UNUSED(closure))
     }
     tarn_status status = tarn_adaptor_upstream(self->native, &upstream);
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     return tarn__resource_wrap(state, upstream);
 }
 
@@ -421,19 +427,21 @@ static PyType_Spec adaptor_spec = {
     .slots = adaptor_slots,
 };
 
-int tarn__add_resource(PyObject *module)
+int tarn__resource_init(PyObject *module)
 {
     tarn__state *state = tarn__state_get(module);
 
     state->resource_types = PyDict_New();
     if (state->resource_types == NULL ||
         PyModule_AddObjectRef(module, "_resource_types", state->resource_types) != 0 ||
-        tarn__add_type(module, &resource_spec, NULL, &state->DeviceMemoryResource) != 0)
+        tarn__state_add_type(module, &resource_spec, NULL,
+                             &state->DeviceMemoryResource) != 0)
         return -1;
     PyObject *base = state->DeviceMemoryResource;
     state->base_allocate = PyObject_GetAttrString(base, "allocate");
     state->base_deallocate = PyObject_GetAttrString(base, "deallocate");
     if (state->base_allocate == NULL || state->base_deallocate == NULL)
         return -1;
-    return tarn__add_type(module, &adaptor_spec, base, &state->UpstreamResourceAdaptor);
+    return tarn__state_add_type(module, &adaptor_spec, base,
+                                &state->UpstreamResourceAdaptor);
 }

@@ -10,7 +10,10 @@
  * unregister() it behaves as the Stream that it named, so that buffers on it can still be
  * freed.
  */
-#include "state.h"
+#include "stream.h"
+#include "arguments.h"
+#include "error.h"
+#include "module.h"
 
 typedef struct stream_object {
     PyObject ob_base;
@@ -28,7 +31,7 @@ static int from_integer(PyObject *object, tarn_stream *out)
 {
     size_t handle;
 
-    if (tarn__size_from(object, &handle) != 0)
+    if (tarn__arguments_size(object, &handle) != 0)
         return -1;
     *out = (tarn_stream)handle;
     return 0;
@@ -221,7 +224,7 @@ static PyObject *new_of_our_own(PyTypeObject *type, tarn__state *state, PyObject
         status = tarn_stream_create(device, non_blocking, &value);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        return tarn__error_raise(state, status);
     PyObject *self = make(type, value, device, NULL);
     if (self == NULL)
         tarn_stream_destroy(device, value);
@@ -284,7 +287,7 @@ static void stream_dealloc(PyObject *self)
     }
     tarn__state *state = tarn__state_of(type);
     if (status != TARN_OK && state != NULL)
-        tarn__raise_unraisable(state, status, (PyObject *)type);
+        tarn__error_raise_unraisable(state, status, (PyObject *)type);
     Py_CLEAR(stream->owner);
     type->tp_free(self);
     Py_DECREF(type);
@@ -317,7 +320,7 @@ static PyObject *stream_register(PyObject *self, PyObject *Py_UNUSED(none))
         status = tarn_stream_register(device, raw, &value);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+        return tarn__error_raise(tarn__state_of(Py_TYPE(self)), status);
     PyObject *registered = make(Py_TYPE(self), value, device, self);
     if (registered == NULL) {
         tarn_stream_unregister(value);
@@ -331,7 +334,7 @@ static PyObject *stream_register(PyObject *self, PyObject *Py_UNUSED(none))
 /* `what` is not possible for a stream that register() did not return. */
 static PyObject *raise_not_open(PyObject *self, const char *what)
 {
-    return tarn__raise(
+    return tarn__error_raise(
         tarn__state_of(Py_TYPE(self)),
         tarn_error_set(TARN_INVALID_ARGUMENT,
                        "stream: cannot %s %p: it is not a registered stream", what,
@@ -363,7 +366,7 @@ static PyObject *stream_unregister(PyObject *self, PyObject *Py_UNUSED(none))
     status = tarn_stream_unregister(stream->value);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+        return tarn__error_raise(tarn__state_of(Py_TYPE(self)), status);
     Py_RETURN_NONE;
 }
 
@@ -395,7 +398,7 @@ static int announce(PyObject *self, bool captures)
     Py_END_ALLOW_THREADS;
     if (status == TARN_OK)
         return 0;
-    tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+    tarn__error_raise(tarn__state_of(Py_TYPE(self)), status);
     return -1;
 }
 
@@ -436,25 +439,6 @@ static PyObject *stream_announce(PyObject *self, PyObject *capturing)
 }
 
 PyDoc_STRVAR(
-    capturing_doc,
-    "capturing($self)\n--\n\n"
-    "Announce a capture on a registered stream for the length of a with statement.\n\n"
-    "The capture begins and ends inside the statement. It is the program's own\n"
-    "capture, or that of another stream, which this stream joins:\n\n"
-    "    with stream.capturing(), torch.cuda.graph(graph, stream=torch_stream):\n"
-    "        ...\n\n"
-    "Entering raises InvalidArgumentError for a stream that is not registered; such a\n"
-    "stream needs no announcement. Leaving raises TarnError while the stream\n"
-    "captures, unless an exception was raised inside; then the announcement remains.");
-
-static PyObject *stream_capturing(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    tarn__state *state = tarn__state_of(Py_TYPE(self));
-
-    return tarn__state_is_there(state) ? tarn__announcement_of(state, self) : NULL;
-}
-
-PyDoc_STRVAR(
     synchronize_doc,
     "synchronize($self)\n--\n\n"
     "Wait for all work that is queued on the stream.\n\n"
@@ -474,7 +458,7 @@ static PyObject *stream_synchronize(PyObject *self, PyObject *Py_UNUSED(none))
         status = tarn_stream_synchronize(device, value);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+        return tarn__error_raise(tarn__state_of(Py_TYPE(self)), status);
     Py_RETURN_NONE;
 }
 
@@ -555,7 +539,6 @@ static PyMethodDef stream_methods[] = {
      "__exit__($self, *args)\n--\n\n"
      "Unregister the stream."},
     {"announce_capture", stream_announce, METH_O, announce_doc},
-    {"capturing", stream_capturing, METH_NOARGS, capturing_doc},
     {"synchronize", stream_synchronize, METH_NOARGS, synchronize_doc},
     {"is_default", stream_is_default, METH_NOARGS, is_default_doc},
     {"__cuda_stream__", stream_protocol, METH_NOARGS, protocol_doc},
@@ -595,11 +578,11 @@ static int add_named(PyObject *module, const char *name, tarn_stream value,
     return PyModule_AddObjectRef(module, name, *slot);
 }
 
-int tarn__add_stream(PyObject *module)
+int tarn__stream_init(PyObject *module)
 {
     tarn__state *state = tarn__state_get(module);
 
-    if (tarn__add_type(module, &stream_spec, NULL, &state->Stream) != 0)
+    if (tarn__state_add_type(module, &stream_spec, NULL, &state->Stream) != 0)
         return -1;
     if (add_named(module, "DEFAULT_STREAM", TARN_STREAM_DEFAULT,
                   &state->default_stream) != 0 ||

@@ -19,7 +19,7 @@ def build(folder, *sources):
     """Link C sources as a user of the wheel would; returns the program."""
     library = tarn.get_library_dir()
     command = ["cc", "-Wall", "-Wextra", "-Werror", "-I", tarn.get_include(), "-I", folder]
-    command += [*sources, "-o", folder / "program", f"-L{library}", "-ltarn_helper", "-ltarn"]
+    command += [*sources, "-o", folder / "program", f"-L{library}", "-ltarn_aot", "-ltarn"]
     command += ["-lm", f"-Wl,-rpath,{library}"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -87,7 +87,7 @@ def test_a_type_without_a_word_in_c_is_refused():
 
 
 def test_the_helpers_that_are_promised_are_in_the_library():
-    archive = pathlib.Path(tarn.get_library_dir()) / "libtarn_helper.a"
+    archive = pathlib.Path(tarn.get_library_dir()) / "libtarn_aot.a"
     names = subprocess.run(["nm", "--defined-only", archive], capture_output=True, text=True)
     there = {line.split()[-1] for line in names.stdout.splitlines() if line.count(" ") >= 2}
     assert {name for name in there if name.startswith(("numba_", "NRT_"))} == aot.HELPERS

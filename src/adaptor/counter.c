@@ -6,7 +6,7 @@
  * push may be freed after it.
  */
 #include "adaptor/forward.h"
-#include "base/fork.h"
+#include "base/mutex.h"
 #include <stdlib.h>
 
 struct counter {
@@ -95,7 +95,7 @@ static void counter_destroy(void *self)
 {
     struct counter *counter = self;
 
-    tarn__adaptor_end(&counter->adaptor);
+    tarn__forward_end(&counter->adaptor);
     counter_free(counter);
 }
 
@@ -140,7 +140,7 @@ tarn_status tarn_counter_create(tarn_resource *upstream, tarn_resource **out)
     tarn__mutex_init(&counter->lock, NULL);
     counter->sets[counter->depth++] = (tarn_counts){0};
     tarn_status status =
-        tarn__adaptor_create(&tarn__counter_ops, &counter->adaptor, upstream, out);
+        tarn__forward_create(&tarn__counter_ops, &counter->adaptor, upstream, out);
     if (status != TARN_OK)
         counter_free(counter);
     return status;

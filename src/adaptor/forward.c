@@ -12,7 +12,7 @@ static tarn_resource *upstream_of(const void *self)
     return ((const struct tarn__adaptor *)self)->upstream;
 }
 
-tarn_status tarn__adaptor_create(const tarn_resource_ops *ops, struct tarn__adaptor *self,
+tarn_status tarn__forward_create(const tarn_resource_ops *ops, struct tarn__adaptor *self,
                                  tarn_resource *upstream, tarn_resource **out)
 {
     tarn_resource_ops fitting = *ops;
@@ -30,7 +30,7 @@ tarn_status tarn__adaptor_create(const tarn_resource_ops *ops, struct tarn__adap
 
 /* An upstream whose own blocks are live cannot end: its release fails. Then its last
  * owner was this adaptor, no owner can free those blocks, and it is leaked with them. */
-void tarn__adaptor_end(struct tarn__adaptor *self)
+void tarn__forward_end(struct tarn__adaptor *self)
 {
     tarn__resource_release_or_warn(self->upstream);
 }

@@ -12,11 +12,11 @@ struct tarn__adaptor {
 
 /* Create an adaptor of `self`, whose upstream is not set yet. On failure `self` stays the
  * caller's and nothing is retained. */
-tarn_status tarn__adaptor_create(const tarn_resource_ops *ops, struct tarn__adaptor *self,
+tarn_status tarn__forward_create(const tarn_resource_ops *ops, struct tarn__adaptor *self,
                                  tarn_resource *upstream, tarn_resource **out);
 
 /* Release the upstream; the first step of every adaptor's destroy. */
-void tarn__adaptor_end(struct tarn__adaptor *self);
+void tarn__forward_end(struct tarn__adaptor *self);
 
 /* Operations that forward to the upstream. */
 tarn_status tarn__forward_memory_info(void *self, tarn_stream stream, size_t *free_out,

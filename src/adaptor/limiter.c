@@ -9,7 +9,7 @@
  * free it refunds the budget after the upstream has the memory, for the same reason.
  */
 #include "adaptor/forward.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -86,7 +86,7 @@ static void limiter_destroy(void *self)
 {
     struct limiter *limiter = self;
 
-    tarn__adaptor_end(&limiter->adaptor);
+    tarn__forward_end(&limiter->adaptor);
     free(limiter);
 }
 
@@ -116,7 +116,7 @@ tarn_status tarn_limiter_create(tarn_resource *upstream, size_t limit_bytes,
     limiter->limit_bytes = limit_bytes;
     atomic_init(&limiter->used_bytes, 0);
     tarn_status status =
-        tarn__adaptor_create(&tarn__limiter_ops, &limiter->adaptor, upstream, out);
+        tarn__forward_create(&tarn__limiter_ops, &limiter->adaptor, upstream, out);
     if (status != TARN_OK)
         free(limiter);
     return status;

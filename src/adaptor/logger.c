@@ -11,18 +11,19 @@
  *
  * A row costs the writer's lock and, in the NBEP 7 format alone, a query of the device's
  * free memory. That query takes the driver microseconds. The logger makes it where the
- * call may have changed the value: where the call was a blocking one (base/wait.h).
- * Otherwise it makes it once in a millisecond, because of other users. A log that cannot
- * be written does not stop the program: the writer keeps the failure and reports it at
- * its flush and its last release.
+ * call may have changed the value: where the call was a blocking one
+ * (base/blocking_hook.h). Otherwise it makes it once in a millisecond, because of other
+ * users. A log that cannot be written does not stop the program: the writer keeps the
+ * failure and reports it at its flush and its last release.
  */
 #include "adaptor/forward.h"
-#include "base/error.h"
+#include "base/blocking_hook.h"
 #include "base/clock.h"
-#include "base/fork.h"
-#include "base/wait.h"
-#include "base/warning.h"
-#include "driver/driver.h"
+#include "base/error.h"
+#include "base/mutex.h"
+#include "base/thread.h"
+#include "base/warn.h"
+#include "driver/stream.h"
 #include "trace/site.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -243,10 +244,10 @@ static tarn_status logger_allocate(void *self, size_t bytes, size_t alignment,
     struct hook_probe hook_probe;
 
     hook_probe_begin(&hook_probe);
-    event.start_ns = tarn__now_ns();
+    event.start_ns = tarn__clock_now_ns();
     tarn_status status = tarn_resource_allocate(logger->adaptor.upstream, bytes,
                                                 alignment, stream, &block);
-    event.end_ns = tarn__now_ns();
+    event.end_ns = tarn__clock_now_ns();
     bool may_have_changed = hook_probe_end(&hook_probe);
     if (status == TARN_OK) {
         await_row_of_free(logger, block);
@@ -274,10 +275,10 @@ static tarn_status logger_deallocate(void *self, tarn_device_ptr block, size_t b
 
     begin_free(logger, &passing);
     hook_probe_begin(&hook_probe);
-    event.start_ns = tarn__now_ns();
+    event.start_ns = tarn__clock_now_ns();
     tarn_status status = tarn_resource_deallocate(logger->adaptor.upstream, block, bytes,
                                                   alignment, stream);
-    event.end_ns = tarn__now_ns();
+    event.end_ns = tarn__clock_now_ns();
     bool may_have_changed = hook_probe_end(&hook_probe);
     if (status == TARN_OK) {
         event.live_blocks = atomic_fetch_sub(&logger->live_blocks, 1) - 1;
@@ -301,7 +302,7 @@ static void logger_destroy(void *self)
 {
     struct logger *logger = self;
 
-    tarn__adaptor_end(&logger->adaptor);
+    tarn__forward_end(&logger->adaptor);
     logger_free(logger);
 }
 
@@ -334,7 +335,7 @@ tarn_status tarn_logger_create(tarn_resource *upstream, tarn_trace_writer *write
     tarn__mutex_init(&logger->lock, forget_other_threads);
     pthread_cond_init(&logger->row_written, NULL);
     tarn_status status =
-        tarn__adaptor_create(&tarn__logger_ops, &logger->adaptor, upstream, out);
+        tarn__forward_create(&tarn__logger_ops, &logger->adaptor, upstream, out);
     if (status != TARN_OK)
         logger_free(logger);
     return status;

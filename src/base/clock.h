@@ -4,10 +4,7 @@
 
 #include <stdint.h>
 
-/* Nanoseconds of CLOCK_MONOTONIC. */
-uint64_t tarn__now_ns(void);
-
-/* The system's id of the calling thread, asked once a thread. */
-uint64_t tarn__thread_id(void);
+/* Return CLOCK_MONOTONIC in nanoseconds. */
+uint64_t tarn__clock_now_ns(void);
 
 #endif

@@ -5,7 +5,7 @@
  * replaces.
  */
 #include "base/error.h"
-#include "base/words.h"
+#include "base/thread.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -28,13 +28,13 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, begin_anew);
 }
 
-void tarn__hooks_lock(void)
+void tarn__hook_lock(void)
 {
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
 }
 
-void tarn__hooks_unlock(void)
+void tarn__hook_unlock(void)
 {
     pthread_mutex_unlock(&lock);
 }
@@ -90,37 +90,37 @@ void tarn__hook_wait_locked(struct tarn__hook *hook)
 
 bool tarn__hook_begin(struct tarn__hook *hook, struct tarn__hook_call *call)
 {
-    tarn__hooks_lock();
+    tarn__hook_lock();
     bool is_set = hook->function != NULL;
     if (is_set)
         tarn__hook_begin_locked(hook, call);
-    tarn__hooks_unlock();
+    tarn__hook_unlock();
     return is_set;
 }
 
 void tarn__hook_end(struct tarn__hook_call *call)
 {
-    tarn__hooks_lock();
+    tarn__hook_lock();
     tarn__hook_end_locked(call);
-    tarn__hooks_unlock();
+    tarn__hook_unlock();
 }
 
 void tarn__hook_set(struct tarn__hook *hook, tarn__any_function *function, void *data)
 {
-    tarn__hooks_lock();
+    tarn__hook_lock();
     hook->function = NULL;
     tarn__hook_wait_locked(hook);
     if (function) { /* else another thread may have set one during the wait */
         hook->data = data;
         hook->function = function;
     }
-    tarn__hooks_unlock();
+    tarn__hook_unlock();
 }
 
 struct tarn__hook tarn__hook_get(const struct tarn__hook *hook)
 {
-    tarn__hooks_lock();
+    tarn__hook_lock();
     struct tarn__hook got = *hook;
-    tarn__hooks_unlock();
+    tarn__hook_unlock();
     return got;
 }

@@ -50,8 +50,8 @@ struct tarn__hook tarn__hook_get(const struct tarn__hook *hook);
 /* --- for hooks in a list, which this lock guards as well; a thread that holds it takes
  * no other lock --- */
 
-void tarn__hooks_lock(void);
-void tarn__hooks_unlock(void);
+void tarn__hook_lock(void);
+void tarn__hook_unlock(void);
 void tarn__hook_begin_locked(struct tarn__hook *hook, struct tarn__hook_call *call);
 void tarn__hook_end_locked(struct tarn__hook_call *call);
 /* Return true if this thread runs the hook. */

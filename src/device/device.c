@@ -9,15 +9,13 @@
  */
 #include <tarn/device.h>
 #include "driver/driver.h"
-#include "base/fork.h"
-#include "base/wait.h"
+#include "base/mutex.h"
+#include "base/blocking_hook.h"
 #include <stdatomic.h>
-
-enum { DEVICES_MAX = 128 }; /* tarn__device_check() lets no larger number pass */
 
 TARN__STATIC_MUTEX(registry_lock);
 /* One reference for each device; NULL: not requested yet. Changed under the lock. */
-static _Atomic(tarn_resource *) registry[DEVICES_MAX];
+static _Atomic(tarn_resource *) registry[TARN__DEVICES_MAX];
 
 /* Return the resource of `device` retained, or NULL. */
 static tarn_resource *look_up(int device)
@@ -43,7 +41,7 @@ static bool exchange(int device, tarn_resource *expected, tarn_resource *resourc
 /* Read without the lock: the answer may be outdated when it arrives, as any would be. */
 bool tarn_device_resource_is(int device, const tarn_resource *resource)
 {
-    return device >= 0 && device < DEVICES_MAX && resource &&
+    return device >= 0 && device < TARN__DEVICES_MAX && resource &&
            atomic_load_explicit(&registry[device], memory_order_acquire) == resource;
 }
 
@@ -57,7 +55,7 @@ tarn_status tarn_device_resource(int device, tarn_resource **out)
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "device: get resource: out is NULL");
     while (!(resource = look_up(device))) {
-        tarn__call_blocking_hook();
+        tarn__blocking_hook_call();
         status = tarn_cuda_create(device, &resource);
         if (status != TARN_OK)
             return status;

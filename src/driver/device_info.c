@@ -1,5 +1,5 @@
 /* device_info.c -- properties of a device, and plain work on it: wait, copy, fill. */
-#include "driver/driver.h"
+#include "driver/stream.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -103,7 +103,7 @@ tarn_status tarn_driver_current_device(int *out)
     if (status != TARN_OK)
         return status;
     CUresult_ result = calls->ctx_get_current(&context);
-    if (result == CUDA_SUCCESS_ && context && !tarn__device_of_context(context, &device))
+    if (result == CUDA_SUCCESS_ && context && !tarn__context_device(context, &device))
         result = calls->ctx_get_device(&device);
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("driver", "cuCtxGetDevice", result,

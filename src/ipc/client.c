@@ -45,7 +45,7 @@ static tarn_status invalid_answer(const struct tarn__handle_encoding *encoding,
 
 static bool is_over(uint64_t deadline_ns)
 {
-    return tarn__now_ns() >= deadline_ns;
+    return tarn__clock_now_ns() >= deadline_ns;
 }
 
 /* --- connecting --- */
@@ -144,7 +144,7 @@ static bool wait_for_answer(int connection, uint64_t deadline_ns)
     struct pollfd one = {.fd = connection, .events = POLLIN};
 
     while (!is_over(deadline_ns)) {
-        uint64_t left_ms = (deadline_ns - tarn__now_ns()) / 1000000 + 1;
+        uint64_t left_ms = (deadline_ns - tarn__clock_now_ns()) / 1000000 + 1;
         if (poll(&one, 1, left_ms < 3600000 ? (int)left_ms : 3600000) > 0)
             return true;
     }
@@ -225,7 +225,7 @@ static tarn_status ask(const struct tarn__handle_encoding *encoding, unsigned ti
 tarn_status tarn__client_query_owner(const struct tarn__handle_encoding *encoding,
                                      unsigned timeout_ms, struct tarn__client_answer *out)
 {
-    uint64_t deadline_ns = tarn__now_ns() + (uint64_t)timeout_ms * 1000000;
+    uint64_t deadline_ns = tarn__clock_now_ns() + (uint64_t)timeout_ms * 1000000;
     struct tarn__client_answer answer = {.memory = -1, .connection = -1};
     tarn_status status = tarn__handle_encoding_check_user(encoding);
 

@@ -124,7 +124,7 @@ static bool take_in(int file, int process)
         return false;
     tarn__owner_lock();
     connections.all[connections.count++] =
-        (struct connection){file, process, tarn__now_ns(), NULL, 0, 0};
+        (struct connection){file, process, tarn__clock_now_ns(), NULL, 0, 0};
     tarn__owner_unlock();
     return true;
 }
@@ -263,7 +263,7 @@ static void hold(struct connection *connection, tarn_pointer *leased)
     connection->leased = leased;
     connection->address = leased ? tarn_pointer_address(leased) : 0;
     connection->bytes = leased ? tarn_pointer_bytes(leased) : 0;
-    connection->since_ns = tarn__now_ns();
+    connection->since_ns = tarn__clock_now_ns();
     tarn__owner_unlock();
 }
 
@@ -327,7 +327,7 @@ void tarn__connections_serve(const struct pollfd *polls, size_t count)
     for (size_t i = count; i-- > 0;) {
         struct connection *one = &connections.all[i];
         bool stays = polls[i].revents == 0 || serve(one);
-        if (stays && is_overdue(one, tarn__now_ns())) {
+        if (stays && is_overdue(one, tarn__clock_now_ns())) {
             atomic_fetch_add(&connections.rejected, 1);
             stays = false;
         }
@@ -338,7 +338,7 @@ void tarn__connections_serve(const struct pollfd *polls, size_t count)
 
 int tarn__connections_due(void)
 {
-    uint64_t now = tarn__now_ns(), first = UINT64_MAX;
+    uint64_t now = tarn__clock_now_ns(), first = UINT64_MAX;
 
     for (size_t i = 0; i < connections.count; i++) {
         const struct connection *one = &connections.all[i];

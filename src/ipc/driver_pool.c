@@ -199,9 +199,9 @@ tarn_status tarn__driver_pool_open(const struct tarn__driver_pool_block *name,
     if (status != TARN_OK)
         return status;
     if (has_calls(scope.calls)) {
-        tarn__shared_pools_lock();
+        tarn__shared_pool_lock();
         status = open_in_scope(scope.calls, name, offer, file_out);
-        tarn__shared_pools_unlock();
+        tarn__shared_pool_unlock();
     } else
         status = tarn_error_set(TARN_NOT_SUPPORTED,
                                 "ipc: the driver cannot export memory pools");

@@ -8,7 +8,7 @@
  */
 #include "ipc/mapping.h"
 #include "base/hash.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include "driver/driver.h"
 #include "ipc/quiesce.h"
 #include <pthread.h>

@@ -11,7 +11,7 @@
  */
 #define _GNU_SOURCE
 #include "ipc/segment.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include "ipc/descriptor.h"
 #include "ipc/owner.h"
 #include "ipc/quiesce.h"
@@ -355,7 +355,7 @@ static tarn_status exportable_make(int device, tarn_resource **out)
 
 tarn_status tarn_exportable_create(int device, tarn_resource **out)
 {
-    static tarn_resource *places[TARN__PLACES];
+    static tarn_resource *places[TARN__DEVICES_MAX];
 
     return tarn__backed_share(&exportable_kind, places, device, exportable_make, out);
 }

@@ -14,7 +14,7 @@
  * Tarn's own managers pass the same checks.
  */
 #include "base/error.h"
-#include "base/wait.h"
+#include "base/blocking_hook.h"
 #include "driver/driver.h"
 #include "pointer/pointer.h"
 #include "resource/backed.h"
@@ -156,7 +156,7 @@ static tarn_status check_mapping(const tarn_manager *manager, const char *operat
     return status;
 }
 
-/* Does its memalloc() call tarn__call_blocking_hook() itself, where that is needed? */
+/* Does its memalloc() call tarn__blocking_hook_call() itself, where that is needed? */
 static bool calls_blocking_hook(const tarn_manager *manager)
 {
     return manager && manager->ops.memalloc == tarn_resource_manager_ops()->memalloc;
@@ -175,7 +175,7 @@ tarn_status tarn_manager_memalloc(tarn_manager *manager, size_t bytes, tarn_stre
     if (manager && bytes == 0)
         return make_empty(manager, TARN_POINTER_DEVICE, NULL, NULL, out);
     if (!calls_blocking_hook(manager))
-        tarn__call_blocking_hook();
+        tarn__blocking_hook_call();
     tarn_status status = tarn__manager_enter_ready(manager, "memalloc", &scope);
     if (status != TARN_OK)
         return status;

@@ -5,8 +5,8 @@
  */
 #include "manager/manager.h"
 #include "base/error.h"
-#include "base/wait.h"
-#include "base/warning.h"
+#include "base/blocking_hook.h"
+#include "base/warn.h"
 #include "manager/host_only.h"
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +116,7 @@ static void notice_reset(tarn_manager *manager, const struct tarn__scope *scope)
 
     if (known == 0 || known == scope->context_generation)
         return;
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     begin_preparing(manager);
     uint64_t context_generation = present_generation(manager, scope);
     if (atomic_load(&manager->known) !=
@@ -158,7 +158,7 @@ tarn_status tarn__manager_enter_ready(tarn_manager *manager, const char *operati
 
     if (status != TARN_OK || atomic_load(&manager->ready) != 0)
         return status;
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     begin_preparing(manager);
     if (atomic_load(&manager->ready) == 0) { /* no other thread was faster */
         unsigned before = tarn__error_count;
@@ -178,7 +178,7 @@ static tarn_status create_instance(tarn_manager *manager, void *config)
     struct tarn__scope scope;
     CUcontext_ context;
     void *self = NULL;
-    tarn_status status = tarn__primary_context(manager->device, &context);
+    tarn_status status = tarn__context_primary(manager->device, &context);
 
     if (status == TARN_OK)
         status = tarn__manager_enter(manager, "create", &scope);

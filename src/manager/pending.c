@@ -7,7 +7,7 @@
  * deferred cleanup find them.
  */
 #include "manager/pending.h"
-#include "base/warning.h"
+#include "base/warn.h"
 #include "driver/driver.h"
 #include "pointer/deferred_frees.h"
 #include "pointer/pointer.h"

@@ -18,7 +18,7 @@
 #include "pointer/allocate.h"
 #include "pointer/pointer.h"
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/mutex.h"
 #include "base/options.h"
 #include "manager/host_memory.h"
 #include "manager/legacy_ipc.h"

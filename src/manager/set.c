@@ -11,8 +11,8 @@
  * need them until then.
  */
 #define _GNU_SOURCE
-#include "base/fork.h"
-#include "base/warning.h"
+#include "base/mutex.h"
+#include "base/warn.h"
 #include "manager/load.h"
 #include "manager/manager.h"
 #include <stdlib.h>

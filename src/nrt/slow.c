@@ -5,7 +5,7 @@
  * allocated. Its end follows these flags, whatever the modes are then.
  */
 #include "nrt/slow.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include "nrt/alloc_site.h"
 #include "nrt/allocator.h"
 #include "nrt/count.h"

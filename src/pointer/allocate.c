@@ -12,10 +12,11 @@
  * context. Memory that belongs to no device has no device to wait for.
  */
 #include "pointer/allocate.h"
+#include "driver/stream.h"
 #include "pointer/deferred_frees.h"
 #include "driver/driver.h"
-#include "base/wait.h"
-#include "resource/life.h"
+#include "base/blocking_hook.h"
+#include "resource/block_generation.h"
 
 /* Does a block that is allocated and freed without a stream need Tarn's own waits? */
 static bool needs_waits(const tarn_resource *resource, tarn_stream stream)
@@ -32,7 +33,7 @@ static tarn_status wait_until_ready(tarn_resource *resource, tarn_stream stream)
 {
     if (!needs_waits(resource, stream))
         return TARN_OK;
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     if (tarn_resource_supports_streams(resource))
         return tarn_stream_synchronize(tarn_resource_device(resource),
                                        TARN_STREAM_LEGACY);
@@ -44,7 +45,7 @@ static tarn_status wait_for_last_use(tarn_resource *resource, tarn_stream stream
 {
     if (!needs_waits(resource, stream) || tarn__driver_gone())
         return TARN_OK;
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     return tarn_driver_synchronize(tarn_resource_device(resource));
 }
 

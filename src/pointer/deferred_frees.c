@@ -23,9 +23,9 @@
 #include "pointer/deferred_frees.h"
 #include "driver/driver.h"
 #include "base/error.h"
-#include "base/fork.h"
-#include "base/wait.h"
-#include "base/warning.h"
+#include "base/mutex.h"
+#include "base/blocking_hook.h"
+#include "base/warn.h"
 #include <stdlib.h>
 
 enum { DEVICES_MAX = 128 };
@@ -182,7 +182,7 @@ static bool must_defer(const tarn_pointer *pointer)
         atomic_load_explicit(&deferred_frees.devices[pointer->device].deferring,
                              memory_order_relaxed) == 0)
         return false;
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     if (!pointer->resource || tarn_resource_deallocate_synchronizes(pointer->resource))
         return true;
     return atomic_load(&pointer->stream) == TARN_STREAM_NONE &&
@@ -226,7 +226,7 @@ static void note_return(tarn_pointer *pointer)
 static tarn_status try_one(tarn_pointer *pointer)
 {
     if (!pointer->resource) /* the resource reports for itself */
-        tarn__call_blocking_hook();
+        tarn__blocking_hook_call();
     tarn_status status = pointer->return_memory(pointer);
     if (status == TARN_OK || tarn__driver_gone() || is_returned(pointer))
         note_return(pointer);
@@ -257,7 +257,7 @@ void tarn__deferred_frees_retry(void)
 
     if (tries == 0 || tarn__driver_gone())
         return;
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     struct tarn__kept_error before = tarn__error_keep();
     while (tries-- && (pointer = take_failed()))
         if (try_one(pointer) != TARN_OK)

@@ -9,8 +9,8 @@
 #include "driver/driver.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "base/sizes.h"
-#include "base/wait.h"
+#include "base/size.h"
+#include "base/blocking_hook.h"
 #include "nrt/block.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static void end_pointer(void *data, size_t size, void *info)
         return;
     }
     if (pointer->finalizer || pointer->owner_release)
-        tarn__call_blocking_hook(); /* the finalizer is the user's code */
+        tarn__blocking_hook_call(); /* the finalizer is the user's code */
     if (pointer->finalizer)
         pointer->finalizer(pointer->finalizer_data, pointer->address, pointer->bytes);
     tarn__deferred_frees_return(pointer);
@@ -203,7 +203,7 @@ void tarn_pointer_release(tarn_pointer *pointer)
         return;
     tarn__release release = atomic_load_explicit(&pointer->release, memory_order_acquire);
     if (release) {
-        tarn__call_blocking_hook();
+        tarn__blocking_hook_call();
         release(pointer);
     } else
         tarn_meminfo_release(pointer->meminfo);

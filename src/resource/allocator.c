@@ -6,8 +6,8 @@
  */
 #define _GNU_SOURCE
 #include <tarn/nrt_resource.h>
-#include "base/sizes.h"
-#include "base/warning.h"
+#include "base/size.h"
+#include "base/warn.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>

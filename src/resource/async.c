@@ -18,8 +18,8 @@
 #include "resource/internal.h"
 #include "resource/shared_pool.h"
 #include "base/options.h"
-#include "base/sizes.h"
-#include "base/warning.h"
+#include "base/size.h"
+#include "base/warn.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -409,7 +409,7 @@ static tarn_status apply_options(tarn_resource *resource,
 tarn_status tarn_async_create(int device, const tarn_async_options *options,
                               tarn_resource **out)
 {
-    static tarn_resource *places[TARN__PLACES];
+    static tarn_resource *places[TARN__DEVICES_MAX];
     tarn_async_options requested;
     tarn_resource *made;
 

@@ -16,8 +16,9 @@
  * held its lock.
  */
 #include "resource/backed.h"
-#include "resource/life.h"
-#include "base/sizes.h"
+#include "resource/block_generation.h"
+#include "base/size.h"
+#include "driver/stream.h"
 #include <stdlib.h>
 
 void tarn__backed_init(struct tarn__backed *self, const struct tarn__backed_kind *kind,
@@ -60,7 +61,7 @@ tarn_status tarn__backed_create(const struct tarn__backed_kind *kind, int device
 }
 
 tarn_status tarn__backed_share(const struct tarn__backed_kind *kind,
-                               tarn_resource *places[TARN__PLACES], int device,
+                               tarn_resource *places[TARN__DEVICES_MAX], int device,
                                tarn_status (*make)(int device, tarn_resource **out),
                                tarn_resource **out)
 {
@@ -71,18 +72,10 @@ tarn_status tarn__backed_share(const struct tarn__backed_kind *kind,
     return tarn__resource_share(&places[device], device, make, out);
 }
 
-static tarn_status driver_gone(const char *component, int device)
-{
-    return tarn_error_set(TARN_DRIVER_FAILURE,
-                          "%s: the driver of device %d can no longer be called: this "
-                          "process is exiting or is a forked child",
-                          component, device);
-}
-
 tarn_status tarn__backed_enter(const struct tarn__backed *self, struct tarn__scope *out)
 {
     if (tarn__driver_gone())
-        return driver_gone(self->kind->component, self->device);
+        return tarn__device_gone(self->kind->component, self->device);
     return tarn__scope_enter_relaxed(self->device, out);
 }
 
@@ -110,8 +103,9 @@ static tarn_status allocate_base(struct tarn__backed *self,
  * context was reset between the check of its generation and the call. */
 static bool is_gone_already(CUresult_ result)
 {
-    return result == CUDA_ERROR_DEINITIALIZED_ ||
-           result == CUDA_ERROR_CONTEXT_IS_DESTROYED_;
+    enum tarn__failure_kind kind = tarn__driver_classify(result);
+
+    return kind == TARN__FAILURE_DRIVER_ENDED || kind == TARN__FAILURE_CONTEXT_RESET;
 }
 
 /* In a scope: return a block to the driver. */
@@ -150,7 +144,7 @@ tarn_status tarn__backed_allocate(void *self, size_t bytes, size_t alignment,
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "%s: %zu bytes aligned to %zu exceed the address space",
                               backed->kind->component, bytes, alignment);
-    struct tarn__record *record = tarn__record_new(bytes, alignment);
+    struct tarn__record *record = tarn__table_record_new(bytes, alignment);
     if (!record)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "%s: no host memory to record a block of %zu bytes",
@@ -162,7 +156,7 @@ tarn_status tarn__backed_allocate(void *self, size_t bytes, size_t alignment,
         tarn__scope_leave(&scope);
     }
     if (status != TARN_OK) {
-        tarn__record_drop(record);
+        tarn__table_record_drop(record);
         return status;
     }
     record->base = base;
@@ -191,7 +185,7 @@ tarn_status tarn__backed_deallocate(void *self, tarn_device_ptr block, size_t by
     if (!backed->kind->survives_reset &&
         !tarn__context_generation_is_current(backed->device,
                                              record->context_generation)) {
-        tarn__record_drop(record); /* the reset freed it with its context */
+        tarn__table_record_drop(record); /* the reset freed it with its context */
         return TARN_OK;
     }
     status = tarn__backed_enter(backed, &scope);
@@ -203,7 +197,7 @@ tarn_status tarn__backed_deallocate(void *self, tarn_device_ptr block, size_t by
         tarn__table_put(&backed->table, record);
         return status;
     }
-    tarn__record_drop(record);
+    tarn__table_record_drop(record);
     return TARN_OK;
 }
 
@@ -238,7 +232,7 @@ tarn_status tarn__backed_requested_bytes(void *self, tarn_device_ptr block, size
     struct tarn__backed *backed = self;
 
     if (tarn__driver_gone())
-        return driver_gone(backed->kind->component, backed->device);
+        return tarn__device_gone(backed->kind->component, backed->device);
     return tarn__table_bytes(&backed->table, backed->kind->component, block, out);
 }
 
@@ -248,27 +242,4 @@ size_t tarn__backed_live_blocks(const void *self)
     const struct tarn__backed *backed = self;
 
     return tarn__driver_gone() ? 0 : tarn__table_count(&backed->table);
-}
-
-tarn_status tarn__device_has(const char *component, int device, int attribute, bool *out)
-{
-    const struct tarn__calls *calls;
-    CUdevice_ handle = 0;
-    int value = 0;
-    tarn_status status = tarn__device_check(component, device);
-
-    if (status == TARN_OK)
-        status = tarn__driver(&calls);
-    if (status == TARN_OK && tarn__driver_gone())
-        status = driver_gone(component, device);
-    if (status != TARN_OK)
-        return status;
-    CUresult_ result = calls->device_get(&handle, device);
-    if (result == CUDA_SUCCESS_)
-        result = calls->device_get_attribute(&value, attribute, handle);
-    if (result != CUDA_SUCCESS_)
-        return tarn__driver_failed(component, "cuDeviceGetAttribute", result,
-                                   "attribute %d of device %d", attribute, device);
-    *out = value != 0;
-    return TARN_OK;
 }

@@ -42,7 +42,7 @@ tarn_status tarn__backed_create(const struct tarn__backed_kind *kind, int device
 /* Return the resource of `device`; `make` creates it if there is none. `places` has one
  * entry for each device. */
 tarn_status tarn__backed_share(const struct tarn__backed_kind *kind,
-                               tarn_resource *places[TARN__PLACES], int device,
+                               tarn_resource *places[TARN__DEVICES_MAX], int device,
                                tarn_status (*make)(int device, tarn_resource **out),
                                tarn_resource **out);
 
@@ -60,9 +60,5 @@ tarn_status tarn__backed_memory_info(void *self, tarn_stream stream, size_t *fre
                                      size_t *total_out);
 tarn_status tarn__backed_requested_bytes(void *self, tarn_device_ptr block, size_t *out);
 size_t tarn__backed_live_blocks(const void *self);
-
-/* Query whether attribute `attribute` of `device` is set. The message of a failure names
- * `who`. */
-tarn_status tarn__device_has(const char *component, int device, int attribute, bool *out);
 
 #endif

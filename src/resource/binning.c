@@ -14,7 +14,7 @@
  */
 #include "resource/internal.h"
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/mutex.h"
 #include "base/options.h"
 #include <sched.h>
 #include <stdlib.h>

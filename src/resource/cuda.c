@@ -34,7 +34,7 @@ static tarn_status cuda_make(int device, tarn_resource **out)
 
 tarn_status tarn_cuda_create(int device, tarn_resource **out)
 {
-    static tarn_resource *places[TARN__PLACES];
+    static tarn_resource *places[TARN__DEVICES_MAX];
 
     return tarn__backed_share(&cuda_kind, places, device, cuda_make, out);
 }

@@ -8,7 +8,7 @@
  */
 #include "resource/internal.h"
 #include "resource/table.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -41,12 +41,12 @@ static tarn_status host_allocate(void *self, size_t bytes, size_t alignment,
     void *memory = NULL;
 
     (void)stream;
-    struct tarn__record *record = tarn__record_new(bytes, alignment);
+    struct tarn__record *record = tarn__table_record_new(bytes, alignment);
     /* aligned_alloc() requires whole multiples of the alignment. */
     if (record && tarn__size_round_up(bytes, alignment, &rounded))
         memory = aligned_alloc(alignment, rounded);
     if (!memory) {
-        tarn__record_drop(record);
+        tarn__table_record_drop(record);
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "host: no memory for %zu bytes aligned to %zu", bytes,
                               alignment);
@@ -68,7 +68,7 @@ static tarn_status host_deallocate(void *self, tarn_device_ptr block, size_t byt
     if (status != TARN_OK)
         return status;
     free((void *)(uintptr_t)record->base);
-    tarn__record_drop(record);
+    tarn__table_record_drop(record);
     return TARN_OK;
 }
 

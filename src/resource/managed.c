@@ -43,7 +43,7 @@ static tarn_status managed_make(int device, tarn_resource **out)
 
 tarn_status tarn_managed_create(int device, tarn_resource **out)
 {
-    static tarn_resource *places[TARN__PLACES];
+    static tarn_resource *places[TARN__DEVICES_MAX];
 
     return tarn__backed_share(&managed_kind, places, device, managed_make, out);
 }

@@ -44,7 +44,7 @@ static tarn_status pinned_make(int device, tarn_resource **out)
 
 tarn_status tarn_pinned_create(int device, tarn_resource **out)
 {
-    static tarn_resource *places[TARN__PLACES];
+    static tarn_resource *places[TARN__DEVICES_MAX];
 
     return tarn__backed_share(&pinned_kind, places, device, pinned_make, out);
 }

@@ -1,19 +1,20 @@
-/* resource.c -- the public functions on resources: the common part of all resources.
+/* resource.c -- a resource as an object: its creation, its owners and its properties.
  *
- * A resource is a table of operations and a `self`. The functions here check what any
- * resource would have to check: 0 bytes, alignment, sizes that overflow, NULL. They count
- * owners, count blocks for resources that do not, and check the results of a foreign
- * resource. So an operation can be short. The operations do only what needs a resource's
- * own knowledge: whether a block is its own, and how many bytes it has.
+ * Two cuda resources of one device are equal: memory of one may be freed on the other.
+ * They are equal because they are the same object, and so they share the table of live
+ * blocks. The place where a lookup finds the object holds no reference. The last owner's
+ * release is therefore a real last release, which fails while blocks are live. A lookup
+ * and a last release must not run at the same time, so both take the lock.
  */
 #include "resource/internal.h"
-#include "base/error.h"
+#include "base/blocking_hook.h"
+#include "base/mutex.h"
+#include "base/warn.h"
 #include "driver/driver.h"
-#include "base/sizes.h"
-#include "base/wait.h"
-#include "base/warning.h"
 #include <stdlib.h>
 #include <string.h>
+
+TARN__STATIC_MUTEX(places_lock);
 
 /* In the oldest builds the table ends after `destroy`: all operations before that are
  * required. */
@@ -85,6 +86,43 @@ tarn_resource *tarn_resource_retain(tarn_resource *resource)
     return resource;
 }
 
+/* --- the end --- */
+
+size_t tarn_resource_live_blocks(const tarn_resource *resource)
+{
+    if (!resource)
+        return 0;
+    if (resource->ops.live_blocks)
+        return resource->ops.live_blocks(resource->self);
+    return atomic_load(&resource->counted_blocks);
+}
+
+/* Drop the last reference, after which no lookup finds the resource. Returns false with
+ * `*blocks_out` set if blocks are live. Returns false with 0 if another thread took a
+ * reference. */
+static bool end(tarn_resource *resource, size_t *blocks_out)
+{
+    /* never changes once other threads know it */
+    tarn_resource **place = resource->place;
+    size_t one = 1;
+    bool ended = false;
+
+    *blocks_out = 0;
+    if (place)
+        tarn__mutex_lock(&places_lock);
+    /* Check the owners first, the blocks second. Otherwise a block that another owner
+     * frees just before its last release would count as live. */
+    if (atomic_load(&resource->references) == 1)
+        *blocks_out = tarn_resource_live_blocks(resource);
+    if (*blocks_out == 0)
+        ended = atomic_compare_exchange_strong(&resource->references, &one, TARN__ENDED);
+    if (ended && place)
+        *place = NULL;
+    if (place)
+        tarn__mutex_unlock(&places_lock);
+    return ended;
+}
+
 /* Drop one reference, unless it is the only one. */
 static bool drop_one_of_many(tarn_resource *resource)
 {
@@ -104,8 +142,8 @@ tarn_status tarn_resource_release(tarn_resource *resource)
     if (!resource)
         return TARN_OK;
     while (!drop_one_of_many(resource)) {
-        tarn__call_blocking_hook();
-        if (tarn__resource_end(resource, &blocks_out)) {
+        tarn__blocking_hook_call();
+        if (end(resource, &blocks_out)) {
             resource->ops.destroy(resource->self);
             free(resource);
             return TARN_OK;
@@ -126,188 +164,55 @@ void tarn__resource_release_or_warn(tarn_resource *resource)
         tarn__warn("%s", tarn_error_last()->message);
 }
 
-/* Return true if the calls on this object count its blocks. They do not where the
- * resource counts by itself. They also do not where it has its own equality: a block may
- * then be freed on another object that is equal. */
-static bool counts_blocks(const tarn_resource *resource)
-{
-    return !resource->ops.live_blocks && !resource->ops.is_equal;
-}
+/* --- one object for all callers --- */
 
-/* Set `*alignment` to the value that operations receive. */
-static tarn_status check_alignment(const tarn_resource *resource, size_t *alignment)
+/* Return a reference to the resource at `place`. If there is none, `made` (if not NULL)
+ * is put there. */
+static tarn_resource *look_up(tarn_resource **place, tarn_resource *made)
 {
-    if (*alignment != 0 && !tarn__is_power_of_two(*alignment))
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: the alignment %zu is not a power of two",
-                              resource->ops.name, *alignment);
-    if (*alignment < TARN_ALIGNMENT)
-        *alignment = TARN_ALIGNMENT;
-    return TARN_OK;
-}
+    tarn_resource *found;
 
-/* Return the failure of an operation to the caller. A user's own operation may have left
- * no message, and that of an older failure would be wrong. It may also have returned a
- * value that is no status. `before` is the count of failures before the call. */
-static tarn_status relay_failure(const tarn_resource *resource, const char *operation,
-                                 unsigned before, tarn_status status)
-{
-    if ((unsigned)status >= TARN_STATUS_COUNT)
-        return tarn_error_set(TARN_PLUGIN_FAILURE,
-                              "%s: %s returned %d, which is not a status",
-                              resource->ops.name, operation, (int)status);
-    if (!tarn__error_has_message(before, status))
-        tarn_error_set(status, "%s: %s failed, device %d", resource->ops.name, operation,
-                       resource->device);
-    return status;
-}
-
-static inline tarn_status relay(const tarn_resource *resource, const char *operation,
-                                unsigned before, tarn_status status)
-{
-    return status == TARN_OK ? TARN_OK
-                             : relay_failure(resource, operation, before, status);
-}
-
-/* Return a block that breaks the contract of allocate() to the resource, and fail. */
-static tarn_status reject_block(tarn_resource *resource, tarn_device_ptr block,
-                                size_t bytes, size_t alignment, tarn_stream stream)
-{
-    if (block != 0)
-        resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
-    return tarn_error_set(TARN_PLUGIN_FAILURE,
-                          "%s: allocate returned 0x%llx for %zu bytes aligned to %zu",
-                          resource->ops.name, block, bytes, alignment);
-}
-
-/* Inline, since each cache hit runs it. */
-static inline tarn_status allocate(tarn_resource *resource, size_t bytes,
-                                   size_t alignment, tarn_stream stream,
-                                   tarn_device_ptr *out)
-{
-    tarn_device_ptr block = 0;
-    unsigned before = tarn__error_count;
-    size_t rounded;
-
-    /* From here on any resource may round up to the alignment without a check. */
-    if (!tarn__size_round_up(bytes, alignment, &rounded))
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "%s: %zu bytes aligned to %zu exceed the address space",
-                              resource->ops.name, bytes, alignment);
-    tarn_status status =
-        resource->ops.allocate(resource->self, bytes, alignment, stream, &block);
-    if (status != TARN_OK)
-        return relay(resource, "allocate", before, status);
-    if (block == 0 || (block & (alignment - 1)) != 0)
-        return reject_block(resource, block, bytes, alignment, stream);
-    if (counts_blocks(resource))
-        atomic_fetch_add_explicit(&resource->counted_blocks, 1, memory_order_relaxed);
-    *out = block;
-    return TARN_OK;
-}
-
-tarn_status tarn__resource_allocate(tarn_resource *resource, size_t bytes,
-                                    size_t alignment, tarn_stream stream,
-                                    tarn_device_ptr *out)
-{
-    return allocate(resource, bytes, alignment, stream, out);
-}
-
-tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
-                                   size_t alignment, tarn_stream stream,
-                                   tarn_device_ptr *out)
-{
-    if (!resource || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "resource: allocate: resource or out is NULL");
-    tarn_status status = check_alignment(resource, &alignment);
-    if (status != TARN_OK)
-        return status;
-    if (bytes == 0) {
-        *out = 0;
-        return TARN_OK;
+    tarn__mutex_lock(&places_lock);
+    found = tarn_resource_retain(*place);
+    if (!found && made) {
+        *place = found = made;
+        made->place = place;
     }
-    bool is_watched = tarn__observer_sees_call();
-    if (is_watched || !resource->calls_blocking_hook)
-        tarn__call_blocking_hook();
-    if (is_watched)
-        return tarn__observed_allocate(resource, bytes, alignment, stream, out);
-    return allocate(resource, bytes, alignment, stream, out);
+    tarn__mutex_unlock(&places_lock);
+    return found;
 }
 
-static inline tarn_status deallocate(tarn_resource *resource, tarn_device_ptr block,
-                                     size_t bytes, size_t alignment, tarn_stream stream)
+/* Destroy a resource that no other thread has seen. It does not check for live blocks:
+ * objects that share one table would find each other's blocks there. */
+static void forget(tarn_resource *resource)
 {
-    /* Without live blocks nothing can be freed, whatever the resource can tell. */
-    if (counts_blocks(resource) && atomic_load(&resource->counted_blocks) == 0)
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "%s: 0x%llx is not a live allocation of this resource, which has none",
-            resource->ops.name, block);
-    unsigned before = tarn__error_count;
-    tarn_status status =
-        resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
-    if (status == TARN_OK && counts_blocks(resource))
-        atomic_fetch_sub_explicit(&resource->counted_blocks, 1, memory_order_relaxed);
-    return relay(resource, "deallocate", before, status);
+    resource->ops.destroy(resource->self);
+    free(resource);
 }
 
-tarn_status tarn__resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
-                                      size_t bytes, size_t alignment, tarn_stream stream)
+tarn_status tarn__resource_share(tarn_resource **place, int device,
+                                 tarn_status (*make)(int device, tarn_resource **out),
+                                 tarn_resource **out)
 {
-    return deallocate(resource, block, bytes, alignment, stream);
-}
+    tarn_resource *made, *found;
 
-tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
-                                     size_t bytes, size_t alignment, tarn_stream stream)
-{
-    if (!resource)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "resource: deallocate: resource is NULL");
-    tarn_status status = check_alignment(resource, &alignment);
-    if (status != TARN_OK)
-        return status;
-    if (block == 0 && bytes == 0)
-        return TARN_OK;
-    if (block == 0 || bytes == 0)
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "%s: 0x%llx with %zu bytes is not a live allocation of this resource",
-            resource->ops.name, block, bytes);
-    bool is_watched = tarn__observer_sees_call();
-    if (is_watched || !resource->calls_blocking_hook)
-        tarn__call_blocking_hook();
-    if (is_watched)
-        return tarn__observed_deallocate(resource, block, bytes, alignment, stream);
-    return deallocate(resource, block, bytes, alignment, stream);
-}
-
-tarn_status tarn_resource_memory_info(tarn_resource *resource, tarn_stream stream,
-                                      size_t *free_out, size_t *total_out)
-{
-    size_t free_bytes = 0, total_bytes = 0;
-    unsigned before = tarn__error_count;
-
-    if (!resource || !free_out || !total_out)
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "resource: memory_info: resource, free_out or total_out is NULL");
-    if (!resource->ops.memory_info)
-        return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "%s: the resource does not support memory_info",
-                              resource->ops.name);
-    tarn_status status =
-        resource->ops.memory_info(resource->self, stream, &free_bytes, &total_bytes);
-    if (status != TARN_OK)
-        return relay(resource, "memory_info", before, status);
-    if (free_bytes > total_bytes)
-        return tarn_error_set(TARN_PLUGIN_FAILURE,
-                              "%s: memory_info returned %zu bytes free of %zu in total",
-                              resource->ops.name, free_bytes, total_bytes);
-    *free_out = free_bytes;
-    *total_out = total_bytes;
+    if (!out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: create: out is NULL");
+    found = look_up(place, NULL);
+    if (!found) {
+        /* Made without the lock, because the creation calls the driver. */
+        tarn_status status = make(device, &made);
+        if (status != TARN_OK)
+            return status;
+        found = look_up(place, made);
+        if (found != made)
+            forget(made); /* another thread was faster */
+    }
+    *out = found;
     return TARN_OK;
 }
+
+/* --- properties --- */
 
 /* Return true if both come from one table. The tables are copies, but their names and
  * functions are not: two libraries cannot have the same ones. */
@@ -347,52 +252,6 @@ bool tarn_resource_supports_no_stream(const tarn_resource *resource)
     if (resource && resource->ops.supports_no_stream)
         return resource->ops.supports_no_stream(resource->self);
     return tarn_resource_deallocate_synchronizes(resource);
-}
-
-tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
-                               size_t *released_out)
-{
-    unsigned before = tarn__error_count;
-    size_t released = 0;
-
-    if (!resource)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: trim: resource is NULL");
-    if (resource->ops.trim) {
-        tarn_status status = resource->ops.trim(resource->self, keep_bytes, &released);
-        if (status != TARN_OK)
-            return relay(resource, "trim", before, status);
-    }
-    if (released_out)
-        *released_out = released;
-    return TARN_OK;
-}
-
-tarn_status tarn_resource_requested_bytes(tarn_resource *resource, tarn_device_ptr block,
-                                          size_t *out)
-{
-    unsigned before = tarn__error_count;
-    size_t bytes = 0;
-
-    if (!resource || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "resource: requested_bytes: resource or out is NULL");
-    if (!resource->ops.requested_bytes)
-        return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "%s: the resource does not support requested_bytes",
-                              resource->ops.name);
-    tarn_status status = resource->ops.requested_bytes(resource->self, block, &bytes);
-    if (status == TARN_OK)
-        *out = bytes;
-    return relay(resource, "requested_bytes", before, status);
-}
-
-size_t tarn_resource_live_blocks(const tarn_resource *resource)
-{
-    if (!resource)
-        return 0;
-    if (resource->ops.live_blocks)
-        return resource->ops.live_blocks(resource->self);
-    return atomic_load(&resource->counted_blocks);
 }
 
 int tarn_resource_device(const tarn_resource *resource)

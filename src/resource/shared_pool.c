@@ -20,12 +20,12 @@ static struct {
     uint64_t last_number;
 } shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void tarn__shared_pools_lock(void)
+void tarn__shared_pool_lock(void)
 {
     pthread_mutex_lock(&shared.lock);
 }
 
-void tarn__shared_pools_unlock(void)
+void tarn__shared_pool_unlock(void)
 {
     pthread_mutex_unlock(&shared.lock);
 }
@@ -36,10 +36,10 @@ bool tarn__shared_pool_add(CUmemoryPool_ pool)
 
     if (!one)
         return false;
-    tarn__shared_pools_lock();
+    tarn__shared_pool_lock();
     *one = (struct shared_pool){shared.first, pool, ++shared.last_number};
     shared.first = one;
-    tarn__shared_pools_unlock();
+    tarn__shared_pool_unlock();
     return true;
 }
 
@@ -49,13 +49,13 @@ void tarn__shared_pool_remove(CUmemoryPool_ pool)
 
     if (tarn__driver_gone())
         return;
-    tarn__shared_pools_lock();
+    tarn__shared_pool_lock();
     while (*link && (*link)->pool != pool)
         link = &(*link)->next;
     struct shared_pool *one = *link;
     if (one)
         *link = one->next;
-    tarn__shared_pools_unlock();
+    tarn__shared_pool_unlock();
     free(one);
 }
 

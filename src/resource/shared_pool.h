@@ -16,8 +16,8 @@ void tarn__shared_pool_remove(CUmemoryPool_ pool);
 
 /* Take and release the lock. No pool of Tarn ends in between. Held across driver
  * calls. */
-void tarn__shared_pools_lock(void);
-void tarn__shared_pools_unlock(void);
+void tarn__shared_pool_lock(void);
+void tarn__shared_pool_unlock(void);
 
 /* Return the number of a pool, under the lock. For a foreign pool it is the handle, which
  * is larger than any number. */

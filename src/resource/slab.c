@@ -8,7 +8,7 @@
 #include "resource/internal.h"
 #include "resource/pool/pool.h"
 #include "base/options.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include <string.h>
 
 enum { DEFAULT_BLOCK = 1 << 20 };

@@ -105,7 +105,7 @@ void tarn__table_free(struct tarn__table *table)
         free_shard(&table->shards[i]);
 }
 
-struct tarn__record *tarn__record_new(size_t bytes, size_t alignment)
+struct tarn__record *tarn__table_record_new(size_t bytes, size_t alignment)
 {
     struct tarn__record *record = calloc(1, sizeof *record);
 
@@ -116,7 +116,7 @@ struct tarn__record *tarn__record_new(size_t bytes, size_t alignment)
     return record;
 }
 
-void tarn__record_drop(struct tarn__record *record)
+void tarn__table_record_drop(struct tarn__record *record)
 {
     free(record);
 }

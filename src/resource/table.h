@@ -6,7 +6,7 @@
  *
  * A record is made before the driver allocates, and dropped after the driver has taken
  * the memory back. Recording therefore cannot fail when memory could be lost:
- * tarn__record_new() is the only step that needs host memory.
+ * tarn__table_record_new() is the only step that needs host memory.
  */
 #ifndef TARN_RESOURCE_TABLE_H
 #define TARN_RESOURCE_TABLE_H
@@ -46,8 +46,8 @@ void tarn__table_init(struct tarn__table *table);
 void tarn__table_free(struct tarn__table *table);
 
 /* Make a record that is in no table yet; NULL: no host memory. */
-struct tarn__record *tarn__record_new(size_t bytes, size_t alignment);
-void tarn__record_drop(struct tarn__record *record);
+struct tarn__record *tarn__table_record_new(size_t bytes, size_t alignment);
+void tarn__table_record_drop(struct tarn__record *record);
 
 /* Enter `record`. Its block is not in the table. Cannot fail. */
 void tarn__table_put(struct tarn__table *table, struct tarn__record *record);

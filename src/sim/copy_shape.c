@@ -1,5 +1,5 @@
 /* copy_shape.c -- copies of 2D and 3D boxes. The simulator has no arrays. */
-#include "base/sizes.h"
+#include "base/size.h"
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/copy.h"

@@ -1,6 +1,6 @@
 /* fill.c -- memsets of elements of 1, 2 or 4 bytes, contiguous or in rows with a pitch.
  */
-#include "base/sizes.h"
+#include "base/size.h"
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/capture.h"

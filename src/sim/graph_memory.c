@@ -1,6 +1,6 @@
 /* graph_memory.c -- addresses of graphs' memory, and when they are valid. */
 #include "sim/graph_memory.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include "sim/device.h"
 #include "sim/pool.h"
 #include <stdlib.h>

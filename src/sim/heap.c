@@ -1,7 +1,7 @@
 /* heap.c -- first fit over free ranges that coalesce with their neighbours. */
 #define _GNU_SOURCE
 #include "sim/heap.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include "sim/call.h"
 #include "sim/device.h"
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* host.c -- host memory that the device can access: pinned, registered, managed. */
 #define _GNU_SOURCE
-#include "base/sizes.h"
+#include "base/size.h"
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/device.h"

@@ -2,7 +2,7 @@
  * cuMemGetInfo. */
 #include "sim/memory.h"
 #include "base/map.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/device.h"

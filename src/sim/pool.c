@@ -5,7 +5,7 @@
  * the allocating stream wait for another stream's free, if its attributes allow that.
  */
 #include "sim/pool.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include "sim/call.h"
 #include "sim/device.h"
 #include "sim/stream.h"

@@ -42,7 +42,7 @@ uint64_t sim_draw(uint64_t a, uint64_t b, uint64_t limit)
 void sim_seeded_start(const struct sim_options *options)
 {
     static const uint64_t rates[] = {0, 0, 32, 4};
-    uint64_t real = tarn__now_ns();
+    uint64_t real = tarn__clock_now_ns();
 
     sim_is_seeded = options->is_seeded;
     seed = options->seed;
@@ -190,5 +190,5 @@ void sim_clock_advance(uint64_t ns)
 
 uint64_t sim_now_ns(void)
 {
-    return sim_is_seeded ? now_ns : tarn__now_ns();
+    return sim_is_seeded ? now_ns : tarn__clock_now_ns();
 }

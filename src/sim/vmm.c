@@ -1,7 +1,7 @@
 /* vmm.c -- reserving addresses, mapping, unmapping. */
 #define _GNU_SOURCE
 #include "sim/vmm.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/device.h"

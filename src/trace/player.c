@@ -65,10 +65,10 @@ static void play_allocation(struct tarn__worker *worker, uint32_t index)
     struct tarn__player *player = worker->player;
     const struct tarn__op *op = &player->trace->ops[index];
     struct tarn__player_block *block = &player->blocks[op->block];
-    uint64_t start = tarn__now_ns();
+    uint64_t start = tarn__clock_now_ns();
     tarn_status status = tarn_resource_allocate(
         player->resource, op->bytes, 0, player->streams[op->stream], &block->address);
-    uint64_t end = tarn__now_ns();
+    uint64_t end = tarn__clock_now_ns();
 
     if (status != TARN_OK) {
         worker->failures++;
@@ -92,10 +92,10 @@ static void play_free(struct tarn__worker *worker, uint32_t index)
 
     if (await(player, block) != BLOCK_LIVE)
         return;
-    uint64_t start = tarn__now_ns();
+    uint64_t start = tarn__clock_now_ns();
     tarn_status status = tarn_resource_deallocate(
         player->resource, block->address, op->bytes, 0, player->streams[op->stream]);
-    uint64_t end = tarn__now_ns();
+    uint64_t end = tarn__clock_now_ns();
     if (status != TARN_OK) {
         fail(player); /* it stays live; the end tries it once more */
         return;
@@ -114,11 +114,11 @@ static void sample_memory(struct tarn__worker *worker, const struct tarn__scope 
 
     if (!player->sees_memory)
         return;
-    uint64_t start = tarn__now_ns();
+    uint64_t start = tarn__clock_now_ns();
     if (scope->calls->mem_get_info(&free_bytes, &total_bytes) == CUDA_SUCCESS_ &&
         free_bytes < player->free_before)
         raise_to(&player->peak_reserved_bytes, player->free_before - free_bytes);
-    worker->paused_ns += tarn__now_ns() - start;
+    worker->paused_ns += tarn__clock_now_ns() - start;
 }
 
 /* Have the live bytes grown enough since `*seen` to query the memory before they shrink?
@@ -138,7 +138,7 @@ static void play(struct tarn__worker *worker, const struct tarn__scope *scope)
     struct tarn__player *player = worker->player;
     uint64_t seen = 0;
 
-    worker->start_ns = tarn__now_ns();
+    worker->start_ns = tarn__clock_now_ns();
     for (size_t i = 0; i < worker->count; i++) {
         uint32_t index = worker->order[i];
         bool is_free = tarn__load_op_is_free(&player->trace->ops[index]);
@@ -153,7 +153,7 @@ static void play(struct tarn__worker *worker, const struct tarn__scope *scope)
         atomic_store_explicit(&worker->done, i + 1, memory_order_relaxed);
     }
     sample_memory(worker, scope);
-    worker->end_ns = tarn__now_ns();
+    worker->end_ns = tarn__clock_now_ns();
 }
 
 void *tarn__player_run(void *data)

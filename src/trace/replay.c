@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "trace/player.h"
-#include "driver/opened.h"
+#include "driver/registration.h"
 #include "base/options.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void destroy_streams(struct tarn__player *player, const struct tarn__scop
     for (uint32_t i = 0; i < count; i++) {
         tarn_stream stream = player->streams[i];
         CUstream_ raw = tarn_stream_handle(stream);
-        if (tarn__stream_is_registered(stream))
+        if (tarn__registration_is_value(stream))
             tarn_stream_unregister(stream);
         if (!is_given((uint64_t)(uintptr_t)raw))
             scope->calls->stream_destroy(raw);

@@ -14,7 +14,7 @@
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
-#include "base/warning.h"
+#include "base/warn.h"
 #include "trace/format.h"
 #include "trace/row.h"
 #include <errno.h>
@@ -88,7 +88,7 @@ static tarn_status deliver_buffer(tarn_trace_writer *writer)
     bool taken = writer->write(writer->data, writer->buffer, writer->count);
     atomic_store(&writer->inside, 0);
     writer->count = 0;
-    writer->delivered_ns = tarn__now_ns();
+    writer->delivered_ns = tarn__clock_now_ns();
     if (taken)
         return TARN_OK;
     writer->broken = errno ? errno : EIO;
@@ -222,7 +222,7 @@ static tarn_status make_writer(tarn_trace_format id, const char *name,
     writer->name = copy;
     writer->file = -1;
     writer->process = processes;
-    writer->made_ns = writer->delivered_ns = tarn__now_ns();
+    writer->made_ns = writer->delivered_ns = tarn__clock_now_ns();
     writer->made_day = since_midnight_ns();
     atomic_init(&writer->references, 1);
     pthread_mutex_init(&writer->lock, NULL);
@@ -333,7 +333,7 @@ static void append(tarn_trace_writer *writer, const tarn_trace_event *event)
 
 static bool is_due(const tarn_trace_writer *writer)
 {
-    return tarn__now_ns() - writer->delivered_ns >= SECOND_NS ||
+    return tarn__clock_now_ns() - writer->delivered_ns >= SECOND_NS ||
            atomic_load_explicit(&all.exiting, memory_order_relaxed);
 }
 

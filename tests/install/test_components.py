@@ -81,7 +81,7 @@ def test_each_component_has_what_it_is_for(user_build, tmp_path):
     headers = {f"include/tarn/{path.name}" for path in PROJECT.glob("include/tarn/*.h")}
     assert has["development"] == headers | {
         f"{LIB}/libtarn.so",
-        f"{LIB}/libtarn_helper.a",
+        f"{LIB}/libtarn_aot.a",
         f"{LIB}/pkgconfig/tarn.pc",
         f"{LIB}/cmake/tarn/tarnConfig.cmake",
         f"{LIB}/cmake/tarn/tarnConfigVersion.cmake",
@@ -115,7 +115,7 @@ def test_the_components_are_the_whole_installation_and_share_nothing(user_build,
 def test_projects_build_against_runtime_and_development(user_build, tmp_path):
     prefix = install(user_build, tmp_path / "prefix", "runtime", "development")
     folder = build("consumer", tmp_path / "consumer", prefix)
-    assert run(folder / "consumer_helper") == "reshape 1, stride 8\n"  # needs no driver
+    assert run(folder / "consumer_aot") == "reshape 1, stride 8\n"  # needs no driver
     install(user_build, prefix, "simulator")
     assert run(folder / "consumer", env=SIM) == "tarn 0.2.0\n"
 

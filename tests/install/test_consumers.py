@@ -21,7 +21,7 @@ def test_cmake_finds_the_wheel(package, tmp_path):
 @pytest.mark.parametrize("root", ["prefix", "package"])
 def test_cmake_finds_the_helpers_of_compiled_code(root, request, tmp_path):
     folder = build("consumer", tmp_path, request.getfixturevalue(root))
-    assert run(folder / "consumer_helper") == "reshape 1, stride 8\n"
+    assert run(folder / "consumer_aot") == "reshape 1, stride 8\n"
 
 
 def test_cmake_refuses_a_version_that_is_not_there(prefix, tmp_path):

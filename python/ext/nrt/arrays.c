@@ -60,12 +60,12 @@ static void set_shape(struct tarn__nrt_array *array, int dimensions,
 }
 
 /* 0; -1 if it is no array or there is no memory; then Numba's compiled code raises. */
-int tarn__nrt_array_from_ndarray(PyObject *object, struct tarn__nrt_array *array)
+int tarn__arrays_from_ndarray(PyObject *object, struct tarn__nrt_array *array)
 {
     if (!find_numpy() || !is_ndarray(object))
         return -1;
     struct numpy_array *source = (struct numpy_array *)object;
-    NRT_MemInfo *meminfo = tarn__nrt_meminfo_of_owner(source->data, object);
+    NRT_MemInfo *meminfo = tarn__meminfo_of_owner(source->data, object);
     if (meminfo == NULL)
         return -1;
     array->meminfo = meminfo;
@@ -78,10 +78,10 @@ int tarn__nrt_array_from_ndarray(PyObject *object, struct tarn__nrt_array *array
 
 /* Wrap a buffer. Without an owner its memory has to outlive the call; the caller
  * guarantees that. */
-void tarn__nrt_array_from_buffer(Py_buffer *buffer, struct tarn__nrt_array *array)
+void tarn__arrays_from_buffer(Py_buffer *buffer, struct tarn__nrt_array *array)
 {
     if (buffer->obj != NULL)
-        array->meminfo = tarn__nrt_meminfo_of_owner(buffer->buf, buffer->obj);
+        array->meminfo = tarn__meminfo_of_owner(buffer->buf, buffer->obj);
     array->parent = buffer->obj;
     array->item_bytes = buffer->itemsize;
     array->data = buffer->buf;
@@ -136,8 +136,8 @@ static PyObject *make_ndarray(const struct tarn__nrt_array *array, PyTypeObject 
 /* Box an array: an object of `type` (ndarray, or a class derived from it). The object
  * gets a reference of its own; the caller keeps that of `array`. NULL with an exception
  * set. */
-PyObject *tarn__nrt_array_to_ndarray(struct tarn__nrt_array *array, PyTypeObject *type,
-                                     int dimensions, int writeable, PyObject *dtype)
+PyObject *tarn__arrays_to_ndarray(struct tarn__nrt_array *array, PyTypeObject *type,
+                                  int dimensions, int writeable, PyObject *dtype)
 {
     PyObject *base = NULL;
 
@@ -150,7 +150,7 @@ PyObject *tarn__nrt_array_to_ndarray(struct tarn__nrt_array *array, PyTypeObject
     if (array->parent != NULL && is_unchanged(array, array->parent, dimensions, dtype))
         return Py_NewRef(array->parent);
     if (array->meminfo != NULL) {
-        base = tarn__nrt_meminfo_wrap(array->meminfo);
+        base = tarn__meminfo_wrap(array->meminfo);
         if (base == NULL)
             return NULL;
         NRT_MemInfo_acquire(array->meminfo);

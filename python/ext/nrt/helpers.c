@@ -16,12 +16,12 @@ struct helper {
 #define ADAPTOR(name, function) {#name, (address)(function)}
 
 static const struct helper helpers[] = {
-    ADAPTOR(adapt_ndarray_from_python, tarn__nrt_array_from_ndarray),
-    ADAPTOR(adapt_ndarray_to_python_acqref, tarn__nrt_array_to_ndarray),
-    ADAPTOR(adapt_buffer_from_python, tarn__nrt_array_from_buffer),
-    ADAPTOR(meminfo_new_from_pyobject, tarn__nrt_meminfo_of_owner),
-    ADAPTOR(meminfo_as_pyobject, tarn__nrt_meminfo_wrap),
-    ADAPTOR(meminfo_from_pyobject, tarn__nrt_meminfo_unwrap),
+    ADAPTOR(adapt_ndarray_from_python, tarn__arrays_from_ndarray),
+    ADAPTOR(adapt_ndarray_to_python_acqref, tarn__arrays_to_ndarray),
+    ADAPTOR(adapt_buffer_from_python, tarn__arrays_from_buffer),
+    ADAPTOR(meminfo_new_from_pyobject, tarn__meminfo_of_owner),
+    ADAPTOR(meminfo_as_pyobject, tarn__meminfo_wrap),
+    ADAPTOR(meminfo_from_pyobject, tarn__meminfo_unwrap),
     CORE(MemInfo_alloc),
     CORE(MemInfo_alloc_safe),
     CORE(MemInfo_alloc_aligned),
@@ -52,7 +52,7 @@ static int add(PyObject *table, const struct helper *helper)
     return code;
 }
 
-PyObject *tarn__nrt_helpers(void)
+PyObject *tarn__helpers_table(void)
 {
     PyObject *table = PyDict_New();
 

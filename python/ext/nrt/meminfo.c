@@ -53,7 +53,7 @@ static void release_owner(void *data, size_t size, void *owner)
     PyGILState_Release(state);
 }
 
-NRT_MemInfo *tarn__nrt_meminfo_of_owner(void *data, PyObject *owner)
+NRT_MemInfo *tarn__meminfo_of_owner(void *data, PyObject *owner)
 {
     NRT_MemInfo *meminfo = NRT_MemInfo_new(data, 0, release_owner, owner);
 
@@ -241,7 +241,7 @@ static PyType_Spec meminfo_spec = {
     .slots = meminfo_slots,
 };
 
-int tarn__nrt_add_meminfo(PyObject *module)
+int tarn__meminfo_init(PyObject *module)
 {
     if (meminfo_type == NULL)
         meminfo_type = (PyTypeObject *)PyType_FromSpec(&meminfo_spec);
@@ -250,7 +250,7 @@ int tarn__nrt_add_meminfo(PyObject *module)
     return PyModule_AddObjectRef(module, "_MemInfo", (PyObject *)meminfo_type);
 }
 
-PyObject *tarn__nrt_meminfo_wrap(NRT_MemInfo *meminfo)
+PyObject *tarn__meminfo_wrap(NRT_MemInfo *meminfo)
 {
     MemInfo *self = PyObject_New(MemInfo, meminfo_type);
 
@@ -259,7 +259,7 @@ PyObject *tarn__nrt_meminfo_wrap(NRT_MemInfo *meminfo)
     return (PyObject *)self;
 }
 
-NRT_MemInfo *tarn__nrt_meminfo_unwrap(PyObject *object)
+NRT_MemInfo *tarn__meminfo_unwrap(PyObject *object)
 {
     if (!PyObject_TypeCheck(object, meminfo_type)) {
         PyErr_Format(PyExc_TypeError, "%R is not a MemInfo", object);

@@ -96,7 +96,7 @@ static PyObject *meminfo_new(PyObject *Py_UNUSED(module), PyObject *arguments)
     void *data = PyLong_AsVoidPtr(number);
     if (PyErr_Occurred())
         return NULL;
-    return PyLong_FromVoidPtr(tarn__nrt_meminfo_of_owner(data, owner));
+    return PyLong_FromVoidPtr(tarn__meminfo_of_owner(data, owner));
 }
 
 /* A size from the arguments; false with an exception set. A negative size is an error. */
@@ -162,7 +162,7 @@ static PyMethodDef methods[] = {
 
 static int add_helpers(PyObject *module)
 {
-    PyObject *table = tarn__nrt_helpers();
+    PyObject *table = tarn__helpers_table();
     int code = table != NULL ? PyModule_AddObjectRef(module, "c_helpers", table) : -1;
 
     Py_XDECREF(table);
@@ -176,7 +176,7 @@ static int module_exec(PyObject *module)
                         "Tarn's _nrt_python supports only the main interpreter");
         return -1;
     }
-    if (tarn__nrt_add_meminfo(module) != 0 || add_helpers(module) != 0)
+    if (tarn__meminfo_init(module) != 0 || add_helpers(module) != 0)
         return -1;
     return PyModule_AddStringConstant(module, "tarn_version", tarn_version());
 }

@@ -20,19 +20,19 @@
 /* --- meminfo.c --- */
 
 /* The class MemInfo as an attribute of `module`: 0, or -1 with an exception set. */
-int tarn__nrt_add_meminfo(PyObject *module);
+int tarn__meminfo_init(PyObject *module);
 
 /* A new MemInfo over `data`, which belongs to `owner`: it keeps a reference to the owner
  * until the last release. NULL without an exception where there is no memory. GIL held.
  */
-NRT_MemInfo *tarn__nrt_meminfo_of_owner(void *data, PyObject *owner);
+NRT_MemInfo *tarn__meminfo_of_owner(void *data, PyObject *owner);
 
 /* The object around a MemInfo. It takes over one reference on success. NULL with an
  * exception set. */
-PyObject *tarn__nrt_meminfo_wrap(NRT_MemInfo *meminfo);
+PyObject *tarn__meminfo_wrap(NRT_MemInfo *meminfo);
 
 /* Retain the MemInfo of an object; NULL with a TypeError or ValueError. */
-NRT_MemInfo *tarn__nrt_meminfo_unwrap(PyObject *object);
+NRT_MemInfo *tarn__meminfo_unwrap(PyObject *object);
 
 /* --- arrays.c --- */
 
@@ -47,14 +47,14 @@ struct tarn__nrt_array {
     Py_ssize_t shape_and_strides[];
 };
 
-int tarn__nrt_array_from_ndarray(PyObject *object, struct tarn__nrt_array *array);
-void tarn__nrt_array_from_buffer(Py_buffer *buffer, struct tarn__nrt_array *array);
-PyObject *tarn__nrt_array_to_ndarray(struct tarn__nrt_array *array, PyTypeObject *type,
-                                     int dimensions, int writeable, PyObject *dtype);
+int tarn__arrays_from_ndarray(PyObject *object, struct tarn__nrt_array *array);
+void tarn__arrays_from_buffer(Py_buffer *buffer, struct tarn__nrt_array *array);
+PyObject *tarn__arrays_to_ndarray(struct tarn__nrt_array *array, PyTypeObject *type,
+                                  int dimensions, int writeable, PyObject *dtype);
 
 /* --- helpers.c --- */
 
 /* The table of addresses, c_helpers: a new dict. */
-PyObject *tarn__nrt_helpers(void);
+PyObject *tarn__helpers_table(void);
 
 #endif

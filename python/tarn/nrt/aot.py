@@ -1,10 +1,10 @@
 """Functions compiled ahead of time by a stock Numba, for programs without Python.
 
 `compile_ahead("kernels", {"norm": (norm, "float64(float64[::1])")})` writes kernels.o and
-kernels.h. A C program includes the header and links with libtarn_helper.a, the AOT support
+kernels.h. A C program includes the header and links with libtarn_aot.a, the AOT support
 library, and with libtarn:
 
-    cc main.c kernels.o -ltarn_helper -ltarn -lm
+    cc main.c kernels.o -ltarn_aot -ltarn -lm
 
 All functions of a program go through one call: two object files would define the same names.
 A function whose object needs the interpreter is rejected, with the names that it needs. Mostly
@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# The functions of libtarn_helper.a under Numba's names.
+# The functions of libtarn_aot.a under Numba's names.
 HELPERS = frozenset(
     f"numba_{name}"
     for name in [
@@ -262,6 +262,6 @@ def _header(name: str, signatures: Mapping[str, Any]) -> str:
         " *\n"
         " * Each returns a TARN_AOT_ status and, with TARN_AOT_OK, `*out`.\n"
         " */\n"
-        f"#ifndef {guard}\n#define {guard}\n\n#include <tarn/helper.h>\n\n"
+        f"#ifndef {guard}\n#define {guard}\n\n#include <tarn/aot.h>\n\n"
         f"TARN_BEGIN_DECLS\n\n{prototypes}\nTARN_END_DECLS\n#endif\n"
     )

@@ -7,7 +7,8 @@
  * id can end a capture on another stream.
  */
 #include "resource/pool/pool.h"
-#include "base/wait.h"
+#include "base/blocking_hook.h"
+#include "driver/stream.h"
 
 /* Legacy orders against all blocking streams. While one of those captures, the pool must
  * not do anything on it. */
@@ -49,14 +50,14 @@ static tarn_status query_graph(struct tarn__caller *caller)
 /* Query whether the stream captures. */
 static tarn_status query_capture(struct tarn__caller *caller)
 {
-    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
-    CUresult_ result = caller->scope.calls->stream_is_capturing(caller->handle, &status);
+    CUstreamCaptureStatus_ capture = CU_STREAM_CAPTURE_STATUS_NONE_;
+    tarn_status status = tarn__stream_query_capture(
+        "pool", &caller->scope, caller->stream, caller->handle, &capture);
 
-    if (result != CUDA_SUCCESS_)
-        return tarn__driver_failed("pool", "cuStreamIsCapturing", result, "stream %p",
-                                   (void *)caller->stream);
-    note_capture(caller, status);
-    if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE_ &&
+    if (status != TARN_OK)
+        return status;
+    note_capture(caller, capture);
+    if (capture == CU_STREAM_CAPTURE_STATUS_ACTIVE_ &&
         caller->scope.calls->stream_get_capture_info)
         return query_graph(caller);
     return TARN_OK;
@@ -70,59 +71,49 @@ static tarn_status closed(const struct tarn__caller *caller)
         (void *)caller->stream);
 }
 
-/* Resolve a registered stream: its owner has declared what it is. */
-static tarn_status resolve_registered(struct tarn__caller *caller, uint64_t *key)
+/* Note the registration of a registered stream: its owner has declared what it is. */
+static tarn_status note_registration(struct tarn__caller *caller,
+                                     struct tarn__registration *registration)
 {
-    struct tarn__registration *registration = tarn__registration_find(caller->stream);
-
-    if (!registration)
-        return closed(caller);
     if (registration->device != caller->pool->device)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "pool: stream %p is of device %d, the pool of device %d",
                               (void *)caller->stream, registration->device,
                               caller->pool->device);
     caller->registration = registration;
-    caller->handle = registration->handle;
-    if ((uintptr_t)registration->handle <= 1) {
-        resolve_legacy(caller);
-        *key = TARN__KEY_LEGACY;
-        return TARN_OK;
-    }
-    *key = registration->id;
-    return query_capture(caller);
-}
-
-static tarn_status resolve_raw(struct tarn__caller *caller, uint64_t *key)
-{
-    unsigned long long id = 0;
-
-    caller->handle = (CUstream_)(void *)caller->stream;
-    tarn_status status = query_capture(caller);
-    if (status != TARN_OK || caller->capturing)
-        return status;
-    CUresult_ result = caller->scope.calls->stream_get_id(caller->handle, &id);
-    if (result != CUDA_SUCCESS_)
-        return tarn__driver_failed("pool", "cuStreamGetId", result, "stream %p",
-                                   (void *)caller->stream);
-    *key = id;
     return TARN_OK;
 }
 
 static tarn_status resolve(struct tarn__caller *caller, uint64_t *key)
 {
-    if (caller->stream == TARN_STREAM_NONE) {
+    struct tarn__stream_identity identity;
+    tarn_status status = TARN_OK;
+
+    if (!tarn__stream_identify(caller->stream, &identity))
+        return closed(caller);
+    if (identity.form == TARN__STREAM_FORM_NONE) {
         *key = TARN__KEY_NO_STREAM;
         return TARN_OK;
     }
-    if ((uintptr_t)caller->stream <= 1) {
+    if (identity.registration)
+        status = note_registration(caller, identity.registration);
+    if (status != TARN_OK)
+        return status;
+    caller->handle = identity.handle;
+    if (identity.is_legacy) {
         resolve_legacy(caller);
         *key = TARN__KEY_LEGACY;
         return TARN_OK;
     }
-    if (tarn__stream_is_registered(caller->stream))
-        return resolve_registered(caller, key);
-    return resolve_raw(caller, key);
+    status = query_capture(caller);
+    if (identity.registration)
+        *key = identity.registration->id;
+    else if (status == TARN_OK && !caller->capturing) {
+        unsigned long long id = 0;
+        status = tarn__stream_query_id("pool", &caller->scope, caller->stream, &id);
+        *key = id;
+    }
+    return status;
 }
 
 /* Return true if the stream has a handle of its own that its lane does not know yet. No
@@ -174,23 +165,11 @@ static tarn_status find_state(struct tarn__caller *caller, uint64_t key)
     return TARN_OK;
 }
 
-/* Return true for a result that every later call repeats until the context is reset: a
- * fault of a kernel, or of the machine. */
-static bool is_end_of_device(int result)
-{
-    static const int ends[] = {214, 220, 226, 700, 702, 710,
-                               714, 715, 716, 717, 718, 719};
-
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (result == ends[i])
-            return true;
-    return false;
-}
-
 /* A pool on a lost device makes no more driver calls; frees still return a status. */
 static tarn_status note_loss(struct tarn__pool *pool, tarn_status status)
 {
-    if (status == TARN_DRIVER_FAILURE && is_end_of_device(tarn_error_last()->native))
+    if (status == TARN_DRIVER_FAILURE &&
+        tarn__driver_classify(tarn_error_last()->native) == TARN__FAILURE_CONTEXT_LOST)
         atomic_fetch_or(&pool->lifecycle, TARN__POOL_ENDED);
     return status;
 }
@@ -201,7 +180,7 @@ tarn_status tarn__caller_begin(struct tarn__pool *pool, tarn_stream stream,
     struct tarn__caller caller = {.pool = pool, .stream = stream};
     uint64_t key = 0;
 
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     tarn_status status = tarn__scope_enter(pool->device, &caller.scope);
 
     if (status != TARN_OK)

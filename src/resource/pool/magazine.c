@@ -7,7 +7,7 @@
  * never reused, so a stale entry in a thread's table matches no pool.
  */
 #include "resource/pool/magazine_hit.h"
-#include "base/wait.h"
+#include "base/blocking_hook.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
     unsigned long long id;
 
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     if (cache->is_per_thread && !is_in_context(pool))
         return false;
     if (calls->stream_is_capturing(cache->handle, &status) != CUDA_SUCCESS_ ||

@@ -19,7 +19,7 @@
 #ifndef TARN_POOL_THREAD_CACHE_H
 #define TARN_POOL_THREAD_CACHE_H
 
-#include "driver/opened.h"
+#include "driver/registration.h"
 #include "resource/pool/lane.h"
 #include "resource/pool/lock.h"
 #include <tarn/pool.h>

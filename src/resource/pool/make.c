@@ -54,7 +54,7 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
     if (scope.calls->mem_get_info(&free_bytes, &total_bytes) == CUDA_SUCCESS_)
         pool->device_bytes = total_bytes;
     tarn__scope_leave(&scope);
-    status = tarn__primary_context(pool->device, &pool->context);
+    status = tarn__context_primary(pool->device, &pool->context);
     if (status != TARN_OK)
         return status;
     status = tarn__pages_open(pool->device, upstream, pool->options.growth_bytes,
@@ -131,7 +131,7 @@ static void stream_closes(void *data, tarn_stream stream,
 static tarn_status register_pool(struct tarn__pool *pool, tarn_resource *upstream)
 {
     tarn_resource_ops ops = tarn__pool_ops;
-    tarn_status status = tarn__unregister_callback_add(stream_closes, pool);
+    tarn_status status = tarn__registration_callback_add(stream_closes, pool);
 
     if (status != TARN_OK)
         return status;
@@ -139,7 +139,7 @@ static tarn_status register_pool(struct tarn__pool *pool, tarn_resource *upstrea
     status = tarn_resource_create_with_upstream(&ops, pool, pool->device, upstream,
                                                 &pool->resource);
     if (status != TARN_OK) {
-        tarn__unregister_callback_remove(stream_closes, pool);
+        tarn__registration_callback_remove(stream_closes, pool);
         return status;
     }
     pool->resource->calls_blocking_hook = true;
@@ -255,7 +255,7 @@ void tarn__pool_destroy(void *self)
         tarn__pages_close(pool->pages);
         return;
     }
-    tarn__unregister_callback_remove(stream_closes, pool);
+    tarn__registration_callback_remove(stream_closes, pool);
     tarn__pools_remove(pool);
     tarn__thread_caches_free(pool);
     bool is_done = tarn__pool_check_context(pool) || wait_for_last_use(pool);

@@ -2,7 +2,7 @@
  * growth, and the device-wide wait.
  */
 #include "resource/pool/pages.h"
-#include "base/sizes.h"
+#include "base/size.h"
 #include "resource/pool/pages_inside.h"
 #include <stdlib.h>
 

@@ -9,9 +9,9 @@
  * stream does not matter. The pool passes the thread's own default stream, which no
  * capture includes.
  */
-#include "base/sizes.h"
-#include "base/warning.h"
-#include "resource/life.h"
+#include "base/size.h"
+#include "base/warn.h"
+#include "resource/block_generation.h"
 #include "resource/pool/pages_inside.h"
 #include <stdlib.h>
 #include <string.h>

@@ -9,8 +9,8 @@
  */
 #include "resource/internal.h"
 #include "resource/pool/magazine_hit.h"
-#include "base/sizes.h"
-#include "base/wait.h"
+#include "base/size.h"
+#include "base/blocking_hook.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,7 +128,7 @@ static tarn_status allocate_slow(struct tarn__pool *pool,
     struct tarn__caller caller;
     tarn__index index = 0;
 
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     tarn_status status = check_lifecycle(pool);
     if (status == TARN_OK)
         status = tarn__caller_begin(pool, stream, &caller);
@@ -336,7 +336,7 @@ static void shrink_to_threshold_now(struct tarn__pool *pool)
 
     if (lifecycle(pool))
         return;
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     if (tarn__pool_check_context(pool))
         return;
     tarn__pool_lock(pool);

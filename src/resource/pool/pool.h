@@ -21,7 +21,7 @@
 #ifndef TARN_POOL_INTERNAL_H
 #define TARN_POOL_INTERNAL_H
 
-#include "driver/opened.h"
+#include "driver/registration.h"
 #include "resource/pool/heap.h"
 #include "resource/pool/magazine.h"
 #include "resource/pool/mutations.h"

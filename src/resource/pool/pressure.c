@@ -66,13 +66,13 @@ static struct tarn__oom_hook *choose(const struct tarn__oom_hooks *all,
 static bool begin_call(struct tarn__oom_hooks *all, struct tarn__oom_progress *progress,
                        struct tarn__hook_call *call)
 {
-    tarn__hooks_lock();
+    tarn__hook_lock();
     struct tarn__oom_hook *one = choose(all, progress);
     if (one) {
         tarn__hook_begin_locked(&one->hook, call);
         progress->calls++;
     }
-    tarn__hooks_unlock();
+    tarn__hook_unlock();
     return one != NULL;
 }
 
@@ -80,10 +80,10 @@ static void end_call(struct tarn__hook_call *call)
 {
     struct tarn__oom_hook *one = (struct tarn__oom_hook *)(void *)call->hook;
 
-    tarn__hooks_lock();
+    tarn__hook_lock();
     tarn__hook_end_locked(call);
     bool is_last = one->goes_with_its_call;
-    tarn__hooks_unlock();
+    tarn__hook_unlock();
     if (is_last)
         free(one);
 }
@@ -118,14 +118,14 @@ static bool add_hook(struct tarn__oom_hooks *all, struct tarn__oom_hook *made)
     struct tarn__oom_hook **link = &all->first;
     unsigned count = 0;
 
-    tarn__hooks_lock();
+    tarn__hook_lock();
     for (; *link; link = &(*link)->next)
         count++;
     if (count < CALLBACKS_MAX) {
         made->number = ++all->last_number;
         *link = made;
     }
-    tarn__hooks_unlock();
+    tarn__hook_unlock();
     return count < CALLBACKS_MAX;
 }
 
@@ -180,7 +180,7 @@ static bool remove_hook(struct tarn__oom_hooks *all, tarn__any_function *functio
     struct tarn__oom_hook *one = NULL;
     bool is_idle = false;
 
-    tarn__hooks_lock();
+    tarn__hook_lock();
     struct tarn__oom_hook **link = find(all, function, data);
     if (link) {
         one = *link;
@@ -189,7 +189,7 @@ static bool remove_hook(struct tarn__oom_hooks *all, tarn__any_function *functio
         is_idle = !tarn__hook_is_mine(&one->hook);
         one->goes_with_its_call = !is_idle;
     }
-    tarn__hooks_unlock();
+    tarn__hook_unlock();
     if (is_idle)
         free(one);
     return one != NULL;

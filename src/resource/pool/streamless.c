@@ -16,7 +16,7 @@
  * and in tarn__heap_take().
  */
 #include "resource/pool/pool.h"
-#include "base/wait.h"
+#include "base/blocking_hook.h"
 
 /* The most deferred memory before a search waits instead of growing. It is the largest of
  * three: this part of the pool; so many blocks of the requested size, FEW at least, as
@@ -102,8 +102,8 @@ bool tarn__no_stream_fence_is_due(const struct tarn__pool *pool, uint32_t quanta
 
 /* Return true if the event would end a known capture. The pool does not see captures on
  * non-blocking streams that were not announced, unless they have memory of this pool. If
- * it returns false, no capture can be announced until tarn__capture_announcements_unblock(). In
- * a scope. */
+ * it returns false, no capture can be announced until
+ * tarn__registration_unblock_announcements(). In a scope. */
 static bool captures_are_known(struct tarn__pool *pool, const struct tarn__scope *scope)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
@@ -114,14 +114,14 @@ static bool captures_are_known(struct tarn__pool *pool, const struct tarn__scope
     tarn__pool_unlock(pool);
     return known || scope->calls->stream_is_capturing(NULL, &status) != CUDA_SUCCESS_ ||
            status != CU_STREAM_CAPTURE_STATUS_NONE_ ||
-           !tarn__capture_announcements_block(pool->device);
+           !tarn__registration_block_announcements(pool->device);
 }
 
 void tarn__no_stream_fence(struct tarn__pool *pool)
 {
     struct tarn__scope scope;
 
-    tarn__call_blocking_hook();
+    tarn__blocking_hook_call();
     if (!pool->calls->ctx_record_event ||
         tarn__scope_enter(pool->device, &scope) != TARN_OK)
         return;
@@ -132,7 +132,7 @@ void tarn__no_stream_fence(struct tarn__pool *pool)
             tarn__heap_find_stream_state(&pool->heap, TARN__KEY_NO_STREAM);
         tarn__pool_unlock(pool);
         tarn__fence_no_stream(pool, &scope, stream_state);
-        tarn__capture_announcements_unblock();
+        tarn__registration_unblock_announcements();
     }
     tarn__scope_leave(&scope);
 }

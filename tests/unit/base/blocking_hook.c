@@ -1,5 +1,5 @@
-/* Who is told before a call takes long, and when: before the first driver call that is more
- * than a question about contexts, and not where a pool has the memory at hand. */
+/* When the blocking-call hook is called: before the first driver call that is more than a
+ * query of contexts, and not where a pool has immediately available memory. */
 #include "test.h"
 #include "scripted.h"
 
@@ -152,8 +152,8 @@ static void begin(struct scene *scene)
     tarn_set_blocking_hook(&scene->listener.before);
 }
 
-/* The questions that may be asked of the driver by who has told nobody: for nobody's stream
- * whose context it is; for a pointer the same; for a manager also which one is current, and its own made it. */
+/* Count the driver calls that may precede the hook. Without a stream and for a pointer,
+ * these query the context. For a manager, they also query the current context. */
 static unsigned long long questions(const struct scene *scene)
 {
     const unsigned of_path[] = {0, 1, 5};

@@ -10,7 +10,7 @@ enum { RECORDS = 5000 };
 
 static struct tarn__record *record_at(uint64_t block, size_t bytes, size_t alignment)
 {
-    struct tarn__record *record = tarn__record_new(bytes, alignment);
+    struct tarn__record *record = tarn__table_record_new(bytes, alignment);
 
     CHECK(record != NULL);
     record->block = record->base = block;
@@ -31,7 +31,7 @@ TEST(table_returns_the_record_that_was_put)
     CHECK_OK(tarn__table_take(&table, "test", 0x1000, 10, 256, 0, &taken));
     CHECK(taken == record);
     CHECK_EQUAL(0, tarn__table_count(&table));
-    tarn__record_drop(taken);
+    tarn__table_record_drop(taken);
     tarn__table_free(&table);
 }
 
@@ -70,7 +70,7 @@ TEST(table_finds_each_of_many_while_it_grows)
         tarn__table_put(&table, record_at(i << 9, i, 256));
     for (uint64_t i = 1; i <= RECORDS; i += 2) {
         CHECK_OK(tarn__table_take(&table, "test", i << 9, i, 256, 0, &taken));
-        tarn__record_drop(taken);
+        tarn__table_record_drop(taken);
     }
     CHECK_EQUAL(RECORDS / 2, tarn__table_count(&table));
     for (uint64_t i = 1; i <= RECORDS; i++) {

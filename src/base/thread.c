@@ -1,0 +1,56 @@
+/* thread.c -- the id of a thread, and memory for its last messages.
+ *
+ * A thread allocates the memory at its first message, and only the pointer is
+ * thread-local. A library that is opened while the program runs gets its thread-local
+ * storage from a small area that all such libraries share. It cannot be opened when that
+ * area is used up (tests/nrt/late.c).
+ */
+#define _GNU_SOURCE
+#include "base/thread.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static _Thread_local struct tarn__thread_messages *own; /* NULL: none yet */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key; /* its value is `own`, for end_thread() */
+static bool key_made;
+
+static void end_thread(void *value)
+{
+    own = NULL;
+    free(value);
+}
+
+static void make_key(void)
+{
+    key_made = pthread_key_create(&key, end_thread) == 0;
+}
+
+const struct tarn__thread_messages *tarn__thread_messages_find(void)
+{
+    return own;
+}
+
+struct tarn__thread_messages *tarn__thread_messages_get(void)
+{
+    if (own)
+        return own;
+    pthread_once(&once, make_key);
+    struct tarn__thread_messages *fresh = key_made ? calloc(1, sizeof *fresh) : NULL;
+    if (fresh && pthread_setspecific(key, fresh) != 0) {
+        free(fresh);
+        return NULL;
+    }
+    return own = fresh;
+}
+
+uint64_t tarn__thread_id(void)
+{
+    static _Thread_local uint64_t id;
+
+    if (id == 0)
+        id = (uint64_t)syscall(SYS_gettid);
+    return id;
+}

@@ -1,0 +1,29 @@
+/* observer.h -- the observer of public calls, for the functions that it observes. */
+#ifndef TARN_RESOURCE_OBSERVER_H
+#define TARN_RESOURCE_OBSERVER_H
+
+#include <tarn/resource.h>
+#include <stdatomic.h>
+
+/* An observer is set. */
+extern atomic_bool tarn__observer_is_set __attribute__((visibility("hidden")));
+/* Return true if this call is not inside another one that the observer sees. */
+bool tarn__observer_call_is_outermost(void);
+
+/* Return true if this call is reported to an observer. */
+static inline bool tarn__observer_sees_call(void)
+{
+    return atomic_load_explicit(&tarn__observer_is_set, memory_order_relaxed) &&
+           tarn__observer_call_is_outermost();
+}
+
+/* Begin and end the observation of an allocation, which the end reports. The caller has
+ * set the arguments of the call in `event`, and a successful one sets the block. */
+void tarn__observer_begin_allocation(tarn_observer_event *event);
+void tarn__observer_end_allocation(tarn_observer_event *event, tarn_status status);
+
+/* Begin and end the observation of a free, which the begin reports. */
+void tarn__observer_begin_free(tarn_observer_event *event);
+void tarn__observer_end_free(void);
+
+#endif

@@ -1,0 +1,257 @@
+/* operations.c -- the public operations of resources: allocate, free and queries.
+ *
+ * A resource is a table of operations and a `self`. The functions here check what any
+ * resource would have to check: 0 bytes, alignment, sizes that overflow, NULL. They count
+ * blocks for resources that do not, and check the results of a foreign resource. So an
+ * operation can be short. The operations do only what needs a resource's own knowledge:
+ * whether a block is its own, and how many bytes it has.
+ */
+#include "resource/internal.h"
+#include "resource/observer.h"
+#include "base/blocking_hook.h"
+#include "base/error.h"
+#include "base/size.h"
+
+/* Return true if the calls on this object count its blocks. They do not where the
+ * resource counts by itself. They also do not where it has its own equality: a block may
+ * then be freed on another object that is equal. */
+static bool counts_blocks(const tarn_resource *resource)
+{
+    return !resource->ops.live_blocks && !resource->ops.is_equal;
+}
+
+/* Set `*alignment` to the value that operations receive. */
+static tarn_status check_alignment(const tarn_resource *resource, size_t *alignment)
+{
+    if (*alignment != 0 && !tarn__size_is_power_of_two(*alignment))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "%s: the alignment %zu is not a power of two",
+                              resource->ops.name, *alignment);
+    if (*alignment < TARN_ALIGNMENT)
+        *alignment = TARN_ALIGNMENT;
+    return TARN_OK;
+}
+
+/* Return the failure of an operation to the caller. A user's own operation may have left
+ * no message, and that of an older failure would be wrong. It may also have returned a
+ * value that is no status. `before` is the count of failures before the call. */
+static tarn_status relay_failure(const tarn_resource *resource, const char *operation,
+                                 unsigned before, tarn_status status)
+{
+    if ((unsigned)status >= TARN_STATUS_COUNT)
+        return tarn_error_set(TARN_PLUGIN_FAILURE,
+                              "%s: %s returned %d, which is not a status",
+                              resource->ops.name, operation, (int)status);
+    if (!tarn__error_has_message(before, status))
+        tarn_error_set(status, "%s: %s failed, device %d", resource->ops.name, operation,
+                       resource->device);
+    return status;
+}
+
+static inline tarn_status relay(const tarn_resource *resource, const char *operation,
+                                unsigned before, tarn_status status)
+{
+    return status == TARN_OK ? TARN_OK
+                             : relay_failure(resource, operation, before, status);
+}
+
+/* Return a block that breaks the contract of allocate() to the resource, and fail. */
+static tarn_status reject_block(tarn_resource *resource, tarn_device_ptr block,
+                                size_t bytes, size_t alignment, tarn_stream stream)
+{
+    if (block != 0)
+        resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
+    return tarn_error_set(TARN_PLUGIN_FAILURE,
+                          "%s: allocate returned 0x%llx for %zu bytes aligned to %zu",
+                          resource->ops.name, block, bytes, alignment);
+}
+
+/* Inline, since each cache hit runs it. */
+static inline tarn_status allocate(tarn_resource *resource, size_t bytes,
+                                   size_t alignment, tarn_stream stream,
+                                   tarn_device_ptr *out)
+{
+    tarn_device_ptr block = 0;
+    unsigned before = tarn__error_count;
+    size_t rounded;
+
+    /* From here on any resource may round up to the alignment without a check. */
+    if (!tarn__size_round_up(bytes, alignment, &rounded))
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "%s: %zu bytes aligned to %zu exceed the address space",
+                              resource->ops.name, bytes, alignment);
+    tarn_status status =
+        resource->ops.allocate(resource->self, bytes, alignment, stream, &block);
+    if (status != TARN_OK)
+        return relay(resource, "allocate", before, status);
+    if (block == 0 || (block & (alignment - 1)) != 0)
+        return reject_block(resource, block, bytes, alignment, stream);
+    if (counts_blocks(resource))
+        atomic_fetch_add_explicit(&resource->counted_blocks, 1, memory_order_relaxed);
+    *out = block;
+    return TARN_OK;
+}
+
+/* Not inline: the event would enlarge the frame of each cache hit. */
+__attribute__((noinline)) static tarn_status allocate_observed(tarn_resource *resource,
+                                                               size_t bytes,
+                                                               size_t alignment,
+                                                               tarn_stream stream,
+                                                               tarn_device_ptr *out)
+{
+    tarn_observer_event event = {
+        .resource = resource, .bytes = bytes, .alignment = alignment, .stream = stream};
+
+    tarn__observer_begin_allocation(&event);
+    tarn_status status = allocate(resource, bytes, alignment, stream, &event.block);
+    tarn__observer_end_allocation(&event, status);
+    if (status == TARN_OK)
+        *out = event.block;
+    return status;
+}
+
+tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
+                                   size_t alignment, tarn_stream stream,
+                                   tarn_device_ptr *out)
+{
+    if (!resource || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "resource: allocate: resource or out is NULL");
+    tarn_status status = check_alignment(resource, &alignment);
+    if (status != TARN_OK)
+        return status;
+    if (bytes == 0) {
+        *out = 0;
+        return TARN_OK;
+    }
+    bool is_watched = tarn__observer_sees_call();
+    if (is_watched || !resource->calls_blocking_hook)
+        tarn__blocking_hook_call();
+    if (is_watched)
+        return allocate_observed(resource, bytes, alignment, stream, out);
+    return allocate(resource, bytes, alignment, stream, out);
+}
+
+static inline tarn_status deallocate(tarn_resource *resource, tarn_device_ptr block,
+                                     size_t bytes, size_t alignment, tarn_stream stream)
+{
+    /* Without live blocks nothing can be freed, whatever the resource can tell. */
+    if (counts_blocks(resource) && atomic_load(&resource->counted_blocks) == 0)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "%s: 0x%llx is not a live allocation of this resource, which has none",
+            resource->ops.name, block);
+    unsigned before = tarn__error_count;
+    tarn_status status =
+        resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
+    if (status == TARN_OK && counts_blocks(resource))
+        atomic_fetch_sub_explicit(&resource->counted_blocks, 1, memory_order_relaxed);
+    return relay(resource, "deallocate", before, status);
+}
+
+__attribute__((noinline)) static tarn_status deallocate_observed(tarn_resource *resource,
+                                                                 tarn_device_ptr block,
+                                                                 size_t bytes,
+                                                                 size_t alignment,
+                                                                 tarn_stream stream)
+{
+    tarn_observer_event event = {.action = TARN_ACTION_FREE,
+                                 .resource = resource,
+                                 .block = block,
+                                 .bytes = bytes,
+                                 .alignment = alignment,
+                                 .stream = stream};
+
+    tarn__observer_begin_free(&event);
+    tarn_status status = deallocate(resource, block, bytes, alignment, stream);
+    tarn__observer_end_free();
+    return status;
+}
+
+tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
+                                     size_t bytes, size_t alignment, tarn_stream stream)
+{
+    if (!resource)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "resource: deallocate: resource is NULL");
+    tarn_status status = check_alignment(resource, &alignment);
+    if (status != TARN_OK)
+        return status;
+    if (block == 0 && bytes == 0)
+        return TARN_OK;
+    if (block == 0 || bytes == 0)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "%s: 0x%llx with %zu bytes is not a live allocation of this resource",
+            resource->ops.name, block, bytes);
+    bool is_watched = tarn__observer_sees_call();
+    if (is_watched || !resource->calls_blocking_hook)
+        tarn__blocking_hook_call();
+    if (is_watched)
+        return deallocate_observed(resource, block, bytes, alignment, stream);
+    return deallocate(resource, block, bytes, alignment, stream);
+}
+
+tarn_status tarn_resource_memory_info(tarn_resource *resource, tarn_stream stream,
+                                      size_t *free_out, size_t *total_out)
+{
+    size_t free_bytes = 0, total_bytes = 0;
+    unsigned before = tarn__error_count;
+
+    if (!resource || !free_out || !total_out)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "resource: memory_info: resource, free_out or total_out is NULL");
+    if (!resource->ops.memory_info)
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "%s: the resource does not support memory_info",
+                              resource->ops.name);
+    tarn_status status =
+        resource->ops.memory_info(resource->self, stream, &free_bytes, &total_bytes);
+    if (status != TARN_OK)
+        return relay(resource, "memory_info", before, status);
+    if (free_bytes > total_bytes)
+        return tarn_error_set(TARN_PLUGIN_FAILURE,
+                              "%s: memory_info returned %zu bytes free of %zu in total",
+                              resource->ops.name, free_bytes, total_bytes);
+    *free_out = free_bytes;
+    *total_out = total_bytes;
+    return TARN_OK;
+}
+
+tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
+                               size_t *released_out)
+{
+    unsigned before = tarn__error_count;
+    size_t released = 0;
+
+    if (!resource)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: trim: resource is NULL");
+    if (resource->ops.trim) {
+        tarn_status status = resource->ops.trim(resource->self, keep_bytes, &released);
+        if (status != TARN_OK)
+            return relay(resource, "trim", before, status);
+    }
+    if (released_out)
+        *released_out = released;
+    return TARN_OK;
+}
+
+tarn_status tarn_resource_requested_bytes(tarn_resource *resource, tarn_device_ptr block,
+                                          size_t *out)
+{
+    unsigned before = tarn__error_count;
+    size_t bytes = 0;
+
+    if (!resource || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "resource: requested_bytes: resource or out is NULL");
+    if (!resource->ops.requested_bytes)
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "%s: the resource does not support requested_bytes",
+                              resource->ops.name);
+    tarn_status status = resource->ops.requested_bytes(resource->self, block, &bytes);
+    if (status == TARN_OK)
+        *out = bytes;
+    return relay(resource, "requested_bytes", before, status);
+}
