@@ -80,10 +80,11 @@ def refusal(room, included):
 
 
 def upstairs(root):
-    """Includes in src/ and include/ that go to a room above."""
-    for path in files(root, "src", {".c", ".h"}):
-        room = path.relative_to(root / "src").parts[0]
-        if room not in ROOMS:
+    """Includes in src/, sim/ and include/ that go to a room above."""
+    for path in [*files(root, "src", {".c", ".h"}), *files(root, "sim", {".c", ".h"})]:
+        parts = path.relative_to(root).parts
+        room = parts[0] if parts[0] == "sim" else parts[1]
+        if room not in ROOMS or parts[:2] == ("src", "sim"):
             yield path, 1, f"no room is called {room}"
             continue
         for number, included in includes(path):
@@ -109,6 +110,7 @@ def silent(root):
     """Files whose first line is no comment."""
     for folder in [
         "src",
+        "sim",
         "include",
         "cli",
         "python",

@@ -39,7 +39,7 @@ class Rooms(unittest.TestCase):
                 "/* */\n#include <tarn/device.h>",
                 2,
             ),
-            "the stand-in's includes": ("src/sim/a.c", '/* */\n#include "driver/driver.h"', 2),
+            "the stand-in's includes": ("sim/core/a.c", '/* */\n#include "driver/driver.h"', 2),
             "the stand-in from outside": ("src/device/a.c", '/* */\n#include "sim/heap.h"', 2),
             "a way round": ("src/base/a.c", '/* */\n#include "../driver/calls.h"', 2),
             "past the front door": ("cli/a.c", '/* */\n#include "base/map.h"', 2),
@@ -56,7 +56,7 @@ class Rooms(unittest.TestCase):
     def test_the_floor_and_the_shared_types_are_the_stand_ins(self):
         seen = look(
             {
-                "src/sim/a.c": '/* */\n#include "driver/cuda_abi.h"\n'
+                "sim/core/a.c": '/* */\n#include "driver/cuda_abi.h"\n'
                 '#include "base/clock.h"\n#include <tarn/sim.h>\n'
             }
         )

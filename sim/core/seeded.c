@@ -1,0 +1,194 @@
+/* seeded.c -- simulated time, and a pairing heap of turns. */
+#include "sim/core/seeded.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "sim/work/work.h"
+
+/* How a seed distributes delays. One manner finds bugs that another misses. */
+enum delay_mode {
+    DELAY_EVEN,         /* all streams alike */
+    DELAY_STARVE,       /* one stream in three is a thousand times slower */
+    DELAY_PER_STREAM,   /* each stream has its own speed, up to 2^15 apart */
+    DELAY_NEWEST_FIRST, /* what was queued last is first */
+    DELAY_MODES,
+};
+
+enum { NEWEST_SPAN = 1024 };
+
+bool sim_is_seeded;
+static uint64_t seed, latency_min, latency_span; /* ns */
+static enum delay_mode delay_mode;
+static uint64_t more_in; /* one call in this many runs one more operation; 0: none */
+static uint64_t generation;
+static uint64_t last_number;
+static uint64_t query_count;    /* the number of queries by the host */
+static uint64_t first_sequence; /* of this generation; 0: none yet */
+static uint64_t now_ns;
+static struct sim_stream *turns; /* the next one on top */
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    uint64_t state = seed ^ a * 0x9e3779b97f4a7c15u;
+
+    state = tarn__random_next(&state) ^ b * 0xd1342543de82ef95u;
+    return tarn__random_next(&state);
+}
+
+uint64_t sim_draw(uint64_t a, uint64_t b, uint64_t limit)
+{
+    return mix(a, b) % limit;
+}
+
+void sim_seeded_start(const struct sim_options *options)
+{
+    static const uint64_t rates[] = {0, 0, 32, 4};
+    uint64_t real = tarn__now_ns();
+
+    sim_is_seeded = options->is_seeded;
+    seed = options->seed;
+    latency_min = options->latency_min_ns;
+    latency_span = options->latency_max_ns - latency_min + 1;
+    delay_mode = (enum delay_mode)(mix(1, 0) % DELAY_MODES);
+    more_in = rates[mix(2, 0) % 4];
+    generation++;
+    last_number = 0;
+    query_count = 0;
+    first_sequence = 0;
+    if (now_ns < real) /* times of events must not decrease */
+        now_ns = real;
+}
+
+uint64_t sim_seeded_number(const struct sim_context *context, unsigned flags)
+{
+    if (atomic_load(&context->is_alive))
+        return ++last_number;
+    return UINT64_C(1) << 32 | (uint64_t)context->device << 1 |
+           (flags & CU_STREAM_NON_BLOCKING);
+}
+
+static uint64_t latency_of(const struct sim_turn *turn, uint64_t sequence)
+{
+    uint64_t latency = latency_min + mix(turn->number, turn->operations) % latency_span;
+    uint64_t of_stream = mix(turn->number, UINT64_MAX);
+
+    switch (delay_mode) {
+    case DELAY_STARVE:
+        return of_stream % 3 == 0 ? latency * 1000 : latency;
+    case DELAY_PER_STREAM:
+        return latency << of_stream % 16;
+    case DELAY_NEWEST_FIRST:
+        return latency +
+               (NEWEST_SPAN - sequence % NEWEST_SPAN) * (latency_min + latency_span);
+    default:
+        return latency;
+    }
+}
+
+/* --- the heap --- */
+
+static bool is_before(const struct sim_stream *a, const struct sim_stream *b)
+{
+    if (a->turn.at_ns != b->turn.at_ns)
+        return a->turn.at_ns < b->turn.at_ns;
+    return a->turn.sequence < b->turn.sequence;
+}
+
+static struct sim_stream *merge(struct sim_stream *a, struct sim_stream *b)
+{
+    if (!a || !b)
+        return a ? a : b;
+    if (is_before(b, a)) {
+        struct sim_stream *first = b;
+        b = a;
+        a = first;
+    }
+    b->turn.sibling = a->turn.child;
+    a->turn.child = b;
+    return a;
+}
+
+/* Merge a list of heaps into one: in pairs, then all, so that it stays logarithmic. */
+static struct sim_stream *merge_all(struct sim_stream *list)
+{
+    struct sim_stream *pairs = NULL, *all = NULL;
+
+    while (list) {
+        struct sim_stream *first = list, *second = list->turn.sibling;
+        list = second ? second->turn.sibling : NULL;
+        first->turn.sibling = NULL;
+        if (second)
+            second->turn.sibling = NULL;
+        first = merge(first, second);
+        first->turn.sibling = pairs;
+        pairs = first;
+    }
+    while (pairs) {
+        struct sim_stream *next = pairs->turn.sibling;
+        pairs->turn.sibling = NULL;
+        all = merge(all, pairs);
+        pairs = next;
+    }
+    return all;
+}
+
+void sim_seeded_offer(struct sim_stream *stream, const struct sim_op *op)
+{
+    struct sim_turn *turn = &stream->turn;
+
+    if (turn->generation != generation) {
+        turn->generation = generation;
+        turn->operations = 0;
+    }
+    if (first_sequence == 0)
+        first_sequence = op->sequence;
+    turn->operations++;
+    turn->sequence = op->sequence;
+    turn->at_ns = now_ns + latency_of(turn, op->sequence - first_sequence);
+    turn->child = turn->sibling = NULL;
+    turns = merge(turns, stream);
+}
+
+struct sim_stream *sim_seeded_take(void)
+{
+    struct sim_stream *stream = turns;
+
+    if (!stream)
+        return NULL;
+    turns = merge_all(stream->turn.child);
+    stream->turn.child = NULL;
+    if (now_ns < stream->turn.at_ns)
+        now_ns = stream->turn.at_ns;
+    return stream;
+}
+
+bool sim_seeded_has_turns(void)
+{
+    return turns;
+}
+
+bool sim_seeded_is_due(void)
+{
+    return turns && turns->turn.at_ns <= now_ns;
+}
+
+bool sim_seeded_wants_more(uint64_t number)
+{
+    return more_in && mix(3, number) % more_in == 0;
+}
+
+bool sim_seeded_query_progresses(void)
+{
+    return mix(5, ++query_count) % 2 == 0;
+}
+
+/* --- the clock --- */
+
+void sim_clock_advance(uint64_t ns)
+{
+    now_ns += ns;
+}
+
+uint64_t sim_now_ns(void)
+{
+    return sim_is_seeded ? now_ns : tarn__now_ns();
+}

@@ -1,0 +1,57 @@
+/* copy.h -- which copies are allowed, and when they run. Copies of every shape use it.
+ */
+#ifndef TARN_SIM_COPY_H
+#define TARN_SIM_COPY_H
+
+#include "sim/work/work.h"
+
+/* The kind of memory at an address: it decides how the driver treats a copy. */
+enum sim_place {
+    PLACE_BAD,      /* not memory, freed, or shorter than the copy */
+    PLACE_PAGEABLE, /* host memory that the driver has not registered */
+    PLACE_PINNED,   /* pinned or registered host memory */
+    PLACE_MANAGED,
+    PLACE_DEVICE,
+};
+
+/* The kind of the `bytes` (not 0) at `address`. Locked. */
+enum sim_place sim_place_of(uintptr_t address, size_t bytes);
+
+/* The same for work on `stream`. If it captures, or is NULL (the graph is built by
+ * hand), memory that graphs allocate is valid too. */
+enum sim_place sim_place_for(const struct sim_stream *stream, uintptr_t address,
+                             size_t bytes);
+
+/* A box of bytes, `width` x `height` x `depth`. Rows are `pitch` apart, slices `slice`
+ * apart. */
+struct sim_box {
+    char *to;
+    const char *from;
+    size_t width, height, depth; /* none of them 0 */
+    size_t to_pitch, to_slice, from_pitch, from_slice;
+    /* in a node: it was not pageable memory when the node was added */
+    bool to_is_known, from_is_known;
+};
+
+/* Set those two fields, for a node that is launched later. */
+void sim_box_set_known(struct sim_box *box);
+
+/* When the call returns. */
+enum sim_copy_mode {
+    COPY_SYNC,  /* after the copy, unless no host memory takes part */
+    COPY_ASYNC, /* immediately, unless pageable host memory takes part */
+};
+
+/* Copy `box` on `stream`, whose context is active. Neither place is PLACE_BAD, and for
+ * COPY_ASYNC to be asynchronous at most one is pageable. Locked; releases the lock. */
+CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim_place to,
+                  enum sim_place from, enum sim_copy_mode mode);
+
+/* Create an operation for `stream` that copies `box`, as a graph launch runs it. */
+CUresult sim_copy_op(struct sim_stream *stream, const struct sim_box *box,
+                     struct sim_op **out);
+
+/* Read the box of a copy node from its parameters. Arrays are not supported. */
+CUresult sim_copy_read(const CUDA_MEMCPY3D *copy, struct sim_box *out);
+
+#endif

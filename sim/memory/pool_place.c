@@ -1,0 +1,166 @@
+/* pool_place.c -- the default and current pool of each device, and of host and managed
+ * memory. */
+#include "sim/core/api.h"
+#include "sim/core/call.h"
+#include "sim/core/device.h"
+#include "sim/memory/pool.h"
+#include <stdlib.h>
+
+/* The pools of a location that is not a device's own memory: created at the first
+ * request. */
+struct location_pool {
+    struct location_pool *next;
+    enum sim_pool_kind kind;
+    CUmemLocation location;
+    struct sim_pool *pool;     /* its default pool */
+    CUmemoryPool current_pool; /* set by cuMemSetMemPool, or the default one */
+};
+static struct location_pool *location_pools;
+
+static CUmemoryPool handle_of(struct sim_pool *pool)
+{
+    return (CUmemoryPool)(void *)pool;
+}
+
+/* --- devices --- */
+
+static CUresult get_pool(CUmemoryPool *out, CUdevice device, bool is_default)
+{
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_device_exists(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    *out = handle_of(is_default ? sim_devices[device].pool
+                                : sim_devices[device].current_pool);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+static CUresult set_pool(CUdevice device, CUmemoryPool handle)
+{
+    if (!sim_device_exists(device))
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    struct sim_pool *pool = sim_pool_find_own(handle);
+    if (!pool || pool->device != device || pool->kind != POOL_DEVICE)
+        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+    sim_devices[device].current_pool = pool;
+    return sim_leave(CUDA_SUCCESS);
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device)
+{
+    ENTER(CALL_PLAIN);
+    return get_pool(out, device, true);
+}
+
+CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device)
+{
+    ENTER(CALL_PLAIN);
+    return get_pool(out, device, false);
+}
+
+CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
+{
+    ENTER(CALL_PLAIN);
+    return set_pool(device, handle);
+}
+
+/* --- anywhere --- */
+
+static CUresult find_location_pool(enum sim_pool_kind kind, const CUmemLocation *location,
+                                   struct location_pool **out)
+{
+    struct location_pool *location_pool = location_pools;
+    CUresult result;
+
+    while (location_pool && (location_pool->kind != kind ||
+                             location_pool->location.type != location->type ||
+                             location_pool->location.id != location->id))
+        location_pool = location_pool->next;
+    *out = location_pool;
+    if (location_pool)
+        return CUDA_SUCCESS;
+    location_pool = calloc(1, sizeof *location_pool);
+    if (!location_pool)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    result = sim_pool_new_at(kind, location, &location_pool->pool);
+    if (result != CUDA_SUCCESS) {
+        free(location_pool);
+        return result;
+    }
+    location_pool->pool->is_default = true;
+    location_pool->current_pool = handle_of(location_pool->pool);
+    location_pool->kind = kind;
+    location_pool->location = *location;
+    location_pool->next = location_pools;
+    location_pools = location_pool;
+    *out = location_pool;
+    return CUDA_SUCCESS;
+}
+
+/* If the current pool was destroyed, the default one is current again. */
+static CUmemoryPool current_of(struct location_pool *location_pool)
+{
+    if (location_pool->current_pool != handle_of(location_pool->pool) &&
+        !sim_pool_find(location_pool->current_pool))
+        location_pool->current_pool = handle_of(location_pool->pool);
+    return location_pool->current_pool;
+}
+
+static CUresult get_pool_at(CUmemoryPool *out, const CUmemLocation *location, int type,
+                            bool is_default)
+{
+    enum sim_pool_kind kind;
+    struct location_pool *location_pool;
+    CUresult result;
+
+    if (!out || !location)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = sim_pool_kind_of(type, location, &kind);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (kind == POOL_DEVICE)
+        return get_pool(out, location->id, is_default);
+    sim_lock();
+    result = find_location_pool(kind, location, &location_pool);
+    if (result == CUDA_SUCCESS)
+        *out = is_default ? handle_of(location_pool->pool) : current_of(location_pool);
+    return sim_leave(result);
+}
+
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *location, int type)
+{
+    ENTER(CALL_PLAIN);
+    return get_pool_at(out, location, type, true);
+}
+
+CUresult cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location, int type)
+{
+    ENTER(CALL_PLAIN);
+    return get_pool_at(out, location, type, false);
+}
+
+CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool handle)
+{
+    enum sim_pool_kind kind;
+    struct location_pool *location_pool;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    if (!location)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = sim_pool_kind_of(type, location, &kind);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (kind == POOL_DEVICE)
+        return set_pool(location->id, handle);
+    sim_lock();
+    const struct sim_pool *pool = sim_pool_find_own(handle);
+    if (!pool || pool->kind != kind)
+        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+    result = find_location_pool(kind, location, &location_pool);
+    if (result == CUDA_SUCCESS)
+        location_pool->current_pool = handle;
+    return sim_leave(result);
+}
