@@ -1,7 +1,6 @@
 /* procs.c -- finding calls by name and version, and the calls for per-thread streams. */
 #include "sim/core/api.h"
 #include "sim/core/call.h"
-#include "sim/procs.h"
 #include "sim/core/thread.h"
 #include "sim/core/unsupported.h"
 #include <string.h>
@@ -70,14 +69,6 @@ static const struct call *find_call(const char *name, int version, bool *known)
     return best;
 }
 
-bool sim_call_is_known(const char *name)
-{
-    bool known;
-
-    find_call(name, 0, &known);
-    return known;
-}
-
 CUresult cuGetProcAddress_v2(const char *name, void **function, int version,
                              uint64_t flags, CUdriverProcAddressQueryResult *status)
 {
@@ -86,7 +77,7 @@ CUresult cuGetProcAddress_v2(const char *name, void **function, int version,
     bool known;
 
     if (!name)
-        sim_abort(__func__, "the name is NULL; a real driver crashes here");
+        sim_misuse_abort(__func__, "the name is NULL; a real driver crashes here");
     if (!function || flags > 3 || flags == 3)
         return CUDA_ERROR_INVALID_VALUE;
     call = find_call(name, version, &known);

@@ -1,161 +1,27 @@
-/* call.c -- initialization and exit, call counts and faults, the lock, and the
- * simulator's own controls. */
+/* call.c -- initialization and exit, call counts and faults, and the simulator's own
+ * controls. */
 #include "sim/core/call.h"
 #include "sim/core/api.h"
-#include "sim/graph/capture.h"
 #include "sim/core/context.h"
 #include "sim/core/device.h"
 #include "sim/core/faults.h"
+#include "sim/core/hooks.h"
 #include "sim/core/host_memory.h"
-#include "sim/memory/memory.h"
-#include "sim/races/races.h"
+#include "sim/core/seeded.h"
 #include "sim/core/thread.h"
-#include "sim/work/work.h"
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum phase { PHASE_UNINITIALIZED, PHASE_READY, PHASE_FORKED, PHASE_EXITING };
-
-static atomic_int phase = PHASE_UNINITIALIZED;
 static atomic_ullong calls;
-static atomic_ullong misuses;
 
 /* What every call has to check because of the options. 0 is the ordinary case, and costs
  * nothing. */
 enum extra { EXTRA_FAULTS = 1, EXTRA_SEEDED = 2, EXTRA_RACES = 4 };
 static atomic_uint extras;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
-static unsigned progress_waiters;
 static bool is_configured; /* sim_options is set, from a call or from TARN_SIM */
-static uint64_t last_id = 6;
 static _Thread_local char configure_error[4096];
-
-struct sim_options sim_options;
-
-void sim_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-void sim_unlock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-CUresult sim_leave(CUresult result)
-{
-    sim_unlock();
-    return result;
-}
-
-void sim_wait(pthread_cond_t *condition)
-{
-    pthread_cond_wait(condition, &lock);
-}
-
-void sim_wait_progress(void)
-{
-    progress_waiters++;
-    sim_wait(&progress);
-    progress_waiters--;
-}
-
-bool sim_wait_progress_until(const struct timespec *deadline)
-{
-    progress_waiters++;
-    bool woken = pthread_cond_timedwait(&progress, &lock, deadline) == 0;
-    progress_waiters--;
-    return woken;
-}
-
-void sim_progress(void)
-{
-    if (progress_waiters)
-        pthread_cond_broadcast(&progress);
-}
-
-uint64_t sim_next_id(void)
-{
-    return ++last_id;
-}
-
-bool sim_is_stopped(void)
-{
-    int now = atomic_load(&phase);
-
-    return now == PHASE_FORKED || now == PHASE_EXITING;
-}
-
-bool sim_is_forked(void)
-{
-    return atomic_load(&phase) == PHASE_FORKED;
-}
-
-bool sim_is_exiting(void)
-{
-    return atomic_load(&phase) == PHASE_EXITING;
-}
-
-__attribute__((format(printf, 2, 0))) static void print_misuse(const char *call,
-                                                               const char *format,
-                                                               va_list arguments)
-{
-    fprintf(stderr, "tarn simulator: %s: ", call);
-    vfprintf(stderr, format, arguments);
-    fputs("\n", stderr);
-}
-
-void sim_abort(const char *call, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    print_misuse(call, format, arguments);
-    va_end(arguments);
-    abort();
-}
-
-void sim_abort_locked(const char *call, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    print_misuse(call, format, arguments);
-    va_end(arguments);
-    sim_unlock();
-    abort();
-}
-
-void sim_misuse(const char *call, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    print_misuse(call, format, arguments);
-    va_end(arguments);
-    if (!sim_options.dead_is_error) {
-        sim_unlock();
-        abort();
-    }
-    atomic_fetch_add(&misuses, 1);
-}
-
-static CUresult phase_error(void)
-{
-    switch (atomic_load_explicit(&phase, memory_order_acquire)) {
-    case PHASE_READY:
-        return CUDA_SUCCESS;
-    case PHASE_EXITING:
-        return CUDA_ERROR_DEINITIALIZED;
-    }
-    return CUDA_ERROR_NOT_INITIALIZED;
-}
 
 /* The additional work of a call because of the options. */
 static CUresult enter_with(unsigned extra, const char *call, unsigned traits,
@@ -171,19 +37,20 @@ static CUresult enter_with(unsigned extra, const char *call, unsigned traits,
     }
     if (extra & EXTRA_SEEDED && result == CUDA_SUCCESS && !sim_thread.in_host_function) {
         sim_lock();
-        sim_work_tick(number);
+        sim_hooks.work_tick(number);
         sim_unlock();
     }
     return result;
 }
 
-CUresult sim_enter(const char *call, unsigned traits, void *caller)
+CUresult sim_call_enter(const char *call, unsigned traits, void *caller)
 {
     unsigned extra = atomic_load_explicit(&extras, memory_order_relaxed);
-    CUresult result = phase_error();
+    CUresult result = sim_phase_error();
 
     sim_thread.call = call;
-    if (result == CUDA_ERROR_NOT_INITIALIZED && traits & CALL_HANDLE && sim_is_forked())
+    if (result == CUDA_ERROR_NOT_INITIALIZED && traits & CALL_HANDLE &&
+        sim_phase_is_forked())
         return CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
         return result;
@@ -196,16 +63,16 @@ CUresult sim_enter(const char *call, unsigned traits, void *caller)
         return CUDA_ERROR_NOT_PERMITTED;
     if (traits & CALL_CONTEXT || (traits & CALL_SURVIVES && sim_context_current()))
         result = sim_context_check_current();
-    if (result == CUDA_SUCCESS && sim_capture_any())
-        result = sim_capture_enter(call);
+    if (result == CUDA_SUCCESS && sim_hooks_any_captures())
+        result = sim_hooks.capture_enter(call);
     return result;
 }
 
 /* Does nothing where the driver is not initialized: then the call does not even begin.
  */
-void sim_clear(void *out, size_t bytes)
+void sim_call_clear(void *out, size_t bytes)
 {
-    if (bytes > 0 && phase_error() == CUDA_SUCCESS)
+    if (bytes > 0 && sim_phase_error() == CUDA_SUCCESS)
         memset(out, 0, bytes);
 }
 
@@ -219,10 +86,10 @@ static void apply_options(void)
     if (sim_options.finds_races)
         extra |= EXTRA_RACES;
     atomic_store(&calls, 0);
-    atomic_store(&misuses, 0);
+    sim_misuse_start();
     sim_faults_start();
     sim_seeded_start(&sim_options);
-    sim_races_start(sim_options.finds_races);
+    sim_hooks.races_start(sim_options.finds_races);
     sim_host_memory_fail(sim_options.host_memory_nth);
     atomic_store(&extras, extra);
     is_configured = true;
@@ -232,7 +99,7 @@ static void apply_options(void)
 
 static void begin_exit(void)
 {
-    atomic_store(&phase, PHASE_EXITING);
+    atomic_store(&sim_phase, PHASE_EXITING);
 }
 
 /* Take the lock before a fork, so that the state is consistent: some calls work in the
@@ -247,14 +114,11 @@ static void after_fork(void)
     sim_unlock();
 }
 
-/* The child has none of the threads that waited. */
 static void become_child(void)
 {
-    progress = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    progress_waiters = 0;
-    if (atomic_load(&phase) == PHASE_READY)
-        atomic_store(&phase, PHASE_FORKED);
-    sim_unlock();
+    if (atomic_load(&sim_phase) == PHASE_READY)
+        atomic_store(&sim_phase, PHASE_FORKED);
+    sim_lock_leave_fork();
 }
 
 static CUresult read_environment(void)
@@ -282,7 +146,7 @@ static CUresult initialize(void)
     if (pthread_atfork(before_fork, after_fork, become_child) != 0 ||
         atexit(begin_exit) != 0)
         return CUDA_ERROR_OPERATING_SYSTEM;
-    atomic_store_explicit(&phase, PHASE_READY, memory_order_release);
+    atomic_store_explicit(&sim_phase, PHASE_READY, memory_order_release);
     return CUDA_SUCCESS;
 }
 
@@ -290,8 +154,8 @@ CUresult cuInit(unsigned int flags)
 {
     CUresult result = CUDA_SUCCESS;
 
-    if (sim_is_stopped())
-        return phase_error();
+    if (sim_phase_is_stopped())
+        return sim_phase_error();
     result = enter_with(atomic_load(&extras) & EXTRA_FAULTS, __func__, 0, NULL,
                         atomic_fetch_add(&calls, 1) + 1);
     if (result != CUDA_SUCCESS)
@@ -299,7 +163,7 @@ CUresult cuInit(unsigned int flags)
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    if (atomic_load(&phase) == PHASE_UNINITIALIZED)
+    if (atomic_load(&sim_phase) == PHASE_UNINITIALIZED)
         result = initialize();
     return sim_leave(result);
 }
@@ -308,7 +172,7 @@ CUresult cuInit(unsigned int flags)
 
 static bool can_apply(const struct sim_options *wanted)
 {
-    if (atomic_load(&phase) == PHASE_UNINITIALIZED)
+    if (atomic_load(&sim_phase) == PHASE_UNINITIALIZED)
         return true;
     if (wanted->devices != sim_options.devices) {
         snprintf(configure_error, sizeof configure_error,
@@ -341,14 +205,14 @@ int tarn_sim_configure(const char *options)
     if (!sim_options_parse(options, &wanted, configure_error, sizeof configure_error))
         return 1;
     sim_lock();
-    if (atomic_load(&phase) != PHASE_UNINITIALIZED && !sets_device_count(options))
+    if (atomic_load(&sim_phase) != PHASE_UNINITIALIZED && !sets_device_count(options))
         wanted.devices = sim_options.devices;
     if (!can_apply(&wanted)) {
         sim_unlock();
         return 1;
     }
     if (sim_is_seeded || wanted.is_seeded)
-        sim_work_wait_all(); /* work of one scheduler must not reach the other */
+        sim_hooks.work_wait_all(); /* work of one scheduler must not reach the other */
     sim_options = wanted;
     apply_options();
     sim_unlock();
@@ -368,18 +232,10 @@ unsigned long long tarn_sim_faults(void)
 
 unsigned long long tarn_sim_misuses(void)
 {
-    return atomic_load(&misuses);
+    return sim_misuse_count();
 }
 
 unsigned long long tarn_sim_calls(void)
 {
     return atomic_load(&calls);
-}
-
-unsigned long long tarn_sim_live_bytes(void)
-{
-    sim_lock();
-    unsigned long long bytes = sim_live_bytes;
-    sim_unlock();
-    return bytes;
 }

@@ -1,16 +1,11 @@
-/* device.c -- the devices: mapping their memory, and their properties. */
+/* device.c -- the devices: mapping their memory, and taking parts of it. */
 #define _GNU_SOURCE
 #include "sim/core/device.h"
-#include "sim/core/api.h"
-#include "sim/core/attributes.h"
-#include "sim/core/call.h"
-#include "sim/core/context.h"
-#include "sim/memory/pool_file.h"
+#include "base/sizes.h"
+#include "sim/core/hooks.h"
 #include "sim/core/visible.h"
-#include "sim/memory/vmm.h"
-#include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -40,14 +35,6 @@ CUdevice sim_device_of(int number)
     while (device >= 0 && sim_devices[device].number != number)
         device--;
     return device;
-}
-
-bool sim_device_holds(uintptr_t address)
-{
-    for (int i = 0; i < sim_device_count; i++)
-        if (address - sim_devices[i].base < address_bytes)
-            return true;
-    return sim_vmm_holds(address) || sim_pool_file_holds(address);
 }
 
 /* Map `file` at a multiple of 2 MiB. */
@@ -87,7 +74,7 @@ static CUresult create_device(CUdevice number)
     all->start = device->base;
     all->bytes = address_bytes;
     sim_heap_return(&device->addresses, all);
-    device->pool = device->current_pool = sim_pool_create_default(number);
+    device->pool = device->current_pool = sim_hooks.pool_create_default(number);
     return device->pool ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -111,164 +98,116 @@ CUresult sim_devices_create(void)
     return CUDA_SUCCESS;
 }
 
-CUresult cuDriverGetVersion(int *version)
+/* --- pieces --- */
+
+bool sim_device_charge(struct sim_device *device, size_t bytes)
 {
-    if (sim_is_exiting())
-        return CUDA_ERROR_DEINITIALIZED;
-    if (!version)
-        return CUDA_ERROR_INVALID_VALUE;
-    *version = SIM_DRIVER_VERSION;
-    return CUDA_SUCCESS;
+    if (device->reserved_bytes > sim_options.memory_bytes ||
+        bytes > sim_options.memory_bytes - device->reserved_bytes)
+        return false;
+    device->reserved_bytes += bytes;
+    return true;
 }
 
-CUresult cuDeviceGetCount(int *count)
+void sim_device_refund(struct sim_device *device, size_t bytes)
 {
-    ENTER(CALL_PLAIN);
-    if (!count)
-        return CUDA_ERROR_INVALID_VALUE;
-    *count = sim_device_count;
-    return CUDA_SUCCESS;
+    device->reserved_bytes -= bytes;
 }
 
-CUresult cuDeviceGet(CUdevice *device, int ordinal)
+struct sim_range *sim_device_take_pieces(struct sim_device *device, size_t bytes)
 {
-    ENTER(CALL_PLAIN);
-    if (!device)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_device_exists(ordinal))
-        return CUDA_ERROR_INVALID_DEVICE;
-    *device = ordinal;
-    return CUDA_SUCCESS;
+    struct sim_range *range;
+
+    if (!tarn__size_round_up(bytes, SIM_PIECE_BYTES, &bytes) ||
+        !sim_device_charge(device, bytes))
+        return NULL;
+    range = sim_heap_take(&device->addresses, bytes);
+    if (!range)
+        sim_device_refund(device, bytes);
+    return range;
 }
 
-CUresult cuDeviceGetName(char *name, int bytes, CUdevice device)
+void sim_device_return_pieces(struct sim_device *device, struct sim_range *range)
 {
-    ENTER(CALL_PLAIN);
-    if (bytes <= 0)
-        sim_abort(__func__, "the buffer has %d bytes; a real driver crashes here", bytes);
-    if (!name)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_device_exists(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(name, (size_t)bytes, "Tarn simulated GPU");
-    return CUDA_SUCCESS;
+    sim_device_refund(device, range->bytes);
+    sim_heap_return(&device->addresses, range);
 }
 
-/* The same in every process: processes use it to identify a device to each other. */
-CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+void sim_device_drop_pieces(const struct sim_device *device,
+                            const struct sim_range *range)
 {
-    ENTER(CALL_PLAIN);
-    if (!uuid)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_device_exists(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    sim_uuid_of(sim_devices[device].number, uuid);
-    return CUDA_SUCCESS;
+    /* If this fails the pages stay, which only costs host memory. */
+    int dropped = fallocate(device->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                            (off_t)(range->start - device->base), (off_t)range->bytes);
+    (void)dropped;
 }
 
-CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+/* --- parts of any size --- */
+
+/* Find the whole pieces inside of `range`; false if there is none. */
+static bool whole_pieces(const struct sim_range *range, uintptr_t *start, size_t *bytes)
 {
-    return cuDeviceGetUuid_v2(uuid, device);
+    uintptr_t first = (range->start + SIM_PIECE_BYTES - 1) & ~(SIM_PIECE_BYTES - 1);
+    uintptr_t end = (range->start + range->bytes) & ~(SIM_PIECE_BYTES - 1);
+
+    if (end <= first)
+        return false;
+    *start = first;
+    *bytes = end - first;
+    return true;
 }
 
-CUresult cuDeviceGetLuid(char *luid, unsigned int *mask, CUdevice device)
+/* Return a piece that is free among the small blocks to the device. */
+static void return_piece_at(struct sim_device *device, uintptr_t start)
 {
-    ENTER(CALL_PLAIN);
-    (void)luid, (void)mask, (void)device;
-    return CUDA_ERROR_NOT_SUPPORTED; /* only Windows has it */
+    struct sim_range *range = sim_heap_take_at(&device->small, start, SIM_PIECE_BYTES);
+
+    if (range)
+        sim_device_return_pieces(device, range);
 }
 
-CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+struct sim_range *sim_device_take(struct sim_device *device, size_t bytes)
 {
-    CLEAR(bytes);
-    ENTER(CALL_PLAIN);
-    if (!bytes)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_device_exists(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    sim_lock();
-    *bytes = (size_t)sim_options.memory_bytes;
-    return sim_leave(CUDA_SUCCESS);
+    struct sim_range *range;
+    uintptr_t piece;
+
+    /* The free only knows the rounded size, so the choice must depend on that alone. */
+    if (!tarn__size_round_up(bytes, SIM_ALIGNMENT, &bytes))
+        return NULL;
+    if (bytes >= SIM_PIECE_BYTES)
+        return sim_device_take_pieces(device, bytes);
+    range = sim_heap_take(&device->small, bytes);
+    if (range)
+        return range;
+    range = sim_device_take_pieces(device, SIM_PIECE_BYTES);
+    if (!range)
+        return NULL;
+    piece = range->start;
+    sim_heap_return(&device->small, range);
+    range = sim_heap_take(&device->small, bytes);
+    if (!range) /* no host memory: return the piece too */
+        return_piece_at(device, piece);
+    return range;
 }
 
-CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+/* Return a small block, and its piece to the device if all of that is free. */
+static void return_small(struct sim_device *device, struct sim_range *range)
 {
-    ENTER(CALL_PLAIN);
-    if (!value)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_device_exists(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (attribute != 0 && (uint64_t)attribute == sim_options.attribute) {
-        *value = (int)sim_options.attribute_value;
-        return CUDA_SUCCESS;
-    }
-    switch (attribute) {
-#define X(name, number, result_value) \
-    case number:                      \
-        *value = (result_value);      \
-        return CUDA_SUCCESS;
-        SIM_ATTRIBUTES(X)
-#undef X
-    }
-    return CUDA_ERROR_INVALID_VALUE;
+    uintptr_t start;
+    size_t bytes;
+
+    range = sim_heap_return(&device->small, range);
+    if (!whole_pieces(range, &start, &bytes))
+        return;
+    range = sim_heap_take_at(&device->small, start, bytes);
+    if (range)
+        sim_device_return_pieces(device, range);
 }
 
-CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
+void sim_device_return(struct sim_device *device, struct sim_range *range)
 {
-    ENTER(CALL_PLAIN);
-    if (!major || !minor)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_device_exists(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    *major = SIM_COMPUTE_MAJOR;
-    *minor = 0;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
-{
-    char whole[32];
-
-    if (bytes > 0)
-        CLEAR(text); /* one letter */
-    ENTER(CALL_PLAIN);
-    if (!text || bytes <= 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_device_exists(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(whole, sizeof whole, "0000:%02X:00.0",
-             (unsigned)(SIM_PCI_BUS + sim_devices[device].number));
-    if ((size_t)bytes <= strlen(whole))
-        return CUDA_ERROR_INVALID_VALUE;
-    memcpy(text, whole, strlen(whole) + 1);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
-{
-    unsigned domain = 0, bus = 0, slot = 0;
-
-    ENTER(CALL_PLAIN);
-    if (!device || !text)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3 &&
-        (domain = 0, sscanf(text, "%x:%x", &bus, &slot) != 2))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (domain != 0 || slot != 0 || bus < SIM_PCI_BUS ||
-        sim_device_of((int)bus - SIM_PCI_BUS) < 0)
-        return CUDA_ERROR_INVALID_DEVICE;
-    *device = sim_device_of((int)bus - SIM_PCI_BUS);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceGetExecAffinitySupport(int *supported, int type, CUdevice device)
-{
-    ENTER(CALL_PLAIN);
-    (void)type;
-    if (!supported)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_device_exists(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    *supported = 0;
-    return CUDA_SUCCESS;
+    if (range->bytes >= SIM_PIECE_BYTES)
+        sim_device_return_pieces(device, range);
+    else
+        return_small(device, range);
 }

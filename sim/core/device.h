@@ -37,8 +37,25 @@ CUdevice sim_device_of(int number);
 /* Return true if `device` is a device of this process. */
 bool sim_device_exists(CUdevice device);
 
-/* Return true if `address` is in the address range of any device, allocated or not.
- * Locked. */
-bool sim_device_holds(uintptr_t address);
+/* --- its memory; locked --- */
+
+/* Charge `bytes`, whole pieces, to `device`, within its limit; and undo that. */
+bool sim_device_charge(struct sim_device *device, size_t bytes);
+void sim_device_refund(struct sim_device *device, size_t bytes);
+
+/* Take whole pieces of at least `bytes` from `device`, within its limit, or NULL. */
+struct sim_range *sim_device_take_pieces(struct sim_device *device, size_t bytes);
+
+/* Return whole pieces to `device`. Before that the caller drops their content without
+ * the lock, with sim_device_drop_pieces. */
+void sim_device_return_pieces(struct sim_device *device, struct sim_range *range);
+
+/* Tell the system that the content of these pieces is unused. Needs no lock. */
+void sim_device_drop_pieces(const struct sim_device *device,
+                            const struct sim_range *range);
+
+/* Take `bytes` from `device`: small ones from split pieces. NULL: out of memory. */
+struct sim_range *sim_device_take(struct sim_device *device, size_t bytes);
+void sim_device_return(struct sim_device *device, struct sim_range *range);
 
 #endif

@@ -5,10 +5,10 @@
 /* A missing output makes the real driver crash. */
 static CUresult check(const char *call, const char *const *out)
 {
-    if (sim_is_exiting())
+    if (sim_phase_is_exiting())
         return CUDA_ERROR_DEINITIALIZED;
     if (!out)
-        sim_abort(call, "the output is NULL; a real driver crashes here");
+        sim_misuse_abort(call, "the output is NULL; a real driver crashes here");
     return CUDA_SUCCESS;
 }
 

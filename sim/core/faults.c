@@ -36,7 +36,7 @@ static bool is_lost(const struct sim_options *options, uint64_t number)
 
 static bool is_named(const struct sim_options *options, const char *call)
 {
-    if (!options->fail_call[0] || !sim_call_is(call, options->fail_call))
+    if (!options->fail_call[0] || !sim_options_is_call(call, options->fail_call))
         return false;
     named_calls++;
     return !options->fail_call_nth || named_calls == options->fail_call_nth;
@@ -44,7 +44,7 @@ static bool is_named(const struct sim_options *options, const char *call)
 
 static bool is_drawn(const struct sim_options *options, uint64_t number)
 {
-    return options->fail_one_in && sim_draw(4, number, options->fail_one_in) == 0;
+    return options->fail_one_in && sim_seeded_draw(4, number, options->fail_one_in) == 0;
 }
 
 CUresult sim_faults_inject(const char *call, unsigned traits, uint64_t number)
@@ -67,7 +67,7 @@ CUresult sim_faults_inject(const char *call, unsigned traits, uint64_t number)
 static bool is_slow(const struct sim_options *options, const char *call)
 {
     return options->slow_call[0] == '*' ||
-           (options->slow_call[0] && sim_call_is(call, options->slow_call));
+           (options->slow_call[0] && sim_options_is_call(call, options->slow_call));
 }
 
 void sim_faults_delay(const char *call)
@@ -78,7 +78,7 @@ void sim_faults_delay(const char *call)
     if (is_slow(&sim_options, call)) {
         uint64_t ns = sim_options.slow_ns;
         if (sim_is_seeded)
-            sim_clock_advance(ns);
+            sim_seeded_advance(ns);
         else
             pause = (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
     }

@@ -55,7 +55,7 @@ void *__wrap_realloc(void *old, size_t bytes)
     return should_fail() ? NULL : __real_realloc(old, bytes);
 }
 
-void *sim_instrument_memory(size_t bytes)
+void *sim_host_memory_uncounted(size_t bytes)
 {
     void *memory = __real_calloc(1, bytes);
 

@@ -18,6 +18,6 @@ unsigned long long sim_host_memory_failures(void);
 /* Allocate zeroed memory for the simulator's diagnostics. They must not change what they
  * observe, so these requests are not counted. Without memory the process ends with an
  * error message. */
-void *sim_instrument_memory(size_t bytes);
+void *sim_host_memory_uncounted(size_t bytes);
 
 #endif

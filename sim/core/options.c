@@ -1,6 +1,7 @@
 /* options.c -- reads TARN_SIM="devices=2,memory=8GiB,fail=nth:17". */
 #include "sim/core/options.h"
-#include "sim/procs.h"
+#include "sim/core/calls.h"
+#include "sim/core/unsupported.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 enum { OPTION_MAX = 128 };
 /* 1000 s; larger values could overflow the clock */
 #define NS_MAX UINT64_C(1000000000000)
+
+struct sim_options sim_options;
 
 typedef bool parse_fn(const char *value, struct sim_options *out);
 
@@ -63,6 +66,25 @@ static const char *after(const char *value, const char *prefix)
     return strncmp(value, prefix, length) == 0 ? value + length : NULL;
 }
 
+/* Return true if there is a call of that name in any version. */
+static bool is_known_call(const char *name)
+{
+    static const char *const names[] = {
+#define SIM_X(name, version, symbol, parameters) #name,
+#define SIM_Z(name, version, symbol, per_thread, parameters, arguments) #name,
+#define SIM_U(name, version, symbol) #name,
+        SIM_CALLS(SIM_X, SIM_Z) SIM_ALIASES(SIM_U) SIM_UNSUPPORTED(SIM_U)
+#undef SIM_X
+#undef SIM_Z
+#undef SIM_U
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
 /* Copy the name of a call, up to a colon or the end, into `name` without its version. */
 static bool parse_call(const char *value, char name[SIM_CALL_NAME_MAX], const char **end)
 {
@@ -76,10 +98,10 @@ static bool parse_call(const char *value, char name[SIM_CALL_NAME_MAX], const ch
     if (version && version[1] == 'v' && isdigit((unsigned char)version[2]))
         *version = '\0';
     *end = value + length;
-    return sim_call_is_known(name);
+    return is_known_call(name);
 }
 
-bool sim_call_is(const char *call, const char *name)
+bool sim_options_is_call(const char *call, const char *name)
 {
     size_t length = strlen(name);
 

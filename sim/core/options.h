@@ -33,6 +33,9 @@ struct sim_options {
     uint64_t attribute_value; /* that value */
 };
 
+/* The current options. Read them under the lock. */
+extern struct sim_options sim_options;
+
 /* X(name, value syntax, parser, default, meaning) */
 /* clang-format off */
 #define SIM_OPTIONS(X) \
@@ -74,7 +77,7 @@ bool sim_options_parse(const char *text, struct sim_options *out, char *message,
                        size_t message_bytes);
 
 /* Return true if `call`, a symbol such as cuMemAlloc_v2, is a version of the call
- * `name`. */
-bool sim_call_is(const char *call, const char *name);
+ * `name`, which an option has. */
+bool sim_options_is_call(const char *call, const char *name);
 
 #endif

@@ -2,9 +2,9 @@
 #include "sim/core/seeded.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "sim/work/work.h"
+#include "sim/core/context.h"
 
-/* How a seed distributes delays. One manner finds bugs that another misses. */
+/* How a seed distributes delays. One mode finds bugs that another misses. */
 enum delay_mode {
     DELAY_EVEN,         /* all streams alike */
     DELAY_STARVE,       /* one stream in three is a thousand times slower */
@@ -24,7 +24,7 @@ static uint64_t last_number;
 static uint64_t query_count;    /* the number of queries by the host */
 static uint64_t first_sequence; /* of this generation; 0: none yet */
 static uint64_t now_ns;
-static struct sim_stream *turns; /* the next one on top */
+static struct sim_turn *turns; /* the next one on top */
 
 static uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -34,7 +34,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return tarn__random_next(&state);
 }
 
-uint64_t sim_draw(uint64_t a, uint64_t b, uint64_t limit)
+uint64_t sim_seeded_draw(uint64_t a, uint64_t b, uint64_t limit)
 {
     return mix(a, b) % limit;
 }
@@ -86,79 +86,77 @@ static uint64_t latency_of(const struct sim_turn *turn, uint64_t sequence)
 
 /* --- the heap --- */
 
-static bool is_before(const struct sim_stream *a, const struct sim_stream *b)
+static bool is_before(const struct sim_turn *a, const struct sim_turn *b)
 {
-    if (a->turn.at_ns != b->turn.at_ns)
-        return a->turn.at_ns < b->turn.at_ns;
-    return a->turn.sequence < b->turn.sequence;
+    if (a->at_ns != b->at_ns)
+        return a->at_ns < b->at_ns;
+    return a->sequence < b->sequence;
 }
 
-static struct sim_stream *merge(struct sim_stream *a, struct sim_stream *b)
+static struct sim_turn *merge(struct sim_turn *a, struct sim_turn *b)
 {
     if (!a || !b)
         return a ? a : b;
     if (is_before(b, a)) {
-        struct sim_stream *first = b;
+        struct sim_turn *first = b;
         b = a;
         a = first;
     }
-    b->turn.sibling = a->turn.child;
-    a->turn.child = b;
+    b->sibling = a->child;
+    a->child = b;
     return a;
 }
 
 /* Merge a list of heaps into one: in pairs, then all, so that it stays logarithmic. */
-static struct sim_stream *merge_all(struct sim_stream *list)
+static struct sim_turn *merge_all(struct sim_turn *list)
 {
-    struct sim_stream *pairs = NULL, *all = NULL;
+    struct sim_turn *pairs = NULL, *all = NULL;
 
     while (list) {
-        struct sim_stream *first = list, *second = list->turn.sibling;
-        list = second ? second->turn.sibling : NULL;
-        first->turn.sibling = NULL;
+        struct sim_turn *first = list, *second = list->sibling;
+        list = second ? second->sibling : NULL;
+        first->sibling = NULL;
         if (second)
-            second->turn.sibling = NULL;
+            second->sibling = NULL;
         first = merge(first, second);
-        first->turn.sibling = pairs;
+        first->sibling = pairs;
         pairs = first;
     }
     while (pairs) {
-        struct sim_stream *next = pairs->turn.sibling;
-        pairs->turn.sibling = NULL;
+        struct sim_turn *next = pairs->sibling;
+        pairs->sibling = NULL;
         all = merge(all, pairs);
         pairs = next;
     }
     return all;
 }
 
-void sim_seeded_offer(struct sim_stream *stream, const struct sim_op *op)
+void sim_seeded_offer(struct sim_turn *turn, uint64_t sequence)
 {
-    struct sim_turn *turn = &stream->turn;
-
     if (turn->generation != generation) {
         turn->generation = generation;
         turn->operations = 0;
     }
     if (first_sequence == 0)
-        first_sequence = op->sequence;
+        first_sequence = sequence;
     turn->operations++;
-    turn->sequence = op->sequence;
-    turn->at_ns = now_ns + latency_of(turn, op->sequence - first_sequence);
+    turn->sequence = sequence;
+    turn->at_ns = now_ns + latency_of(turn, sequence - first_sequence);
     turn->child = turn->sibling = NULL;
-    turns = merge(turns, stream);
+    turns = merge(turns, turn);
 }
 
-struct sim_stream *sim_seeded_take(void)
+struct sim_turn *sim_seeded_take(void)
 {
-    struct sim_stream *stream = turns;
+    struct sim_turn *turn = turns;
 
-    if (!stream)
+    if (!turn)
         return NULL;
-    turns = merge_all(stream->turn.child);
-    stream->turn.child = NULL;
-    if (now_ns < stream->turn.at_ns)
-        now_ns = stream->turn.at_ns;
-    return stream;
+    turns = merge_all(turn->child);
+    turn->child = NULL;
+    if (now_ns < turn->at_ns)
+        now_ns = turn->at_ns;
+    return turn;
 }
 
 bool sim_seeded_has_turns(void)
@@ -168,7 +166,7 @@ bool sim_seeded_has_turns(void)
 
 bool sim_seeded_is_due(void)
 {
-    return turns && turns->turn.at_ns <= now_ns;
+    return turns && turns->at_ns <= now_ns;
 }
 
 bool sim_seeded_wants_more(uint64_t number)
@@ -183,12 +181,12 @@ bool sim_seeded_query_progresses(void)
 
 /* --- the clock --- */
 
-void sim_clock_advance(uint64_t ns)
+void sim_seeded_advance(uint64_t ns)
 {
     now_ns += ns;
 }
 
-uint64_t sim_now_ns(void)
+uint64_t sim_seeded_now_ns(void)
 {
     return sim_is_seeded ? now_ns : tarn__now_ns();
 }

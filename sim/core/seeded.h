@@ -14,17 +14,15 @@
 #include <stdint.h>
 
 struct sim_context;
-struct sim_stream;
-struct sim_op;
 
 /* The state of a stream for its turns. */
 struct sim_turn {
-    uint64_t number;                    /* of the stream: the seed's draws depend on it */
-    uint64_t operations;                /* that had a turn in this `generation` */
-    uint64_t generation;                /* of the options */
-    uint64_t at_ns;                     /* the turn's simulated time; */
-    uint64_t sequence;                  /* at equal times the oldest operation is first */
-    struct sim_stream *child, *sibling; /* in the heap of turns */
+    uint64_t number;                  /* of the stream: the seed's draws depend on it */
+    uint64_t operations;              /* that had a turn in this `generation` */
+    uint64_t generation;              /* of the options */
+    uint64_t at_ns;                   /* the turn's simulated time; */
+    uint64_t sequence;                /* at equal times the oldest operation is first */
+    struct sim_turn *child, *sibling; /* in the heap of turns */
 };
 
 extern bool sim_is_seeded;
@@ -37,11 +35,12 @@ void sim_seeded_start(const struct sim_options *options);
  * does not matter whether that was before the options were set. */
 uint64_t sim_seeded_number(const struct sim_context *context, unsigned flags);
 
-/* The first operation of `stream` may start: give the stream a turn. */
-void sim_seeded_offer(struct sim_stream *stream, const struct sim_op *op);
+/* The first operation of a stream may start, the one of that sequence number: give the
+ * stream a turn. */
+void sim_seeded_offer(struct sim_turn *turn, uint64_t sequence);
 
-/* Take the stream of the next turn, and set the clock to it. NULL: there is none. */
-struct sim_stream *sim_seeded_take(void);
+/* Take the next turn, and set the clock to it. NULL: there is none. */
+struct sim_turn *sim_seeded_take(void);
 
 /* Return true if the clock has reached a turn. */
 bool sim_seeded_is_due(void);
@@ -56,12 +55,12 @@ bool sim_seeded_wants_more(uint64_t number);
 bool sim_seeded_query_progresses(void);
 
 /* Advance the clock by `ns`: every call takes time. */
-void sim_clock_advance(uint64_t ns);
+void sim_seeded_advance(uint64_t ns);
 
 /* Simulated time in the seeded mode, real time in the eager one. */
-uint64_t sim_now_ns(void);
+uint64_t sim_seeded_now_ns(void);
 
 /* A number below `limit` (not 0) that `seed`, `a` and `b` give. */
-uint64_t sim_draw(uint64_t a, uint64_t b, uint64_t limit);
+uint64_t sim_seeded_draw(uint64_t a, uint64_t b, uint64_t limit);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void sim_uuid_of(int number, CUuuid *out)
+void sim_visible_uuid(int number, CUuuid *out)
 {
     memcpy(out->bytes, "tarn-sim-device", 15);
     out->bytes[15] = (char)('a' + number);
@@ -23,7 +23,7 @@ static bool is_identity(const char *text, size_t length, int number)
     size_t at = 0;
     CUuuid uuid;
 
-    sim_uuid_of(number, &uuid);
+    sim_visible_uuid(number, &uuid);
     for (size_t i = 0; i < length; i++) {
         unsigned char byte = (unsigned char)uuid.bytes[at / 2];
         if (text[i] == '-')

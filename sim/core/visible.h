@@ -6,7 +6,7 @@
 #include "sim/core/cuda.h"
 
 /* The UUID of the device with that number, the same in every process. */
-void sim_uuid_of(int number, CUuuid *out);
+void sim_visible_uuid(int number, CUuuid *out);
 
 /* Read `text` (NULL: all are visible) for `count` devices: write their numbers to
  * `numbers`, which has capacity for all. Return the number of visible devices. */

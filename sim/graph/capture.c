@@ -1,19 +1,16 @@
 /* capture.c -- the list of captures, their invalidation, and the work of their members.
  */
 #include "sim/graph/capture.h"
-#include "sim/core/call.h"
-#include "sim/work/stream.h"
+#include "sim/core/hooks.h"
+#include "sim/core/lock.h"
+#include "sim/graph/capture_rules.h"
 #include "sim/core/thread.h"
+#include "sim/work/stream.h"
+#include "sim/work/stream_lookup.h"
 #include <stdlib.h>
 
 static struct sim_capture *captures;
-static atomic_uint capture_count;
 static uint64_t last_capture_id, last_thread_id;
-
-bool sim_capture_any(void)
-{
-    return atomic_load_explicit(&capture_count, memory_order_acquire) != 0;
-}
 
 static uint64_t this_thread(void)
 {
@@ -103,12 +100,12 @@ static CUresult check_stream(unsigned rule, struct sim_stream *stream)
 
 CUresult sim_capture_stream(const char *call, struct sim_stream *stream)
 {
-    return check_stream(sim_capture_rule(call), stream);
+    return check_stream(sim_capture_rules_find(call), stream);
 }
 
 CUresult sim_capture_enter(const char *call)
 {
-    unsigned rule = sim_capture_rule(call);
+    unsigned rule = sim_capture_rules_find(call);
     CUresult result = CUDA_SUCCESS;
 
     if (!(rule & (CAPTURE_UNSAFE | CAPTURE_DEFAULT)))
@@ -118,7 +115,7 @@ CUresult sim_capture_enter(const char *call)
     if (rule & CAPTURE_UNSAFE)
         result = invalidate_captures();
     else if (sim_context_check_current() == CUDA_SUCCESS) {
-        result = sim_stream_default(&stream);
+        result = sim_stream_lookup_default(&stream);
         if (result == CUDA_SUCCESS)
             result = check_stream(rule, stream);
     }
@@ -164,8 +161,8 @@ static struct sim_capture *find(uint64_t id)
     return capture;
 }
 
-CUresult sim_capture_add(struct sim_stream *stream, enum sim_node_kind kind,
-                         struct sim_node **out)
+CUresult sim_capture_node(struct sim_stream *stream, enum sim_node_kind kind,
+                          struct sim_node **out)
 {
     struct sim_member *member = stream->member;
     struct sim_node *node;
@@ -192,7 +189,7 @@ CUresult sim_capture_record(struct sim_stream *stream, struct sim_captured *capt
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (!sim_nodes_merge(&nodes, &member->nodes))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sim_captured_clear(captured);
+    sim_capture_clear(captured);
     *captured = (struct sim_captured){member->capture->id, nodes};
     return CUDA_SUCCESS;
 }
@@ -256,7 +253,7 @@ CUresult sim_capture_event_error(const struct sim_captured *captured)
     return CUDA_ERROR_CAPTURED_EVENT;
 }
 
-void sim_captured_clear(struct sim_captured *captured)
+void sim_capture_clear(struct sim_captured *captured)
 {
     sim_nodes_free(&captured->nodes);
     *captured = (struct sim_captured){0};
@@ -285,7 +282,7 @@ CUresult sim_capture_begin(struct sim_stream *stream, struct sim_graph *graph,
     graph->capture = capture;
     capture->next = captures;
     captures = capture;
-    atomic_fetch_add(&capture_count, 1);
+    atomic_fetch_add(&sim_hooks_captures, 1);
     return CUDA_SUCCESS;
 }
 
@@ -308,7 +305,7 @@ static struct sim_graph *release_capture(struct sim_capture *capture)
     }
     graph->capture = NULL;
     free(capture);
-    atomic_fetch_sub(&capture_count, 1);
+    atomic_fetch_sub(&sim_hooks_captures, 1);
     return graph;
 }
 

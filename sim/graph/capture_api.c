@@ -3,7 +3,7 @@
 #include "sim/core/call.h"
 #include "sim/graph/capture.h"
 #include "sim/memory/graph_memory.h"
-#include "sim/work/stream.h"
+#include "sim/work/stream_lookup.h"
 #include "sim/core/thread.h"
 
 /* --- beginning and ending --- */
@@ -15,7 +15,7 @@ static CUresult find_to_begin(const char *call, CUstream handle, CUstreamCapture
 
     if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
         return CUDA_ERROR_INVALID_VALUE;
-    result = sim_stream_find(call, handle, out);
+    result = sim_stream_lookup(call, handle, out);
     if (result != CUDA_SUCCESS)
         return result;
     if ((*out)->member)
@@ -98,7 +98,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *out)
     CLEAR(out);
     ENTER(CALL_PLAIN);
     sim_lock();
-    result = sim_stream_find(__func__, handle, &stream);
+    result = sim_stream_lookup(__func__, handle, &stream);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
     result = sim_capture_end(stream, &graph);
@@ -128,7 +128,7 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
     if (!status)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    result = sim_stream_find(__func__, handle, &stream);
+    result = sim_stream_lookup(__func__, handle, &stream);
     if (result == CUDA_SUCCESS)
         *status = status_of(stream);
     return sim_leave(result);
@@ -172,7 +172,7 @@ static CUresult capture_info(const char *call, CUstream handle,
     if (!outputs->status)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    result = sim_stream_find(call, handle, &stream);
+    result = sim_stream_lookup(call, handle, &stream);
     if (result == CUDA_SUCCESS)
         write_outputs(outputs, stream);
     return sim_leave(result);
@@ -212,7 +212,7 @@ static CUresult update(const char *call, CUstream handle, const CUgraphNode *han
     struct sim_stream *stream;
     struct sim_member *member;
     struct sim_nodes nodes;
-    CUresult result = sim_stream_find(call, handle, &stream);
+    CUresult result = sim_stream_lookup(call, handle, &stream);
 
     if (result != CUDA_SUCCESS)
         return result;
@@ -267,47 +267,4 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     sim_thread.capture_mode = *mode;
     *mode = old;
     return CUDA_SUCCESS;
-}
-
-/* --- memory in a capture --- */
-
-CUresult sim_capture_allocate(struct sim_stream *stream, CUdevice device, size_t bytes,
-                              CUdeviceptr *out)
-{
-    struct sim_graph_memory *memory;
-    struct sim_node *node;
-    CUresult result;
-
-    if (stream->member->capture->is_invalidated)
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    memory = sim_graph_memory_new(device, bytes);
-    if (!memory)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    result = sim_capture_add(stream, NODE_ALLOCATE, &node);
-    if (result != CUDA_SUCCESS) {
-        sim_graph_memory_release(memory);
-        return result;
-    }
-    sim_node_set_memory(node, memory);
-    *out = memory->range.start;
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_capture_free(struct sim_stream *stream, CUdeviceptr address)
-{
-    struct sim_graph_memory *memory;
-    struct sim_node *node;
-    CUresult result;
-
-    if (stream->member->capture->is_invalidated)
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    memory = sim_graph_find_to_free(stream->member->capture->graph, address);
-    if (!memory)
-        return CUDA_ERROR_INVALID_VALUE;
-    result = sim_capture_add(stream, NODE_FREE, &node);
-    if (result == CUDA_SUCCESS) {
-        sim_graph_memory_retain(memory);
-        sim_node_set_memory(node, memory);
-    }
-    return result;
 }

@@ -1,7 +1,6 @@
 /* capture_rules.c -- finds the rule of a call by its name. */
 #include "sim/graph/capture_rules.h"
 #include "sim/core/calls.h"
-#include "sim/graph/capture.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +37,7 @@ static void sort(void)
     qsort(rows, ROWS, sizeof *rows, compare);
 }
 
-unsigned sim_capture_rule(const char *call)
+unsigned sim_capture_rules_find(const char *call)
 {
     const struct row wanted = {call, 0};
     const struct row *row;

@@ -1,10 +1,25 @@
 /* capture_rules.h -- what each driver call does to a stream capture, measured on an H200.
  *
  * X(symbol, rule): a line for every call of calls.h; capture_rules.c does not compile
- * where one is missing. The rules are those of capture.h.
+ * where one is missing. The rules are those below.
  */
 #ifndef TARN_SIM_CAPTURE_RULES_H
 #define TARN_SIM_CAPTURE_RULES_H
+
+enum sim_capture_rule {
+    CAPTURE_HARMLESS = 0,       /* but error 900 for a capturing stream */
+    CAPTURE_UNSAFE = 1,         /* invalidates captures, according to the modes */
+    CAPTURE_UNSAFE_OUTSIDE = 2, /* the same, if its own stream does not capture */
+    CAPTURE_CAPTURED = 4,       /* accepts a capturing stream */
+    CAPTURE_DEFAULT = 8,        /* uses the default stream implicitly */
+    CAPTURE_QUERY = 16,         /* does no harm where the legacy stream makes it fail */
+    /* invalidates all of its context, and checks that itself */
+    CAPTURE_CONTEXT = 32,
+    CAPTURE_LIVE = 64, /* fails for a stream whose capture is invalidated */
+};
+
+/* The rule of `call`; 0 for names that are not calls. Needs no lock. */
+unsigned sim_capture_rules_find(const char *call);
 
 /* clang-format off */
 #define SIM_CAPTURE_RULES(X) \

@@ -69,56 +69,6 @@ void sim_exec_unlist(struct sim_exec *exec)
     unlist(exec);
 }
 
-/* --- lists of nodes --- */
-
-bool sim_nodes_reserve(struct sim_nodes *nodes, size_t more)
-{
-    size_t capacity = nodes->capacity ? nodes->capacity : 2;
-    struct sim_node **bigger;
-
-    if (nodes->capacity >= nodes->count && nodes->capacity - nodes->count >= more)
-        return true;
-    if (more > SIZE_MAX / 4 / sizeof *bigger - nodes->count)
-        return false;
-    while (capacity < nodes->count + more)
-        capacity *= 2;
-    bigger = realloc(nodes->list, capacity * sizeof *bigger);
-    if (!bigger)
-        return false;
-    nodes->list = bigger;
-    nodes->capacity = capacity;
-    return true;
-}
-
-static bool holds(const struct sim_nodes *nodes, const struct sim_node *node)
-{
-    for (size_t i = 0; i < nodes->count; i++)
-        if (nodes->list[i] == node)
-            return true;
-    return false;
-}
-
-void sim_nodes_add(struct sim_nodes *nodes, struct sim_node *node)
-{
-    if (!holds(nodes, node))
-        nodes->list[nodes->count++] = node;
-}
-
-bool sim_nodes_merge(struct sim_nodes *nodes, const struct sim_nodes *more)
-{
-    if (!sim_nodes_reserve(nodes, more->count))
-        return false;
-    for (size_t i = 0; i < more->count; i++)
-        sim_nodes_add(nodes, more->list[i]);
-    return true;
-}
-
-void sim_nodes_free(struct sim_nodes *nodes)
-{
-    free(nodes->list);
-    *nodes = (struct sim_nodes){0};
-}
-
 CUresult sim_nodes_find(const struct sim_graph *graph, const CUgraphNode *handles,
                         size_t count, struct sim_nodes *out)
 {
@@ -132,7 +82,7 @@ CUresult sim_nodes_find(const struct sim_graph *graph, const CUgraphNode *handle
         return CUDA_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
         struct sim_node *node = sim_node_find(handles[i]);
-        if (!node || node->graph != graph || holds(&nodes, node)) {
+        if (!node || node->graph != graph || sim_nodes_hold(&nodes, node)) {
             sim_nodes_free(&nodes);
             return CUDA_ERROR_INVALID_VALUE;
         }

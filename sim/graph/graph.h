@@ -6,6 +6,7 @@
 #ifndef TARN_SIM_GRAPH_H
 #define TARN_SIM_GRAPH_H
 
+#include "sim/graph/nodes.h"
 #include "sim/memory/copy.h"
 #include "sim/memory/fill.h"
 #include "sim/work/host_function.h"
@@ -28,12 +29,6 @@ enum sim_node_kind {
     NODE_RECORD = 7,
     NODE_ALLOCATE = 10,
     NODE_FREE = 11,
-};
-
-/* A list of nodes without duplicates. */
-struct sim_nodes {
-    struct sim_node **list;
-    size_t count, capacity;
 };
 
 struct sim_node {
@@ -63,16 +58,6 @@ struct sim_graph {
     struct sim_user_use *uses;   /* references to user objects, user_object.h */
     bool is_private;             /* of an executable graph: it has no handles */
 };
-
-/* Reserve capacity for `more` nodes. False: no host memory. */
-bool sim_nodes_reserve(struct sim_nodes *nodes, size_t more);
-
-/* Add `node` unless it is in the list. There is capacity. */
-void sim_nodes_add(struct sim_nodes *nodes, struct sim_node *node);
-
-/* Add all of `more`. False: no host memory, and the list is unchanged. */
-bool sim_nodes_merge(struct sim_nodes *nodes, const struct sim_nodes *more);
-void sim_nodes_free(struct sim_nodes *nodes);
 
 /* The live object of a handle, or NULL. */
 struct sim_graph *sim_graph_find(CUgraph handle);

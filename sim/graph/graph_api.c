@@ -2,6 +2,7 @@
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include "sim/graph/graph.h"
+#include "sim/graph/user_object.h"
 #include <stdio.h>
 
 /* Define a call that is a single query or change under the lock. */
@@ -351,4 +352,21 @@ CUresult cuGraphDebugDotPrint(CUgraph handle, const char *path, unsigned int fla
     bool is_bad = ferror(file);
     is_bad |= fclose(file) != 0;
     return sim_leave(is_bad ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS);
+}
+
+/* --- user objects --- */
+
+CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
+                                 unsigned int flags)
+{
+    ENTER(CALL_ALLOCATES);
+    sim_lock();
+    return sim_leave(sim_user_object_retain(sim_graph_find(graph), object, count, flags));
+}
+
+CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count)
+{
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    return sim_leave(sim_user_object_release(sim_graph_find(graph), object, count));
 }

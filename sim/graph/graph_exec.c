@@ -2,6 +2,7 @@
  * graph lanes. */
 #include "sim/graph/graph_exec.h"
 #include "sim/memory/graph_memory.h"
+#include "sim/work/stream.h"
 #include <stdlib.h>
 
 enum { NO_STEP = -1 };

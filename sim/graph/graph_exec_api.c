@@ -4,7 +4,7 @@
 #include "sim/core/call.h"
 #include "sim/graph/graph_exec.h"
 #include "sim/memory/graph_memory.h"
-#include "sim/work/stream.h"
+#include "sim/work/stream_lookup.h"
 
 static bool is_claimed(const struct sim_graph *graph)
 {
@@ -67,7 +67,7 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     if (wanted->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
-        result = sim_stream_find(__func__, wanted->hUploadStream, &stream);
+        result = sim_stream_lookup(__func__, wanted->hUploadStream, &stream);
     if (result == CUDA_SUCCESS)
         result = instantiate(out, graph, wanted->flags);
     wanted->hErrNode_out = NULL;
@@ -104,7 +104,7 @@ static CUresult find_both(const char *call, CUgraphExec handle, CUstream stream_
                           struct sim_exec **exec, struct sim_stream **stream)
 {
     *exec = sim_exec_find(handle);
-    return *exec ? sim_stream_find(call, stream_handle, stream)
+    return *exec ? sim_stream_lookup(call, stream_handle, stream)
                  : CUDA_ERROR_INVALID_VALUE;
 }
 

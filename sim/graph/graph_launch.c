@@ -9,7 +9,7 @@
 #include "sim/graph/graph_exec.h"
 #include "sim/memory/graph_memory.h"
 #include "sim/races/races.h"
-#include "sim/work/stream.h"
+#include "sim/work/work.h"
 #include <stdlib.h>
 
 struct launch {
@@ -286,7 +286,8 @@ static void queue_steps(struct launch *launch)
                               ? sim_event_record_with(step->node->event, branch, op)
                               : sim_work_queue(branch, op);
         if (result != CUDA_SUCCESS)
-            sim_abort("cuGraphLaunch", "a node could not be queued: error %d", result);
+            sim_misuse_abort("cuGraphLaunch", "a node could not be queued: error %d",
+                             result);
         sim_point_get(&launch->points[i], branch);
     }
     for (size_t i = 0; i < exec->step_count; i++)

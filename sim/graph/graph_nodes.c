@@ -63,12 +63,12 @@ static CUresult add_copy(const struct place *place, const CUDA_MEMCPY3D *copy,
         return CUDA_ERROR_INVALID_VALUE;
     result = sim_context_alive(context, &alive);
     if (result == CUDA_SUCCESS)
-        result = sim_copy_read(copy, &box);
+        result = sim_copy_shape_read(copy, &box);
     if (result == CUDA_SUCCESS)
         result = add(place, NODE_COPY, &node);
     if (result == CUDA_SUCCESS) {
         node->box = box;
-        sim_box_set_known(&node->box);
+        sim_copy_set_known(&node->box);
     }
     return result;
 }
@@ -92,10 +92,10 @@ CUresult cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *cop
     struct sim_node *node = sim_node_find(handle);
     if (!node || node->kind != NODE_COPY)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    CUresult result = sim_copy_read(copy, &box);
+    CUresult result = sim_copy_shape_read(copy, &box);
     if (result == CUDA_SUCCESS) {
         node->box = box;
-        sim_box_set_known(&node->box);
+        sim_copy_set_known(&node->box);
     }
     return sim_leave(result);
 }

@@ -187,33 +187,28 @@ CUresult cuUserObjectRelease(CUuserObject handle, unsigned int count)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* With MOVE the caller transfers its own references; otherwise new ones are added. */
-CUresult cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle,
-                                 unsigned int count, unsigned int flags)
+CUresult sim_user_object_retain(struct sim_graph *graph, CUuserObject handle,
+                                unsigned count, unsigned flags)
 {
-    ENTER(CALL_ALLOCATES);
-    sim_lock();
-    struct sim_graph *graph = sim_graph_find(graph_handle);
     struct sim_user_object *object = find(handle);
+
     if (!graph || !object || !is_count(count) || flags & ~(unsigned)MOVE)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return CUDA_ERROR_INVALID_VALUE;
     if (!use(graph, object, count))
-        return sim_leave(CUDA_ERROR_OUT_OF_MEMORY);
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (!(flags & MOVE))
         object->references += count;
-    return sim_leave(CUDA_SUCCESS);
+    return CUDA_SUCCESS;
 }
 
-CUresult cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle,
-                                  unsigned int count)
+CUresult sim_user_object_release(struct sim_graph *graph, CUuserObject handle,
+                                 unsigned count)
 {
-    ENTER(CALL_PLAIN);
-    sim_lock();
-    struct sim_graph *graph = sim_graph_find(graph_handle);
     struct sim_user_object *object = find(handle);
     struct sim_user_use **link = graph && object ? find_use(graph, object) : NULL;
+
     if (!link || !*link || !is_count(count) || count > (*link)->references)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return CUDA_ERROR_INVALID_VALUE;
     (*link)->references -= count;
     if ((*link)->references == 0) {
         struct sim_user_use *removed = *link;
@@ -221,5 +216,5 @@ CUresult cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle,
         free(removed);
     }
     release_references(object, count);
-    return sim_leave(CUDA_SUCCESS);
+    return CUDA_SUCCESS;
 }

@@ -3,6 +3,7 @@
 #ifndef TARN_SIM_USER_OBJECT_H
 #define TARN_SIM_USER_OBJECT_H
 
+#include "sim/core/cuda.h"
 #include <stdbool.h>
 
 struct sim_graph;
@@ -14,5 +15,12 @@ bool sim_user_objects_copy(struct sim_graph *to, const struct sim_graph *from);
 
 /* Release all references of `graph`. Locked. */
 void sim_user_objects_drop(struct sim_graph *graph);
+
+/* Give references to `graph`, which may be NULL. With the flag MOVE the caller transfers
+ * its own; otherwise new ones are added. The second function releases some. Locked. */
+CUresult sim_user_object_retain(struct sim_graph *graph, CUuserObject handle,
+                                unsigned count, unsigned flags);
+CUresult sim_user_object_release(struct sim_graph *graph, CUuserObject handle,
+                                 unsigned count);
 
 #endif

@@ -7,47 +7,20 @@
 #include "sim/memory/copy.h"
 #include "sim/core/api.h"
 #include "sim/core/call.h"
-#include "sim/graph/capture.h"
-#include "sim/core/device.h"
+#include "sim/core/hooks.h"
 #include "sim/memory/graph_memory.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/block.h"
+#include "sim/memory/guard.h"
 #include "sim/races/races.h"
-#include "sim/work/stream.h"
+#include "sim/work/stream_lookup.h"
+#include "sim/work/work.h"
 #include "sim/core/thread.h"
 #include "sim/memory/vmm.h"
 #include <string.h>
 
 enum { STAGED_MAX = 1 << 20 }; /* the real driver stages at least as much */
 
-enum sim_place sim_place_of(uintptr_t address, size_t bytes)
-{
-    const struct sim_block *block = sim_block_find(address);
-
-    if (!block)
-        return address == 0 || address + bytes < address || sim_device_holds(address)
-                   ? PLACE_BAD
-                   : PLACE_PAGEABLE;
-    if (block->kind == BLOCK_MAPPED) /* it may go on in the next mapping */
-        return address + bytes > address && sim_vmm_is_mapped(address, bytes)
-                   ? PLACE_DEVICE
-                   : PLACE_BAD;
-    if (bytes > block->range.bytes - (address - block->range.start))
-        return PLACE_BAD;
-    if (sim_block_is_managed(block))
-        return PLACE_MANAGED;
-    return sim_block_is_host(block) ? PLACE_PINNED : PLACE_DEVICE;
-}
-
-enum sim_place sim_place_for(const struct sim_stream *stream, uintptr_t address,
-                             size_t bytes)
-{
-    bool is_of_graph =
-        (!stream || stream->member) && sim_graph_memory_find(address, bytes);
-
-    return is_of_graph ? PLACE_DEVICE : sim_place_of(address, bytes);
-}
-
-void sim_box_set_known(struct sim_box *box)
+void sim_copy_set_known(struct sim_box *box)
 {
     box->to_is_known = sim_place_of((uintptr_t)box->to, 1) != PLACE_PAGEABLE;
     box->from_is_known = sim_place_of((uintptr_t)box->from, 1) != PLACE_PAGEABLE;
@@ -113,8 +86,9 @@ static bool guard_box(struct sim_op *op, struct sim_context *context,
         {(uintptr_t)box->to, extent_of(box, box->to_pitch, box->to_slice), true},
     };
 
-    op->guard = (struct sim_guard *)(void *)op->data;
-    return sim_guard_set(op->guard, context, touches);
+    op->enter = sim_guard_enter;
+    op->leave = sim_guard_leave;
+    return sim_guard_set((struct sim_guard *)(void *)op->data, context, touches);
 }
 
 /* Create a copy operation, with space for `staged` bytes of the source. */
@@ -163,26 +137,13 @@ CUresult sim_copy_op(struct sim_stream *stream, const struct sim_box *box,
     return new_copy(stream, box, 0, out);
 }
 
-/* Pageable memory is read at the launch too: the client must keep it valid. */
-static CUresult capture_copy(struct sim_stream *stream, const struct sim_box *box)
-{
-    struct sim_node *node;
-    CUresult result = sim_capture_add(stream, NODE_COPY, &node);
-
-    if (result == CUDA_SUCCESS) {
-        node->box = *box;
-        sim_box_set_known(&node->box);
-    }
-    return result;
-}
-
 CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim_place to,
                   enum sim_place from, enum sim_copy_mode mode)
 {
     bool is_row = box->height == 1 && box->depth == 1;
 
     if (stream->member)
-        return capture_copy(stream, box);
+        return sim_hooks.capture_add_copy(stream, box);
     if (to == PLACE_DEVICE && from == PLACE_DEVICE)
         return queue_copy(stream, box, 0);
     if (mode == COPY_SYNC || to == PLACE_PAGEABLE)
@@ -197,12 +158,12 @@ CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim
  * driver does. Memory that a graph under construction allocates is not valid yet. */
 static void check_not_freed(const struct sim_stream *stream, uintptr_t address)
 {
-    if (!sim_block_find(address) && sim_device_holds(address) &&
+    if (!sim_block_find(address) && sim_place_is_device(address) &&
         !sim_vmm_reservation(address) &&
         !(stream->member && sim_graph_memory_find(address, 1)))
-        sim_abort_locked(sim_thread.call,
-                         "%p is freed device memory; a real driver crashes here",
-                         (void *)address);
+        sim_misuse_abort_locked(sim_thread.call,
+                                "%p is freed device memory; a real driver crashes here",
+                                (void *)address);
 }
 
 /* Which side must be device memory; the other may be any memory. */
@@ -246,7 +207,7 @@ static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, unsigned ne
     struct sim_stream *stream;
 
     sim_lock();
-    CUresult result = sim_stream_default(&stream);
+    CUresult result = sim_stream_lookup_default(&stream);
     if (result == CUDA_SUCCESS)
         result =
             copy_row(stream, (uintptr_t)to, (uintptr_t)from, bytes, needs, COPY_SYNC);
@@ -260,7 +221,7 @@ static CUresult copy_async(const char *call, CUdeviceptr to, CUdeviceptr from,
     CUresult result;
 
     sim_lock();
-    result = sim_stream_find(call, handle, &stream);
+    result = sim_stream_lookup(call, handle, &stream);
     if (result == CUDA_SUCCESS)
         result =
             copy_row(stream, (uintptr_t)to, (uintptr_t)from, bytes, needs, COPY_ASYNC);

@@ -3,24 +3,7 @@
 #ifndef TARN_SIM_COPY_H
 #define TARN_SIM_COPY_H
 
-#include "sim/work/work.h"
-
-/* The kind of memory at an address: it decides how the driver treats a copy. */
-enum sim_place {
-    PLACE_BAD,      /* not memory, freed, or shorter than the copy */
-    PLACE_PAGEABLE, /* host memory that the driver has not registered */
-    PLACE_PINNED,   /* pinned or registered host memory */
-    PLACE_MANAGED,
-    PLACE_DEVICE,
-};
-
-/* The kind of the `bytes` (not 0) at `address`. Locked. */
-enum sim_place sim_place_of(uintptr_t address, size_t bytes);
-
-/* The same for work on `stream`. If it captures, or is NULL (the graph is built by
- * hand), memory that graphs allocate is valid too. */
-enum sim_place sim_place_for(const struct sim_stream *stream, uintptr_t address,
-                             size_t bytes);
+#include "sim/memory/place.h"
 
 /* A box of bytes, `width` x `height` x `depth`. Rows are `pitch` apart, slices `slice`
  * apart. */
@@ -34,7 +17,7 @@ struct sim_box {
 };
 
 /* Set those two fields, for a node that is launched later. */
-void sim_box_set_known(struct sim_box *box);
+void sim_copy_set_known(struct sim_box *box);
 
 /* When the call returns. */
 enum sim_copy_mode {
@@ -52,6 +35,6 @@ CUresult sim_copy_op(struct sim_stream *stream, const struct sim_box *box,
                      struct sim_op **out);
 
 /* Read the box of a copy node from its parameters. Arrays are not supported. */
-CUresult sim_copy_read(const CUDA_MEMCPY3D *copy, struct sim_box *out);
+CUresult sim_copy_shape_read(const CUDA_MEMCPY3D *copy, struct sim_box *out);
 
 #endif

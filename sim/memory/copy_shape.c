@@ -3,7 +3,7 @@
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include "sim/memory/copy.h"
-#include "sim/work/stream.h"
+#include "sim/work/stream_lookup.h"
 
 /* One side of a copy, in the terms of the driver's structures. */
 struct side {
@@ -149,7 +149,7 @@ static struct sim_box extents_of(const CUDA_MEMCPY3D_PEER *copy)
     };
 }
 
-CUresult sim_copy_read(const CUDA_MEMCPY3D *copy, struct sim_box *out)
+CUresult sim_copy_shape_read(const CUDA_MEMCPY3D *copy, struct sim_box *out)
 {
     struct side to = to_of(copy), from = from_of(copy);
     enum sim_place to_place, from_place;
@@ -178,7 +178,7 @@ static CUresult copy_2d_sync(const CUDA_MEMCPY2D *copy)
     if (!copy)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    CUresult result = sim_stream_default(&stream);
+    CUresult result = sim_stream_lookup_default(&stream);
     return sim_leave(result == CUDA_SUCCESS ? copy_2d(stream, copy, COPY_SYNC) : result);
 }
 
@@ -203,7 +203,7 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
     if (!copy)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    result = sim_stream_find(__func__, handle, &stream);
+    result = sim_stream_lookup(__func__, handle, &stream);
     return sim_leave(result == CUDA_SUCCESS ? copy_2d(stream, copy, COPY_ASYNC) : result);
 }
 
@@ -214,7 +214,7 @@ static CUresult copy_3d_sync(const CUDA_MEMCPY3D_PEER *copy)
     if (!copy)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    CUresult result = sim_stream_default(&stream);
+    CUresult result = sim_stream_lookup_default(&stream);
     return sim_leave(result == CUDA_SUCCESS ? copy_3d(stream, copy, COPY_SYNC) : result);
 }
 
@@ -227,7 +227,7 @@ static CUresult copy_3d_async(const char *call, const CUDA_MEMCPY3D_PEER *copy,
     if (!copy)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    result = sim_stream_find(call, handle, &stream);
+    result = sim_stream_lookup(call, handle, &stream);
     return sim_leave(result == CUDA_SUCCESS ? copy_3d(stream, copy, COPY_ASYNC) : result);
 }
 

@@ -3,12 +3,13 @@
 #include "base/sizes.h"
 #include "sim/core/api.h"
 #include "sim/core/call.h"
-#include "sim/graph/capture.h"
-#include "sim/memory/copy.h"
-#include "sim/memory/memory.h"
+#include "sim/core/hooks.h"
+#include "sim/memory/fill.h"
+#include "sim/memory/block.h"
+#include "sim/memory/guard.h"
 #include "sim/races/races.h"
-#include "sim/work/stream.h"
-#include "sim/memory/vmm.h"
+#include "sim/work/stream_lookup.h"
+#include "sim/work/work.h"
 #include <string.h>
 
 static void fill_row(char *to, const struct sim_fill *fill)
@@ -46,8 +47,9 @@ static bool guard_fill(struct sim_op *op, struct sim_context *context,
 {
     const struct sim_touch touches[2] = {{(uintptr_t)fill->to, bytes, true}};
 
-    op->guard = (struct sim_guard *)(void *)op->data;
-    return sim_guard_set(op->guard, context, touches);
+    op->enter = sim_guard_enter;
+    op->leave = sim_guard_leave;
+    return sim_guard_set((struct sim_guard *)(void *)op->data, context, touches);
 }
 
 static void touch_fill(const void *data, struct sim_timeline *timeline)
@@ -88,16 +90,6 @@ CUresult sim_fill_op(struct sim_stream *stream, const struct sim_fill *fill,
     return CUDA_SUCCESS;
 }
 
-static CUresult capture_fill(struct sim_stream *stream, const struct sim_fill *fill)
-{
-    struct sim_node *node;
-    CUresult result = sim_capture_add(stream, NODE_FILL, &node);
-
-    if (result == CUDA_SUCCESS)
-        node->fill = *fill;
-    return result;
-}
-
 CUresult sim_fill_check(const struct sim_fill *fill, const struct sim_stream *stream,
                         enum sim_place *out)
 {
@@ -126,7 +118,7 @@ static CUresult queue_fill(struct sim_stream *stream, const struct sim_fill *fil
         return CUDA_SUCCESS;
     result = sim_fill_check(fill, stream, &place);
     if (result == CUDA_SUCCESS && stream->member)
-        return capture_fill(stream, fill);
+        return sim_hooks.capture_add_fill(stream, fill);
     if (result == CUDA_SUCCESS)
         result = sim_fill_op(stream, fill, &op);
     if (result != CUDA_SUCCESS)
@@ -142,7 +134,7 @@ static CUresult fill_now(CUdeviceptr to, size_t pitch, uint32_t value, size_t el
     struct sim_stream *stream;
 
     sim_lock();
-    CUresult result = sim_stream_default(&stream);
+    CUresult result = sim_stream_lookup_default(&stream);
     return sim_leave(result == CUDA_SUCCESS ? queue_fill(stream, &fill, true) : result);
 }
 
@@ -154,7 +146,7 @@ static CUresult fill_async(const char *call, CUdeviceptr to, size_t pitch, uint3
     CUresult result;
 
     sim_lock();
-    result = sim_stream_find(call, handle, &stream);
+    result = sim_stream_lookup(call, handle, &stream);
     return sim_leave(result == CUDA_SUCCESS ? queue_fill(stream, &fill, false) : result);
 }
 

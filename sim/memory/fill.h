@@ -2,8 +2,7 @@
 #ifndef TARN_SIM_FILL_H
 #define TARN_SIM_FILL_H
 
-#include "sim/memory/copy.h"
-#include "sim/work/work.h"
+#include "sim/memory/place.h"
 
 struct sim_fill {
     char *to;

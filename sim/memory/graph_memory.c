@@ -3,6 +3,7 @@
 #include "base/sizes.h"
 #include "sim/core/device.h"
 #include "sim/memory/pool.h"
+#include "sim/work/work.h"
 #include <stdlib.h>
 
 static struct sim_ranges memories;
@@ -14,7 +15,7 @@ struct sim_graph_memory *sim_graph_memory_new(CUdevice device, size_t bytes)
     if (!memory)
         return NULL;
     memory->memory = sim_device_take(&sim_devices[device], bytes);
-    if (!memory->memory && sim_pools_trim(device))
+    if (!memory->memory && sim_pool_trim_all(device))
         memory->memory = sim_device_take(&sim_devices[device], bytes);
     if (!memory->memory) {
         free(memory);

@@ -3,23 +3,12 @@
 #include "base/sizes.h"
 #include "sim/core/api.h"
 #include "sim/core/call.h"
-#include "sim/core/device.h"
+#include "sim/core/context.h"
 #include "sim/memory/memory.h"
+#include "sim/memory/place.h"
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* Pages are only allocated when they are touched, so a limit must make requests fail:
- * the host's memory, and for managed memory the devices' as well. */
-bool sim_host_fits(size_t bytes, bool is_managed)
-{
-    unsigned long long limit = (unsigned long long)sysconf(_SC_PHYS_PAGES) *
-                               (unsigned long long)sysconf(_SC_PAGESIZE);
-
-    if (is_managed)
-        limit += sim_options.memory_bytes * (unsigned)sim_device_count;
-    return sim_mapped_bytes <= limit && bytes <= limit - sim_mapped_bytes;
-}
 
 static CUresult map_block(size_t bytes, enum sim_block_kind kind, unsigned flags,
                           struct sim_block **out)
@@ -31,7 +20,7 @@ static CUresult map_block(size_t bytes, enum sim_block_kind kind, unsigned flags
     if (result != CUDA_SUCCESS)
         return result;
     if (!tarn__size_round_up(bytes, (size_t)sysconf(_SC_PAGESIZE), &length) ||
-        !sim_host_fits(length, kind == BLOCK_MANAGED))
+        !sim_block_fits_host(length, kind == BLOCK_MANAGED))
         return CUDA_ERROR_OUT_OF_MEMORY;
     block = sim_block_new(sim_context_current(), kind, 0, bytes);
     if (!block)
@@ -42,7 +31,7 @@ static CUresult map_block(size_t bytes, enum sim_block_kind kind, unsigned flags
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (block->mapping == MAP_FAILED) {
         block->mapping = NULL;
-        sim_block_destroy(block);
+        sim_memory_destroy_block(block);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     block->range.start = (uintptr_t)block->mapping;
@@ -116,7 +105,7 @@ CUresult cuMemFreeHost(void *pointer)
     struct sim_block *block = sim_block_find((uintptr_t)pointer);
     if (!block || block->kind != BLOCK_PINNED || block->range.start != (uintptr_t)pointer)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    sim_block_release(block);
+    sim_memory_release_block(block);
     return sim_leave(CUDA_SUCCESS);
 }
 
@@ -154,7 +143,7 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
     sim_lock();
     const struct sim_block *there = sim_block_find((uintptr_t)pointer);
     if ((there && there->kind != BLOCK_REGISTERED) ||
-        sim_device_holds((uintptr_t)pointer) ||
+        sim_place_is_device((uintptr_t)pointer) ||
         !is_mapped((uintptr_t)pointer, end, !(flags & CU_MEMHOSTREGISTER_READ_ONLY)))
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     if (sim_block_overlaps((uintptr_t)pointer, bytes))
@@ -179,7 +168,7 @@ CUresult cuMemHostUnregister(void *pointer)
         return sim_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     if (block->kind != BLOCK_REGISTERED || block->range.start != (uintptr_t)pointer)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    sim_block_release(block);
+    sim_memory_release_block(block);
     return sim_leave(CUDA_SUCCESS);
 }
 

@@ -4,17 +4,14 @@
  * A handle names the process, its registry and a slot, and holds the id that the slot
  * must have. Ids are random and never reused, so a handle whose block was freed finds
  * nothing. The importer reads the slot and maps that part of the exporter's device
- * memory. Both go through /proc/PID/fd, which the kernel opens only for processes of the
- * same user. The importer checks the owner and so rejects root as well. It checks names
- * before it opens anything, so that a forged handle cannot open another file of another
- * process.
+ * memory (foreign_file.h).
  */
 #define _GNU_SOURCE
 #include "sim/memory/ipc.h"
-#include "sim/core/api.h"
-#include "sim/core/call.h"
+#include "sim/core/context.h"
 #include "sim/core/device.h"
-#include "sim/memory/memory.h"
+#include "sim/core/foreign_file.h"
+#include "sim/memory/block.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,22 +145,15 @@ static CUresult export_block(struct sim_block *block)
     return CUDA_SUCCESS;
 }
 
-CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
+CUresult sim_ipc_get_handle(struct sim_block *block, CUipcMemHandle *handle)
 {
     CUresult result = CUDA_SUCCESS;
     struct encoding encoding;
 
-    ENTER(CALL_CONTEXT);
-    if (!handle)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    struct sim_block *block = sim_block_find((uintptr_t)address);
-    if (!block || block->kind != BLOCK_DEVICE)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
     if (!block->share_id)
         result = export_block(block);
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return result;
     encoding = (struct encoding){
         .magic = HANDLE_MAGIC,
         .id = block->share_id,
@@ -174,7 +164,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
     };
     memset(handle, 0, sizeof *handle);
     memcpy(handle, &encoding, sizeof encoding);
-    return sim_leave(CUDA_SUCCESS);
+    return CUDA_SUCCESS;
 }
 
 static void unlist_opened(struct sim_block *block)
@@ -241,7 +231,7 @@ void sim_ipc_free_deferred(void)
         }
         *link = entry->next;
         if (entry->memory->bytes >= SIM_PIECE_BYTES)
-            sim_pieces_drop(device, entry->memory);
+            sim_device_drop_pieces(device, entry->memory);
         sim_device_return(device, entry->memory);
         free(entry);
     }
@@ -249,34 +239,10 @@ void sim_ipc_free_deferred(void)
 
 /* --- importing --- */
 
-int sim_ipc_open_foreign(int32_t process, int32_t file, uint64_t inode, const char *name)
-{
-    char path[64], target[64];
-    struct stat status;
-    ssize_t length;
-
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)process, (int)file);
-    length = readlink(path, target, sizeof target - 1);
-    if (length < 0)
-        return -1;
-    target[length] = '\0';
-    if (strncmp(target, "/memfd:", 7) != 0 ||
-        strncmp(target + 7, name, strlen(name)) != 0)
-        return -1;
-    int opened_file = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (opened_file < 0)
-        return -1;
-    if (fstat(opened_file, &status) == 0 && status.st_ino == inode &&
-        status.st_uid == geteuid())
-        return opened_file;
-    close(opened_file);
-    return -1;
-}
-
 static bool read_slot(const struct encoding *encoding, struct slot *out)
 {
-    int file = sim_ipc_open_foreign(encoding->process, encoding->registry_file,
-                                    encoding->registry_inode, "tarn-sim-registry");
+    int file = sim_foreign_file_open(encoding->process, encoding->registry_file,
+                                     encoding->registry_inode, "tarn-sim-registry");
     bool good;
 
     if (file < 0)
@@ -309,8 +275,8 @@ static void *map_slot(const struct encoding *encoding, const struct slot *slot,
                       size_t *bytes, size_t *inside, int *lock_file)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    int file = sim_ipc_open_foreign(encoding->process, slot->device_file,
-                                    slot->device_inode, "tarn-sim-device");
+    int file = sim_foreign_file_open(encoding->process, slot->device_file,
+                                     slot->device_inode, "tarn-sim-device");
     struct stat status;
     void *mapping = MAP_FAILED;
 
@@ -369,8 +335,8 @@ static CUresult open_block(const struct encoding *encoding, CUdeviceptr *out)
     return CUDA_SUCCESS;
 }
 
-static CUresult open_handle(CUdeviceptr *out, const CUipcMemHandle *handle,
-                            unsigned flags)
+CUresult sim_ipc_open_handle(CUdeviceptr *out, const CUipcMemHandle *handle,
+                             unsigned flags)
 {
     struct encoding encoding;
     struct sim_block *block = opened;
@@ -390,30 +356,4 @@ static CUresult open_handle(CUdeviceptr *out, const CUipcMemHandle *handle,
     block->opens++;
     *out = block->range.start;
     return CUDA_SUCCESS;
-}
-
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle,
-                               unsigned int flags)
-{
-    ENTER(CALL_CONTEXT);
-    sim_lock();
-    return sim_leave(open_handle(out, &handle, flags));
-}
-
-CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags)
-{
-    return cuIpcOpenMemHandle_v2(out, handle, flags);
-}
-
-CUresult cuIpcCloseMemHandle(CUdeviceptr address)
-{
-    ENTER(CALL_CONTEXT);
-    sim_lock();
-    struct sim_block *block = sim_block_find((uintptr_t)address);
-    if (!block || block->kind != BLOCK_OPENED || block->range.start != address)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    if (--block->opens > 0)
-        return sim_leave(CUDA_SUCCESS);
-    sim_block_release(block);
-    return sim_leave(CUDA_SUCCESS);
 }

@@ -8,10 +8,6 @@
 struct sim_block;
 struct sim_range;
 
-/* Open a memfd of another process of this user by its number there, inode and name; -1
- * on failure. */
-int sim_ipc_open_foreign(int32_t process, int32_t file, uint64_t inode, const char *name);
-
 /* Lend the memory of a freed block that another process has open. It keeps its content
  * until that process closes it, and no longer belongs to the caller. False: no process
  * has it open. Locked. */
@@ -19,6 +15,12 @@ bool sim_ipc_defer_free(CUdevice device, struct sim_range *memory);
 
 /* Return lent memory that was closed to its device. Locked. */
 void sim_ipc_free_deferred(void);
+
+/* Get the handle of `block`, a BLOCK_DEVICE, for other processes; open the handle of
+ * another process. Locked. */
+CUresult sim_ipc_get_handle(struct sim_block *block, CUipcMemHandle *handle);
+CUresult sim_ipc_open_handle(CUdeviceptr *out, const CUipcMemHandle *handle,
+                             unsigned flags);
 
 /* Remove `block` from the registry: no process may open it any more. Locked. */
 void sim_ipc_forget(struct sim_block *block);

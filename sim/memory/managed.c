@@ -3,8 +3,8 @@
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include "sim/core/device.h"
-#include "sim/memory/memory.h"
-#include "sim/work/stream.h"
+#include "sim/memory/block.h"
+#include "sim/work/stream_lookup.h"
 
 /* The values of CUmem_advise and CUmem_range_attribute that this file distinguishes. */
 enum {
@@ -57,7 +57,7 @@ static CUresult prefetch(const char *call, CUdeviceptr address, size_t bytes,
     if (!is_location(where))
         return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
-    result = sim_stream_find(call, handle, &stream);
+    result = sim_stream_lookup(call, handle, &stream);
     struct sim_block *block = find_managed(address, bytes);
     if (result == CUDA_SUCCESS && !block)
         result = CUDA_ERROR_INVALID_VALUE;
@@ -175,5 +175,26 @@ CUresult cuMemRangeGetAttributes(void **out, size_t *out_bytes,
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
         result = range_attribute(block, attributes[i], out[i], out_bytes[i]);
+    return sim_leave(result);
+}
+
+CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t bytes,
+                                unsigned int flags)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    if (flags == 0)
+        sim_misuse_abort(__func__, "flags are 0; a real driver crashes here");
+    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
+        flags != CU_MEM_ATTACH_SINGLE)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = sim_stream_lookup(__func__, handle, &stream);
+    const struct sim_block *block = sim_block_find((uintptr_t)address);
+    if (result == CUDA_SUCCESS && (!block || block->kind != BLOCK_MANAGED ||
+                                   (bytes && bytes != block->range.bytes)))
+        result = CUDA_ERROR_INVALID_VALUE;
     return sim_leave(result);
 }

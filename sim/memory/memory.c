@@ -1,5 +1,5 @@
-/* memory.c -- the table of blocks, and device memory: cuMemAlloc, cuMemFree,
- * cuMemGetInfo. */
+/* memory.c -- device memory: cuMemAlloc, cuMemFree, cuMemGetInfo; and how each kind of
+ * block is freed. */
 #include "sim/memory/memory.h"
 #include "base/map.h"
 #include "base/sizes.h"
@@ -16,109 +16,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct sim_ranges sim_blocks = {.is_unsized = true};
-
-/* From start addresses to blocks. A block that could not be added for lack of host
- * memory is in the table alone. */
-static struct tarn__map starts = {.value_bytes = sizeof(void *), .stride = 16};
-
-unsigned long long sim_live_bytes, sim_mapped_bytes;
-
-/* --- the table --- */
-
-struct sim_block *sim_block_new(struct sim_context *context, enum sim_block_kind kind,
-                                uintptr_t start, size_t bytes)
-{
-    struct sim_block *block = calloc(1, sizeof *block);
-
-    if (!block)
-        return NULL;
-    block->kind = kind;
-    block->range.start = start;
-    block->range.bytes = bytes;
-    if (context) {
-        block->context = context;
-        block->context_generation = context->id;
-        block->device = context->device;
-    }
-    block->preferred = block->accessed_by = block->prefetched = CU_DEVICE_INVALID;
-    return block;
-}
-
-/* Add `block` to the counts (1) or subtract it (-1). */
-static void count(const struct sim_block *block, int sign)
-{
-    unsigned long long bytes = block->range.bytes;
-
-    if (block->kind == BLOCK_REGISTERED || block->kind == BLOCK_OPENED ||
-        block->kind == BLOCK_MAPPED || (block->kind == BLOCK_POOL && !block->memory))
-        return; /* the client's, another process's, or counted by physical.c */
-    sim_live_bytes += sign > 0 ? bytes : -bytes;
-    if (block->mapping) {
-        unsigned long long pages = block->mapping_bytes; /* as in sim_host_fits() */
-        sim_mapped_bytes += sign > 0 ? pages : -pages;
-    }
-}
-
-void sim_block_insert(struct sim_block *block)
-{
-    block->id = sim_next_id();
-    sim_ranges_insert(&sim_blocks, &block->range);
-    bool is_listed = tarn__map_put(&starts, block->range.start, &block);
-    (void)is_listed;
-    sim_races_forget(block->range.start, block->range.bytes);
-    count(block, 1);
-}
-
-void sim_block_remove(struct sim_block *block)
-{
-    sim_ranges_remove(&sim_blocks, &block->range);
-    tarn__map_take(&starts, block->range.start, NULL);
-    count(block, -1);
-}
-
-struct sim_block *sim_block_find(uintptr_t address)
-{
-    return (struct sim_block *)(void *)sim_ranges_find(&sim_blocks, address);
-}
-
-struct sim_block *sim_block_at(uintptr_t address)
-{
-    struct sim_block **listed = address ? tarn__map_get(&starts, address) : NULL;
-    struct sim_block *block = listed ? *listed : sim_block_find(address);
-
-    return block && block->range.start == address ? block : NULL;
-}
-
-bool sim_block_overlaps(uintptr_t start, size_t bytes)
-{
-    const struct sim_range *after = sim_ranges_after(&sim_blocks, start);
-
-    return sim_block_find(start) || (after && after->start - start < bytes);
-}
-
-bool sim_block_is_host(const struct sim_block *block)
-{
-    return block->kind == BLOCK_PINNED || block->kind == BLOCK_REGISTERED ||
-           (block->kind == BLOCK_POOL && block->pool->kind == POOL_HOST);
-}
-
-bool sim_block_is_managed(const struct sim_block *block)
-{
-    return block->kind == BLOCK_MANAGED ||
-           (block->kind == BLOCK_POOL && block->pool->kind == POOL_MANAGED);
-}
-
-bool sim_block_is_reached(const struct sim_block *block,
-                          const struct sim_context *context)
-{
-    if (block->device == context->device)
-        return true;
-    if (block->kind == BLOCK_POOL)
-        return block->pool->access >> context->device & 1;
-    return block->kind != BLOCK_DEVICE || context->peers >> block->device & 1;
-}
-
 /* Large blocks return their pages to the system without the lock, because that is slow.
  */
 static void return_device_memory(struct sim_block *block)
@@ -129,13 +26,13 @@ static void return_device_memory(struct sim_block *block)
         return;
     if (block->memory->bytes >= SIM_PIECE_BYTES) {
         sim_unlock();
-        sim_pieces_drop(device, block->memory);
+        sim_device_drop_pieces(device, block->memory);
         sim_lock();
     }
     sim_device_return(device, block->memory);
 }
 
-void sim_block_destroy(struct sim_block *block)
+void sim_memory_destroy_block(struct sim_block *block)
 {
     if (block->kind == BLOCK_DEVICE)
         return_device_memory(block);
@@ -162,7 +59,7 @@ void sim_memory_free_context(const struct sim_context *context,
         if (!block->context || block->context != context ||
             block->context_generation != context_generation)
             continue;
-        sim_block_release(block);
+        sim_memory_release_block(block);
     }
 }
 
@@ -182,7 +79,7 @@ CUresult sim_memory_allocate(CUdeviceptr *out, size_t bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     sim_ipc_free_deferred();
     block->memory = sim_device_take(device, bytes);
-    if (!block->memory && sim_pools_trim(block->device))
+    if (!block->memory && sim_pool_trim_all(block->device))
         block->memory = sim_device_take(device, bytes);
     if (!block->memory) {
         free(block);
@@ -240,7 +137,7 @@ static struct sim_block *find_to_free(CUdeviceptr address)
 /* No call can find the block during this wait. Memory that will be unmapped must be
  * unused by every device. Device memory stays mapped, so waiting for its own device is
  * enough. */
-void sim_block_release(struct sim_block *block)
+void sim_memory_release_block(struct sim_block *block)
 {
     sim_block_remove(block);
     sim_ipc_forget(block);
@@ -251,7 +148,7 @@ void sim_block_release(struct sim_block *block)
     else
         sim_work_wait_all();
     sim_races_touch_by_host(block->range.start, block->range.bytes);
-    sim_block_destroy(block);
+    sim_memory_destroy_block(block);
 }
 
 void sim_memory_release(CUdeviceptr address, uint64_t id)
@@ -259,7 +156,7 @@ void sim_memory_release(CUdeviceptr address, uint64_t id)
     struct sim_block *block = find_to_free(address);
 
     if (block && block->id == id)
-        sim_block_release(block);
+        sim_memory_release_block(block);
 }
 
 /* Waits for the device, as the real driver does. */
@@ -272,7 +169,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     struct sim_block *block = find_to_free(address);
     if (!block)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    sim_block_release(block);
+    sim_memory_release_block(block);
     return sim_leave(CUDA_SUCCESS);
 }
 
@@ -285,7 +182,7 @@ static void reach_free(void *data)
     bool is_deferred = block->was_shared && sim_ipc_defer_free(block->device, memory);
 
     if (!is_deferred && memory->bytes >= SIM_PIECE_BYTES)
-        sim_pieces_drop(device, memory);
+        sim_device_drop_pieces(device, memory);
     if (!is_deferred)
         sim_device_return(device, memory);
     free(block);

@@ -6,7 +6,7 @@
 #include "sim/core/call.h"
 #include "sim/core/device.h"
 #include "sim/core/handles.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/block.h"
 #include "sim/memory/pool.h"
 #include "sim/memory/shared_file.h"
 #include "sim/core/thread.h"
@@ -38,7 +38,7 @@ struct sim_physical *sim_physical_find(CUmemGenericAllocationHandle handle)
 static bool charge(CUdevice device, size_t bytes)
 {
     return sim_device_charge(&sim_devices[device], bytes) ||
-           (sim_pools_trim(device) && sim_device_charge(&sim_devices[device], bytes));
+           (sim_pool_trim_all(device) && sim_device_charge(&sim_devices[device], bytes));
 }
 
 /* Create a struct for an open file, and add it to the map. NULL: no host memory. */
@@ -52,7 +52,7 @@ static struct sim_physical_file *list_file(int file, const struct sim_shared_pag
         .file = file,
         .id = page->id,
         .bytes = (size_t)page->bytes,
-        .device = sim_shared_device(page),
+        .device = sim_shared_file_device(page),
         .references = 1,
     };
     if (tarn__map_put(&files, page->id, &listed))
@@ -69,7 +69,7 @@ static CUresult make_file(CUdevice device, size_t bytes, struct sim_physical_fil
 
     if (!charge(device, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = sim_shared_create(SHARED_MEMORY, device, bytes, &file, &page);
+    result = sim_shared_file_create(SHARED_MEMORY, device, bytes, &file, &page);
     if (result != CUDA_SUCCESS) {
         sim_device_refund(&sim_devices[device], bytes);
         return result;
@@ -99,9 +99,9 @@ static void drop_file(struct sim_physical_file *file)
 
 static CUresult make_piece(CUdevice device, size_t bytes, struct sim_range **out)
 {
-    *out = sim_pieces_take(&sim_devices[device], bytes);
-    if (!*out && sim_pools_trim(device))
-        *out = sim_pieces_take(&sim_devices[device], bytes);
+    *out = sim_device_take_pieces(&sim_devices[device], bytes);
+    if (!*out && sim_pool_trim_all(device))
+        *out = sim_device_take_pieces(&sim_devices[device], bytes);
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -109,10 +109,10 @@ static CUresult make_piece(CUdevice device, size_t bytes, struct sim_range **out
 static void drop_piece(CUdevice device, struct sim_range *piece)
 {
     sim_unlock();
-    sim_pieces_drop(&sim_devices[device], piece);
+    sim_device_drop_pieces(&sim_devices[device], piece);
     sim_lock();
     sim_live_bytes -= piece->bytes;
-    sim_pieces_return(&sim_devices[device], piece);
+    sim_device_return_pieces(&sim_devices[device], piece);
 }
 
 /* Create a handle with one hold; the caller adds the memory. NULL: no host memory. */
@@ -349,11 +349,11 @@ static CUresult import(int file, CUmemGenericAllocationHandle *out)
 {
     struct sim_shared_page page;
     struct sim_physical *physical;
-    CUresult result = sim_shared_identify(file, SHARED_MEMORY, &page);
+    CUresult result = sim_shared_file_identify(file, SHARED_MEMORY, &page);
 
     if (result != CUDA_SUCCESS)
         return result;
-    physical = create_handle(sim_shared_device(&page), (size_t)page.bytes);
+    physical = create_handle(sim_shared_file_device(&page), (size_t)page.bytes);
     if (!physical)
         return CUDA_ERROR_OUT_OF_MEMORY;
     result = open_file(file, &page, &physical->file);

@@ -1,7 +1,7 @@
 /* pointer.c -- pointer attributes and address ranges. */
 #include "sim/core/api.h"
 #include "sim/core/call.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/block.h"
 #include "sim/memory/physical.h"
 #include "sim/memory/pool.h"
 #include "sim/memory/vmm.h"

@@ -8,10 +8,10 @@
 #include "base/sizes.h"
 #include "sim/core/call.h"
 #include "sim/core/device.h"
-#include "sim/work/stream.h"
 #include "sim/core/thread.h"
 #include "sim/memory/pool_file.h"
 #include "sim/races/races.h"
+#include "sim/work/work.h"
 #include <stdlib.h>
 
 #define POOL_PIECE_BYTES ((size_t)32 << 20) /* the size measured on an H200 */
@@ -178,8 +178,8 @@ static void return_piece(struct sim_pool *pool, struct sim_range *memory)
         sim_pool_file_return(pool->file, memory);
         return;
     }
-    sim_pieces_drop(device, memory);
-    sim_pieces_return(device, memory);
+    sim_device_drop_pieces(device, memory);
+    sim_device_return_pieces(device, memory);
 }
 
 /* Return true if some piece may be free. Fast where there are many blocks. */
@@ -218,7 +218,7 @@ void sim_pool_trim(struct sim_pool *pool, uint64_t keep)
         sim_pool_remove(pool);
 }
 
-void sim_pools_trim_to_threshold(CUdevice device)
+void sim_pool_trim_all_to_threshold(CUdevice device)
 {
     struct sim_pool *next;
 
@@ -230,7 +230,7 @@ void sim_pools_trim_to_threshold(CUdevice device)
     }
 }
 
-bool sim_pools_trim(CUdevice device)
+bool sim_pool_trim_all(CUdevice device)
 {
     size_t before = sim_devices[device].reserved_bytes;
     struct sim_pool *next;
@@ -344,7 +344,7 @@ static struct sim_range *take_grown(struct sim_pool *pool, size_t bytes, size_t 
         whole > pool->max_bytes - pool->reserved)
         return NULL;
     more = pool->file ? sim_pool_file_take(pool->file, whole)
-                      : sim_pieces_take(&sim_devices[pool->device], whole);
+                      : sim_device_take_pieces(&sim_devices[pool->device], whole);
     if (!more)
         return NULL;
     pool->reserved += more->bytes;
@@ -389,7 +389,7 @@ static struct sim_range *take(struct sim_pool *pool, struct sim_stream *stream,
         memory = sim_heap_take(&pool->heap, bytes);
     if (!memory)
         memory = take_grown(pool, bytes, POOL_PIECE_BYTES);
-    if (!memory && pool->kind == POOL_DEVICE && sim_pools_trim(pool->device))
+    if (!memory && pool->kind == POOL_DEVICE && sim_pool_trim_all(pool->device))
         memory = take_grown(pool, bytes, POOL_PIECE_BYTES);
     if (!memory) /* the device has less than a piece left */
         memory = take_grown(pool, bytes, SIM_PIECE_BYTES);

@@ -3,8 +3,8 @@
 #define TARN_SIM_POOL_H
 
 #include "sim/core/heap.h"
-#include "sim/memory/memory.h"
-#include "sim/work/work.h"
+#include "sim/memory/block.h"
+#include "sim/core/queue.h"
 
 struct sim_pool_file; /* pool_file.h */
 
@@ -61,10 +61,6 @@ struct sim_pool *sim_pool_new(CUdevice device);
 CUresult sim_pool_new_at(enum sim_pool_kind kind, const CUmemLocation *location,
                          struct sim_pool **out);
 
-/* Find the pool kind for a CUmemAllocationType and a location, if there is one. */
-CUresult sim_pool_kind_of(int type, const CUmemLocation *location,
-                          enum sim_pool_kind *out);
-
 /* Free a pool that has no blocks and no memory. */
 void sim_pool_remove(struct sim_pool *pool);
 
@@ -93,7 +89,7 @@ void sim_pool_trim(struct sim_pool *pool, uint64_t keep);
 
 /* Trim all pools of `device`: to their thresholds; or to nothing, returning true if that
  * freed memory. */
-void sim_pools_trim_to_threshold(CUdevice device);
-bool sim_pools_trim(CUdevice device);
+void sim_pool_trim_all_to_threshold(CUdevice device);
+bool sim_pool_trim_all(CUdevice device);
 
 #endif

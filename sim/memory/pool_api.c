@@ -1,13 +1,15 @@
 /* pool_api.c -- the calls about pools: allocate, free, create, attributes, access. */
 #include "sim/core/api.h"
 #include "sim/core/call.h"
-#include "sim/graph/capture.h"
+#include "sim/core/hooks.h"
 #include "sim/core/device.h"
 #include "sim/memory/graph_memory.h"
 #include "sim/memory/pool.h"
+#include "sim/memory/memory.h"
 #include "sim/memory/pool_file.h"
+#include "sim/memory/pool_place.h"
 #include "sim/memory/pool_share.h"
-#include "sim/work/stream.h"
+#include "sim/work/stream_lookup.h"
 
 static CUmemoryPool handle_of(struct sim_pool *pool)
 {
@@ -24,12 +26,12 @@ CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle)
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    result = sim_stream_find(__func__, handle, &stream);
+    result = sim_stream_lookup(__func__, handle, &stream);
     if (result != CUDA_SUCCESS || bytes == 0) /* a size of 0 gives no pointer */
         return sim_leave(result);
     if (stream->member)
-        return sim_leave(
-            sim_capture_allocate(stream, stream->context->device, bytes, out));
+        return sim_leave(sim_hooks.capture_add_allocation(stream, stream->context->device,
+                                                          bytes, out));
     struct sim_pool *pool = sim_devices[stream->context->device].current_pool;
     return sim_leave(sim_pool_allocate(pool, stream, bytes, out));
 }
@@ -45,7 +47,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    result = sim_stream_find(__func__, handle, &stream);
+    result = sim_stream_lookup(__func__, handle, &stream);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
     struct sim_pool *pool = sim_pool_find_own(pool_handle);
@@ -56,7 +58,8 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
     if (stream->member && pool->kind != POOL_DEVICE)
         return sim_leave(CUDA_ERROR_NOT_SUPPORTED);
     if (stream->member)
-        return sim_leave(sim_capture_allocate(stream, pool->device, bytes, out));
+        return sim_leave(
+            sim_hooks.capture_add_allocation(stream, pool->device, bytes, out));
     return sim_leave(sim_pool_allocate(pool, stream, bytes, out));
 }
 
@@ -67,11 +70,11 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 
     ENTER(CALL_PLAIN);
     sim_lock();
-    result = sim_stream_find(__func__, handle, &stream);
+    result = sim_stream_lookup(__func__, handle, &stream);
     if (result != CUDA_SUCCESS || address == 0)
         return sim_leave(result);
     if (stream->member)
-        return sim_leave(sim_capture_free(stream, address));
+        return sim_leave(sim_hooks.capture_add_free(stream, address));
     struct sim_block *block = sim_block_at((uintptr_t)address);
     if (block && block->kind == BLOCK_GRAPH)
         return sim_leave(sim_graph_memory_free_async(block, stream));
@@ -80,7 +83,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     if (!block || block->kind != BLOCK_POOL)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     return sim_leave(block->memory ? sim_pool_free(block, stream)
-                                   : sim_pool_free_imported(block, stream));
+                                   : sim_pool_share_free(block, stream));
 }
 
 /* --- pools --- */
@@ -92,40 +95,12 @@ static bool are_zeros(const unsigned char *bytes, size_t count)
     return count == 0;
 }
 
-/* There is one NUMA node, 0. */
-static bool is_host(const CUmemLocation *location)
-{
-    return location->type == CU_MEM_LOCATION_TYPE_HOST ||
-           location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ||
-           (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA && location->id == 0);
-}
-
-/* The location of managed memory may be none. */
-CUresult sim_pool_kind_of(int type, const CUmemLocation *location,
-                          enum sim_pool_kind *out)
-{
-    bool is_device =
-        location->type == CU_MEM_LOCATION_TYPE_DEVICE && sim_device_exists(location->id);
-
-    if (type == CU_MEM_ALLOCATION_TYPE_PINNED && is_device)
-        *out = POOL_DEVICE;
-    else if (type == CU_MEM_ALLOCATION_TYPE_PINNED && is_host(location))
-        *out = POOL_HOST;
-    else if (type == CU_MEM_ALLOCATION_TYPE_MANAGED &&
-             (is_device || is_host(location) ||
-              location->type == CU_MEM_LOCATION_TYPE_INVALID))
-        *out = POOL_MANAGED;
-    else
-        return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS;
-}
-
 /* Fabric handles are not supported. Managed memory cannot be exported. */
 static CUresult check_properties(const CUmemPoolProps *properties,
                                  enum sim_pool_kind *kind)
 {
     CUresult result =
-        sim_pool_kind_of(properties->allocType, &properties->location, kind);
+        sim_pool_place_kind(properties->allocType, &properties->location, kind);
 
     if (properties->handleTypes == CU_MEM_HANDLE_TYPE_FABRIC)
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -191,7 +166,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle)
     if (!pool || pool->is_default)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     if (pool->file && pool->file->is_imported)
-        result = sim_pool_destroy_imported(pool);
+        result = sim_pool_share_destroy(pool);
     else
         sim_pool_destroy(pool);
     return sim_leave(result);
@@ -279,7 +254,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
 {
     ENTER(CALL_PLAIN);
     if (!value)
-        sim_abort(__func__, "the value is NULL; a real driver crashes here");
+        sim_misuse_abort(__func__, "the value is NULL; a real driver crashes here");
     sim_lock();
     struct sim_pool *pool = sim_pool_find_own(handle);
     return sim_leave(pool ? set_attribute(pool, attribute, value)

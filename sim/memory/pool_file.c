@@ -117,7 +117,8 @@ CUresult sim_pool_file_create(struct sim_pool *pool)
 
     if (!all)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = sim_shared_create(pool->kind == POOL_DEVICE ? SHARED_POOL : SHARED_HOST_POOL,
+    result =
+        sim_shared_file_create(pool->kind == POOL_DEVICE ? SHARED_POOL : SHARED_HOST_POOL,
                                pool->device, sim_device_address_bytes(), &file, &page);
     if (result != CUDA_SUCCESS) {
         free(all);
@@ -172,7 +173,7 @@ static bool charge(const struct sim_pool_file *file, size_t bytes)
 {
     if (file->kind == POOL_DEVICE)
         return sim_device_charge(&sim_devices[file->device], bytes);
-    if (!sim_host_fits(bytes, file->kind == POOL_MANAGED))
+    if (!sim_block_fits_host(bytes, file->kind == POOL_MANAGED))
         return false;
     sim_mapped_bytes += bytes;
     return true;

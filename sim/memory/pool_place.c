@@ -3,7 +3,7 @@
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include "sim/core/device.h"
-#include "sim/memory/pool.h"
+#include "sim/memory/pool_place.h"
 #include <stdlib.h>
 
 /* The pools of a location that is not a device's own memory: created at the first
@@ -20,6 +20,36 @@ static struct location_pool *location_pools;
 static CUmemoryPool handle_of(struct sim_pool *pool)
 {
     return (CUmemoryPool)(void *)pool;
+}
+
+/* --- kinds --- */
+
+/* There is one NUMA node, 0. */
+static bool is_host(const CUmemLocation *location)
+{
+    return location->type == CU_MEM_LOCATION_TYPE_HOST ||
+           location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ||
+           (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA && location->id == 0);
+}
+
+/* The location of managed memory may be none. */
+CUresult sim_pool_place_kind(int type, const CUmemLocation *location,
+                             enum sim_pool_kind *out)
+{
+    bool is_device =
+        location->type == CU_MEM_LOCATION_TYPE_DEVICE && sim_device_exists(location->id);
+
+    if (type == CU_MEM_ALLOCATION_TYPE_PINNED && is_device)
+        *out = POOL_DEVICE;
+    else if (type == CU_MEM_ALLOCATION_TYPE_PINNED && is_host(location))
+        *out = POOL_HOST;
+    else if (type == CU_MEM_ALLOCATION_TYPE_MANAGED &&
+             (is_device || is_host(location) ||
+              location->type == CU_MEM_LOCATION_TYPE_INVALID))
+        *out = POOL_MANAGED;
+    else
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
 }
 
 /* --- devices --- */
@@ -117,7 +147,7 @@ static CUresult get_pool_at(CUmemoryPool *out, const CUmemLocation *location, in
 
     if (!out || !location)
         return CUDA_ERROR_INVALID_VALUE;
-    result = sim_pool_kind_of(type, location, &kind);
+    result = sim_pool_place_kind(type, location, &kind);
     if (result != CUDA_SUCCESS)
         return result;
     if (kind == POOL_DEVICE)
@@ -150,7 +180,7 @@ CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool handle)
     ENTER(CALL_PLAIN);
     if (!location)
         return CUDA_ERROR_INVALID_VALUE;
-    result = sim_pool_kind_of(type, location, &kind);
+    result = sim_pool_place_kind(type, location, &kind);
     if (result != CUDA_SUCCESS)
         return result;
     if (kind == POOL_DEVICE)

@@ -9,7 +9,9 @@
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include "sim/core/device.h"
+#include "sim/memory/memory.h"
 #include "sim/memory/pool_file.h"
+#include "sim/work/work.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +56,7 @@ static CUresult import(int file, CUmemoryPool *out)
 {
     struct sim_shared_page page;
     struct sim_pool *pool;
-    CUresult result = sim_shared_identify(file, SHARED_POOL, &page);
+    CUresult result = sim_shared_file_identify(file, SHARED_POOL, &page);
 
     if (result != CUDA_SUCCESS)
         return result;
@@ -64,7 +66,7 @@ static CUresult import(int file, CUmemoryPool *out)
         *out = (CUmemoryPool)(void *)pool;
         return CUDA_SUCCESS;
     }
-    pool = sim_pool_new(page.kind == SHARED_POOL ? sim_shared_device(&page) : 0);
+    pool = sim_pool_new(page.kind == SHARED_POOL ? sim_shared_file_device(&page) : 0);
     if (!pool)
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (page.kind == SHARED_HOST_POOL) {
@@ -100,7 +102,7 @@ static void remove_if_unused(struct sim_pool *pool)
 }
 
 /* Fails while it has imported pointers, as the real driver does. */
-CUresult sim_pool_destroy_imported(struct sim_pool *pool)
+CUresult sim_pool_share_destroy(struct sim_pool *pool)
 {
     if (pool->live > 0)
         return CUDA_ERROR_INVALID_VALUE;
@@ -199,7 +201,7 @@ static void reach_free(void *data)
     remove_if_unused(pending->pool);
 }
 
-CUresult sim_pool_free_imported(struct sim_block *block, struct sim_stream *stream)
+CUresult sim_pool_share_free(struct sim_block *block, struct sim_stream *stream)
 {
     struct sim_op *op = sim_op_new(sizeof(struct pending), NULL, reach_free);
     struct sim_pool *pool = block->pool;
@@ -215,6 +217,6 @@ CUresult sim_pool_free_imported(struct sim_block *block, struct sim_stream *stre
         return result;
     }
     sim_block_remove(block);
-    sim_block_destroy(block); /* one live block less in the pool */
+    sim_memory_destroy_block(block); /* one live block less in the pool */
     return CUDA_SUCCESS;
 }

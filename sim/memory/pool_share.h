@@ -5,7 +5,7 @@
 #include "sim/memory/pool.h"
 
 /* cuMemFreeAsync and cuMemPoolDestroy for an imported pool. Locked. */
-CUresult sim_pool_free_imported(struct sim_block *block, struct sim_stream *stream);
-CUresult sim_pool_destroy_imported(struct sim_pool *pool);
+CUresult sim_pool_share_free(struct sim_block *block, struct sim_stream *stream);
+CUresult sim_pool_share_destroy(struct sim_pool *pool);
 
 #endif

@@ -14,7 +14,7 @@ enum {
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 };
 
-CUdevice sim_shared_device(const struct sim_shared_page *page)
+CUdevice sim_shared_file_device(const struct sim_shared_page *page)
 {
     return page->device >= 0 && page->device < SIM_DEVICES_MAX
                ? sim_device_of((int)page->device)
@@ -29,8 +29,8 @@ static bool fill_file(int file, const struct sim_shared_page *page)
            fcntl(file, F_ADD_SEALS, SEALS) == 0;
 }
 
-CUresult sim_shared_create(enum sim_shared_kind kind, CUdevice device, size_t bytes,
-                           int *out, struct sim_shared_page *page)
+CUresult sim_shared_file_create(enum sim_shared_kind kind, CUdevice device, size_t bytes,
+                                int *out, struct sim_shared_page *page)
 {
     struct sim_shared_page made = {PAGE_MAGIC, kind, 0, bytes,
                                    sim_devices[device].number};
@@ -55,8 +55,8 @@ CUresult sim_shared_create(enum sim_shared_kind kind, CUdevice device, size_t by
 
 /* Check the seals first: a file that cannot have them is no memfd, and it may be
  * unreadable. */
-CUresult sim_shared_identify(int file, enum sim_shared_kind kind,
-                             struct sim_shared_page *page)
+CUresult sim_shared_file_identify(int file, enum sim_shared_kind kind,
+                                  struct sim_shared_page *page)
 {
     int seals = fcntl(file, F_GET_SEALS);
     struct sim_shared_page content;
@@ -76,7 +76,7 @@ CUresult sim_shared_identify(int file, enum sim_shared_kind kind,
     if (content.kind != kind &&
         !(kind == SHARED_POOL && content.kind == SHARED_HOST_POOL))
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (content.kind != SHARED_HOST_POOL && sim_shared_device(&content) < 0)
+    if (content.kind != SHARED_HOST_POOL && sim_shared_file_device(&content) < 0)
         return CUDA_ERROR_INVALID_DEVICE;
     *page = content;
     return CUDA_SUCCESS;

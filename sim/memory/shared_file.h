@@ -24,18 +24,18 @@ struct sim_shared_page {
 
 /* The device in this process that the memory belongs to. Negative: it does not see that
  * device. */
-CUdevice sim_shared_device(const struct sim_shared_page *page);
+CUdevice sim_shared_file_device(const struct sim_shared_page *page);
 
 /* Create a file of `bytes` of zeroed memory with its page. Its descriptor is closed on
  * exec. */
-CUresult sim_shared_create(enum sim_shared_kind kind, CUdevice device, size_t bytes,
-                           int *file, struct sim_shared_page *page);
+CUresult sim_shared_file_create(enum sim_shared_kind kind, CUdevice device, size_t bytes,
+                                int *file, struct sim_shared_page *page);
 
 /* Read the page of `file`, a descriptor that a client passed. Return CUDA_ERROR_UNKNOWN
  * for another kind of file, as the real driver does; CUDA_ERROR_NOT_SUPPORTED for a file
  * of the simulator of another kind; CUDA_ERROR_NOT_PERMITTED for another user's file.
  * For a pool, either kind of pool matches. */
-CUresult sim_shared_identify(int file, enum sim_shared_kind kind,
-                             struct sim_shared_page *page);
+CUresult sim_shared_file_identify(int file, enum sim_shared_kind kind,
+                                  struct sim_shared_page *page);
 
 #endif

@@ -1,12 +1,10 @@
-/* vmm.c -- reserving addresses, mapping, unmapping. */
+/* vmm.c -- reserved addresses, and what is mapped there. */
 #define _GNU_SOURCE
 #include "sim/memory/vmm.h"
 #include "base/sizes.h"
 #include "sim/core/api.h"
 #include "sim/core/call.h"
-#include "sim/core/device.h"
-#include "sim/memory/physical.h"
-#include "sim/races/races.h"
+#include "sim/core/heap.h"
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -34,14 +32,6 @@ const struct sim_range *sim_vmm_reservation(uintptr_t address)
 bool sim_vmm_holds(uintptr_t address)
 {
     return sim_vmm_reservation(address) != NULL;
-}
-
-/* Return true if both are multiples of 2 MiB, `bytes` is not 0, and the sum does not
- * overflow. */
-static bool are_pieces(uintptr_t start, size_t bytes)
-{
-    return start != 0 && bytes != 0 && (start | bytes) % SIM_PIECE_BYTES == 0 &&
-           start <= UINTPTR_MAX - bytes;
 }
 
 /* --- reservations --- */
@@ -139,128 +129,44 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
     return sim_leave(result);
 }
 
-/* Return true if all of it is reserved. Adjacent reservations suffice, as for the real
- * driver. */
-static bool is_reserved(uintptr_t start, size_t bytes)
+bool sim_vmm_clear(uintptr_t start, size_t bytes)
+{
+    return map_nothing((void *)start, bytes, MAP_FIXED);
+}
+
+/* --- what is mapped --- */
+
+struct sim_block *sim_vmm_mapping(uintptr_t address)
+{
+    struct sim_block *block = sim_block_find(address);
+
+    return block && block->kind == BLOCK_MAPPED ? block : NULL;
+}
+
+bool sim_vmm_is_mapped(uintptr_t start, size_t bytes)
 {
     uintptr_t end = start + bytes;
 
     while (start < end) {
-        const struct sim_range *range = sim_vmm_reservation(start);
-        if (!range)
+        const struct sim_block *block = sim_vmm_mapping(start);
+        if (!block)
             return false;
-        start = range->start + range->bytes;
+        start = block->range.start + block->range.bytes;
     }
     return true;
 }
 
-/* --- mappings --- */
-
-static CUresult check_map(uintptr_t start, size_t bytes, size_t offset,
-                          const struct sim_physical *physical)
+bool sim_vmm_is_allowed(CUdevice device, const struct sim_touch *touch)
 {
-    if (!physical || bytes == 0 || start == 0 || start % SIM_PIECE_BYTES != 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (offset != 0 || bytes != physical->bytes)
-        /* mapping a part of the memory: no driver supports it yet */
-        return CUDA_ERROR_NOT_SUPPORTED;
-    if (!are_pieces(start, bytes) || !is_reserved(start, bytes) ||
-        sim_block_overlaps(start, bytes))
-        return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS;
-}
+    uintptr_t start = touch->start, end = start + touch->bytes;
 
-static CUresult map(uintptr_t start, size_t bytes, size_t offset,
-                    struct sim_physical *physical)
-{
-    CUresult result = check_map(start, bytes, offset, physical);
-    struct sim_block *block;
-
-    if (result != CUDA_SUCCESS)
-        return result;
-    block = sim_block_new(NULL, BLOCK_MAPPED, start, bytes);
-    if (!block)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!sim_physical_map(physical, start)) { /* the system's limit of mappings */
-        free(block);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    while (start < end) {
+        const struct sim_block *block = sim_vmm_mapping(start);
+        if (!block)
+            return false;
+        if (!((touch->writes ? block->may_write : block->may_read) >> device & 1))
+            return false;
+        start = block->range.start + block->range.bytes;
     }
-    block->device = physical->device;
-    block->physical = physical;
-    physical->mappings++;
-    sim_block_insert(block);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
-                  CUmemGenericAllocationHandle handle, unsigned long long flags)
-{
-    ENTER(CALL_ALLOCATES);
-    if (flags != 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    if (!sim_physical_find(handle)) /* before vmm_begin, because it may abort */
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    sim_vmm_begin();
-    CUresult result = map((uintptr_t)address, bytes, offset, sim_physical_find(handle));
-    sim_vmm_end();
-    return sim_leave(result);
-}
-
-/* The first mapping in [start, end), or NULL. */
-static struct sim_block *first_mapping(uintptr_t start, uintptr_t end)
-{
-    struct sim_range *range = sim_ranges_after(&sim_blocks, start);
-
-    return range && range->start < end ? (struct sim_block *)(void *)range : NULL;
-}
-
-/* Return true if no mapping spans a border of [start, end). Unmapped parts are allowed.
- */
-static bool is_whole(uintptr_t start, uintptr_t end)
-{
-    const struct sim_block *low = sim_block_find(start), *high = sim_block_find(end - 1);
-
-    return (!low || low->range.start == start) &&
-           (!high || high->range.start + high->range.bytes == end);
-}
-
-static void remove_mappings(uintptr_t start, uintptr_t end)
-{
-    struct sim_block *block;
-
-    while ((block = first_mapping(start, end))) {
-        struct sim_physical *physical = block->physical;
-        sim_races_touch_by_host(block->range.start, block->range.bytes);
-        sim_block_remove(block);
-        free(block);
-        sim_physical_unmapped(physical);
-    }
-}
-
-/* Reject new uses first, then wait for running ones, then unmap. */
-static CUresult unmap(uintptr_t start, size_t bytes)
-{
-    uintptr_t end = start + bytes;
-
-    if (!are_pieces(start, bytes) || !is_reserved(start, bytes) || !is_whole(start, end))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (struct sim_block *block = first_mapping(start, end); block;
-         block = first_mapping(block->range.start + 1, end))
-        block->may_read = block->may_write = 0;
-    sim_guards_wait(start, bytes);
-    if (!map_nothing((void *)start, bytes, MAP_FIXED))
-        return CUDA_ERROR_OUT_OF_MEMORY; /* the system's limit of mappings */
-    remove_mappings(start, end);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
-{
-    ENTER(CALL_PLAIN);
-    sim_lock();
-    sim_vmm_begin();
-    CUresult result = unmap((uintptr_t)address, bytes);
-    sim_vmm_end();
-    return sim_leave(result);
+    return true;
 }

@@ -1,49 +1,9 @@
-/* vmm_access.c -- access rights of mapped memory: queries, changes, and checks of copies
- * and fills. */
+/* vmm_access.c -- access rights of mapped memory: cuMemSetAccess and cuMemGetAccess. */
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include "sim/core/device.h"
-#include "sim/memory/vmm.h"
-#include <stdio.h>
+#include "sim/memory/guard.h"
 #include <sys/mman.h>
-
-/* The mapping at `address`, or NULL. */
-static struct sim_block *mapping_at(uintptr_t address)
-{
-    struct sim_block *block = sim_block_find(address);
-
-    return block && block->kind == BLOCK_MAPPED ? block : NULL;
-}
-
-bool sim_vmm_is_mapped(uintptr_t start, size_t bytes)
-{
-    uintptr_t end = start + bytes;
-
-    while (start < end) {
-        const struct sim_block *block = mapping_at(start);
-        if (!block)
-            return false;
-        start = block->range.start + block->range.bytes;
-    }
-    return true;
-}
-
-bool sim_vmm_is_allowed(CUdevice device, const struct sim_touch *touch)
-{
-    uintptr_t start = touch->start, end = start + touch->bytes;
-
-    while (start < end) {
-        const struct sim_block *block = mapping_at(start);
-        if (!block)
-            return false;
-        if (!((touch->writes ? block->may_write : block->may_read) >> device & 1))
-            return false;
-        start = block->range.start + block->range.bytes;
-    }
-    return true;
-}
-
-/* --- cuMemSetAccess, cuMemGetAccess --- */
 
 static CUresult check_access(const CUmemAccessDesc *access)
 {
@@ -64,12 +24,12 @@ static CUresult check_access(const CUmemAccessDesc *access)
 /* Return true if the range consists of whole, adjacent mappings. */
 static bool are_mappings(uintptr_t start, size_t bytes)
 {
-    const struct sim_block *first = mapping_at(start), *last;
+    const struct sim_block *first = sim_vmm_mapping(start), *last;
 
     if (!first || first->range.start != start || bytes == 0 ||
         start > UINTPTR_MAX - bytes || !sim_vmm_is_mapped(start, bytes))
         return false;
-    last = mapping_at(start + bytes - 1);
+    last = sim_vmm_mapping(start + bytes - 1);
     return last->range.start + last->range.bytes == start + bytes;
 }
 
@@ -119,12 +79,12 @@ static CUresult set_access(uintptr_t start, size_t bytes, const CUmemAccessDesc 
     if (!are_mappings(start, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     for (next = start; next < start + bytes; next += block->range.bytes) {
-        block = mapping_at(next);
+        block = sim_vmm_mapping(next);
         restrict_to(block, access, count);
     }
-    sim_guards_wait(start, bytes);
+    sim_guard_wait(start, bytes);
     for (next = start; next < start + bytes; next += block->range.bytes) {
-        block = mapping_at(next);
+        block = sim_vmm_mapping(next);
         for (size_t i = 0; i < count; i++)
             allow(block, &access[i]);
         if (!protect(block)) { /* the system's limit of mappings */
@@ -177,101 +137,4 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
             *flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
     }
     return sim_leave(CUDA_SUCCESS);
-}
-
-/* --- guards --- */
-
-static struct sim_guard *running;
-
-/* Return true if there is nothing to check: no address of the guard is reserved. */
-static bool is_idle(const struct sim_guard *guard)
-{
-    return guard->touches[0].bytes == 0 && guard->touches[1].bytes == 0;
-}
-
-bool sim_guard_set(struct sim_guard *guard, struct sim_context *context,
-                   const struct sim_touch touches[2])
-{
-    guard->context = context;
-    guard->context_generation = context->id;
-    for (int i = 0; i < 2; i++) {
-        if (touches[i].bytes == 0 || !sim_vmm_holds(touches[i].start))
-            continue;
-        guard->touches[i] = touches[i];
-        if (!sim_vmm_is_allowed(context->device, &touches[i]))
-            return false;
-    }
-    return true;
-}
-
-/* The first access that is not allowed, or NULL. */
-static const struct sim_touch *find_bad(const struct sim_guard *guard)
-{
-    for (int i = 0; i < 2; i++)
-        if (guard->touches[i].bytes > 0 &&
-            !sim_vmm_is_allowed(guard->context->device, &guard->touches[i]))
-            return &guard->touches[i];
-    return NULL;
-}
-
-/* Mark the context as lost, unless it was reset since the work was queued. */
-static void lose(const struct sim_guard *guard, const struct sim_touch *bad)
-{
-    if (guard->context->id != guard->context_generation ||
-        !sim_context_lose(guard->context, CUDA_ERROR_ILLEGAL_ADDRESS))
-        return;
-    fprintf(stderr,
-            "tarn simulator: queued work %s %zu bytes at 0x%zx, to which device %d has "
-            "no access any more: its context is lost (CUDA_ERROR_ILLEGAL_ADDRESS)\n",
-            bad->writes ? "writes" : "reads", bad->bytes, (size_t)bad->start,
-            guard->context->device);
-}
-
-bool sim_guard_enter(struct sim_guard *guard)
-{
-    const struct sim_touch *bad = find_bad(guard);
-
-    if (bad) {
-        lose(guard, bad);
-        return false;
-    }
-    if (is_idle(guard))
-        return true;
-    guard->previous = NULL;
-    guard->next = running;
-    if (running)
-        running->previous = guard;
-    running = guard;
-    return true;
-}
-
-void sim_guard_leave(struct sim_guard *guard)
-{
-    if (is_idle(guard))
-        return;
-    if (guard->next)
-        guard->next->previous = guard->previous;
-    if (guard->previous)
-        guard->previous->next = guard->next;
-    else
-        running = guard->next;
-    sim_progress();
-}
-
-static bool is_touched(uintptr_t start, size_t bytes)
-{
-    for (const struct sim_guard *guard = running; guard; guard = guard->next)
-        for (int i = 0; i < 2; i++) {
-            const struct sim_touch *touch = &guard->touches[i];
-            if (touch->bytes > 0 && touch->start < start + bytes &&
-                start < touch->start + touch->bytes)
-                return true;
-        }
-    return false;
-}
-
-void sim_guards_wait(uintptr_t start, size_t bytes)
-{
-    while (is_touched(start, bytes))
-        sim_wait_progress();
 }

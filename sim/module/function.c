@@ -17,7 +17,7 @@ static CUresult get_attribute(int *value, CUfunction_attribute attribute,
     if (!value || attribute < 0 || attribute >= SIM_FUNCTION_ATTRIBUTES)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    const struct sim_function *function = sim_function_find(handle);
+    const struct sim_function *function = sim_image_find_function(handle);
     if (function)
         *value = function->attributes[attribute];
     return sim_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
@@ -30,7 +30,7 @@ static CUresult set_attribute(CUfunction_attribute attribute, int value,
         attribute >= SIM_FUNCTION_ATTRIBUTES)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    struct sim_function *function = sim_function_find(handle);
+    struct sim_function *function = sim_image_find_function(handle);
     if (function)
         function->attributes[attribute] = value;
     return sim_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
@@ -41,7 +41,7 @@ static CUresult get_name(const char **out, const void *handle)
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    const struct sim_function *function = sim_function_find(handle);
+    const struct sim_function *function = sim_image_find_function(handle);
     if (function)
         *out = function->name;
     return sim_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
@@ -52,7 +52,7 @@ static CUresult set_cache_config(const void *handle, int config)
     if (config < 0 || config > 3)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    struct sim_function *function = sim_function_find(handle);
+    struct sim_function *function = sim_image_find_function(handle);
     if (function)
         function->cache_config = config;
     return sim_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
@@ -61,7 +61,7 @@ static CUresult set_cache_config(const void *handle, int config)
 static CUresult check(const void *handle)
 {
     sim_lock();
-    bool found = sim_function_find(handle) != NULL;
+    bool found = sim_image_find_function(handle) != NULL;
     return sim_leave(found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
@@ -103,7 +103,7 @@ CUresult cuFuncGetModule(CUmodule *out, CUfunction handle)
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    const struct sim_function *function = sim_function_find(handle);
+    const struct sim_function *function = sim_image_find_function(handle);
     bool has = function && !function->image->is_library;
     if (has)
         *out = (CUmodule)(void *)function->image;
@@ -155,7 +155,7 @@ CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel kernel)
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    const struct sim_function *function = sim_function_find(kernel);
+    const struct sim_function *function = sim_image_find_function(kernel);
     bool has = function && function->image->is_library;
     if (has)
         *out = (CUlibrary)(void *)function->image;
@@ -226,7 +226,7 @@ static CUresult active_blocks(int *out, CUfunction handle, int threads, size_t s
     if (!out || threads <= 0 || threads > 1024)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    const struct sim_function *function = sim_function_find(handle);
+    const struct sim_function *function = sim_image_find_function(handle);
     if (function)
         *out = blocks_per_processor(function, threads, shared);
     return sim_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
@@ -299,7 +299,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *out, CUfunction handle,
     if (!out || blocks <= 0 || threads <= 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    const struct sim_function *function = sim_function_find(handle);
+    const struct sim_function *function = sim_image_find_function(handle);
     if (!function)
         return sim_leave(CUDA_ERROR_INVALID_HANDLE);
     size_t own = (size_t)function->attributes[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES];

@@ -140,7 +140,7 @@ CUresult sim_image_function(struct sim_image *image, const char *name,
     return CUDA_SUCCESS;
 }
 
-struct sim_function *sim_function_find(const void *handle)
+struct sim_function *sim_image_find_function(const void *handle)
 {
     for (const struct sim_image *image = images; image; image = image->next)
         for (struct sim_function *function = image->functions; function;

@@ -61,6 +61,6 @@ CUresult sim_image_variable(struct sim_image *image, const char *name,
                             CUdeviceptr *address, size_t *bytes);
 
 /* The kernel of `handle`, a CUfunction or a CUkernel, or NULL. */
-struct sim_function *sim_function_find(const void *handle);
+struct sim_function *sim_image_find_function(const void *handle);
 
 #endif

@@ -3,7 +3,7 @@
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include "sim/module/image.h"
-#include "sim/work/stream.h"
+#include "sim/work/stream_lookup.h"
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -37,12 +37,12 @@ static CUresult launch(const char *call, CUfunction handle, const unsigned grid[
     CUresult result;
 
     sim_lock();
-    const struct sim_function *function = sim_function_find(handle);
+    const struct sim_function *function = sim_image_find_function(handle);
     if (!function)
         return sim_leave(CUDA_ERROR_INVALID_HANDLE);
     if (!is_shape(grid, block))
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    result = sim_stream_find(call, stream_handle, &stream);
+    result = sim_stream_lookup(call, stream_handle, &stream);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
     print_once(function->name);

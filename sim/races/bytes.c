@@ -7,7 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "sim/core/api.h"
-#include "sim/core/call.h"
+#include "sim/core/lock.h"
 #include "sim/core/host_memory.h"
 #include "sim/races/timeline.h"
 #include "sim/core/ranges.h"
@@ -89,7 +89,7 @@ const char *tarn_sim_race(void)
 
 static struct shadow *shadow_new(uintptr_t start, size_t bytes)
 {
-    struct shadow *shadow = sim_instrument_memory(sizeof *shadow);
+    struct shadow *shadow = sim_host_memory_uncounted(sizeof *shadow);
 
     shadow->range.start = start;
     shadow->range.bytes = bytes;
@@ -108,7 +108,7 @@ static void add_read(struct shadow *shadow, const struct sim_access *access)
 {
     if (shadow->read_count == shadow->read_capacity) {
         size_t capacity = shadow->read_capacity ? shadow->read_capacity * 2 : 2;
-        struct sim_access *reads = sim_instrument_memory(capacity * sizeof *reads);
+        struct sim_access *reads = sim_host_memory_uncounted(capacity * sizeof *reads);
         if (shadow->reads)
             memcpy(reads, shadow->reads, shadow->read_count * sizeof *reads);
         free(shadow->reads);

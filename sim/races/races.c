@@ -6,12 +6,10 @@
  * empties all clocks.
  */
 #include "sim/races/races.h"
-#include "sim/core/api.h"
-#include "sim/core/call.h"
 #include "sim/core/host_memory.h"
 #include "sim/races/timeline.h"
 #include "sim/core/thread.h"
-#include "sim/work/work.h"
+#include "sim/core/queue.h"
 #include <stdlib.h>
 
 /* A vector clock. It never changes once it is shared: a change makes a copy. */
@@ -86,7 +84,7 @@ static struct sim_clock *merge(const struct known *a, size_t a_count,
 {
     size_t i = 0, j = 0;
     struct sim_clock *clock =
-        sim_instrument_memory(sizeof *clock + (a_count + b_count) * sizeof *a);
+        sim_host_memory_uncounted(sizeof *clock + (a_count + b_count) * sizeof *a);
 
     clock->references = 1;
     while (i < a_count || j < b_count) {
@@ -169,7 +167,7 @@ static struct sim_timeline *timeline_of(struct sim_stream *stream)
     if (timeline) {
         free_timelines = timeline->next;
     } else {
-        timeline = sim_instrument_memory(sizeof *timeline);
+        timeline = sim_host_memory_uncounted(sizeof *timeline);
         timeline->id = ++last_timeline_id;
     }
     timeline->context = stream->context;

@@ -1,11 +1,11 @@
 /* event_foreign.c -- events that another process has recorded. When a stream waits for
  * one, a worker sleeps, because no operation of this process completes that record. */
-#include "sim/core/api.h"
-#include "sim/core/call.h"
-#include "sim/work/event_internal.h"
-#include "sim/work/stream.h"
+#include "sim/work/event_foreign.h"
+#include "sim/core/lock.h"
+#include "sim/work/event_share.h"
+#include "sim/work/work.h"
 
-bool sim_event_is_foreign(const struct sim_event *event, uint64_t *number)
+bool sim_event_foreign_is_last(const struct sim_event *event, uint64_t *number)
 {
     if (!event->share)
         return false;
@@ -32,8 +32,8 @@ static void end_foreign_wait(void *data)
     sim_event_share_release(((struct foreign_wait *)data)->share);
 }
 
-CUresult sim_event_order_behind_foreign(struct sim_event *event, uint64_t number,
-                                        struct sim_stream *stream)
+CUresult sim_event_foreign_order(struct sim_event *event, uint64_t number,
+                                 struct sim_stream *stream)
 {
     struct sim_op *op =
         sim_op_new(sizeof(struct foreign_wait), wait_for_foreign, end_foreign_wait);
@@ -48,7 +48,7 @@ CUresult sim_event_order_behind_foreign(struct sim_event *event, uint64_t number
 }
 
 /* This process's work continues meanwhile: the other process may wait for it. */
-CUresult sim_event_synchronize_foreign(struct sim_event *event, uint64_t number)
+CUresult sim_event_foreign_synchronize(struct sim_event *event, uint64_t number)
 {
     struct sim_event_share *share = event->share;
     struct sim_context *context = event->context;
@@ -63,38 +63,4 @@ CUresult sim_event_synchronize_foreign(struct sim_event *event, uint64_t number)
     }
     sim_event_share_release(share);
     return sim_context_error(context);
-}
-
-CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event_handle)
-{
-    struct sim_event *event;
-
-    ENTER(CALL_CONTEXT);
-    if (!handle || !event_handle)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    CUresult result = sim_event_find(event_handle, &event);
-    if (result == CUDA_SUCCESS &&
-        (!event->share || !sim_event_share_handle(event->share, handle)))
-        result = CUDA_ERROR_INVALID_HANDLE;
-    return sim_leave(result);
-}
-
-/* Each call creates another event with the same records. */
-CUresult cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle)
-{
-    struct sim_event_share *share;
-
-    ENTER(CALL_CONTEXT | CALL_ALLOCATES);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    CUresult result = sim_event_share_open(&handle, &share);
-    if (result != CUDA_SUCCESS)
-        return sim_leave(result);
-    result =
-        sim_event_create(out, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, share);
-    if (result != CUDA_SUCCESS)
-        sim_event_share_release(share);
-    return sim_leave(result);
 }

@@ -1,7 +1,7 @@
 /* event_share.c -- the page of an event that other processes may open. */
 #define _GNU_SOURCE
 #include "sim/work/event_share.h"
-#include "sim/memory/ipc.h"
+#include "sim/core/foreign_file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -127,7 +127,7 @@ CUresult sim_event_share_open(const CUipcEventHandle *handle,
         /* the real driver rejects the creating process too */
         return CUDA_ERROR_INVALID_CONTEXT;
     file =
-        sim_ipc_open_foreign(encoding.process, encoding.file, encoding.inode, FILE_NAME);
+        sim_foreign_file_open(encoding.process, encoding.file, encoding.inode, FILE_NAME);
     if (file < 0)
         return CUDA_ERROR_MAP_FAILED;
     seals = fcntl(file, F_GET_SEALS);

@@ -2,8 +2,9 @@
 #include "sim/work/host_function.h"
 #include "sim/core/api.h"
 #include "sim/core/call.h"
-#include "sim/graph/capture.h"
-#include "sim/work/stream.h"
+#include "sim/core/hooks.h"
+#include "sim/work/stream_lookup.h"
+#include "sim/work/work.h"
 #include "sim/core/thread.h"
 
 /* Run one at a time, as the real driver runs them all on one thread: a function that
@@ -33,28 +34,17 @@ struct sim_op *sim_host_function_op(const struct sim_host_function *host)
     return op;
 }
 
-static CUresult capture_host_function(struct sim_stream *stream,
-                                      const struct sim_host_function *host)
-{
-    struct sim_node *node;
-    CUresult result = sim_capture_add(stream, NODE_HOST, &node);
-
-    if (result == CUDA_SUCCESS)
-        node->host = *host;
-    return result;
-}
-
 static CUresult queue_host_function(const char *call,
                                     const struct sim_host_function *host)
 {
     struct sim_stream *stream;
     struct sim_op *op;
-    CUresult result = sim_stream_find(call, host->stream, &stream);
+    CUresult result = sim_stream_lookup(call, host->stream, &stream);
 
     if (result != CUDA_SUCCESS)
         return result;
     if (stream->member)
-        return capture_host_function(stream, host);
+        return sim_hooks.capture_add_host_function(stream, host);
     op = sim_host_function_op(host);
     return op ? sim_work_queue(stream, op) : CUDA_ERROR_OUT_OF_MEMORY;
 }

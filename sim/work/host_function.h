@@ -2,7 +2,7 @@
 #ifndef TARN_SIM_HOST_FUNCTION_H
 #define TARN_SIM_HOST_FUNCTION_H
 
-#include "sim/work/work.h"
+#include "sim/core/queue.h"
 
 struct sim_host_function {
     CUhostFn function; /* or, where it is NULL, */

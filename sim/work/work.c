@@ -11,9 +11,10 @@
  */
 #define _GNU_SOURCE
 #include "sim/work/work.h"
-#include "sim/core/call.h"
+#include "sim/core/lock.h"
+#include "sim/core/options.h"
+#include "sim/core/phase.h"
 #include "sim/races/races.h"
-#include "sim/memory/vmm.h"
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -59,43 +60,6 @@ static void unlist_busy(struct sim_stream *stream)
 
 /* --- operations --- */
 
-struct sim_op *sim_op_new(size_t bytes, void (*run)(void *), void (*finish)(void *))
-{
-    struct sim_op *op = calloc(1, sizeof *op + bytes);
-
-    if (op) {
-        op->run = run;
-        op->finish = finish;
-    }
-    return op;
-}
-
-bool sim_op_after(struct sim_op *op, struct sim_stream *stream, uint64_t until)
-{
-    struct sim_waiter *waiter;
-
-    sim_races_after(op, stream, until);
-    if (stream->done >= until)
-        return true;
-    waiter = malloc(sizeof *waiter);
-    if (!waiter)
-        return false;
-    *waiter = (struct sim_waiter){stream->waiters, until, op};
-    stream->waiters = waiter;
-    op->pending++;
-    return true;
-}
-
-void sim_op_drop(struct sim_op *op)
-{
-    if (op->failed)
-        op->failed(op->data);
-    sim_races_drop(op);
-    op->is_dropped = true; /* streams that it was to wait for still refer to it */
-    if (op->pending == 0)
-        free(op);
-}
-
 static void list_in_context(struct sim_op *op)
 {
     struct sim_context *context = op->stream->context;
@@ -137,16 +101,16 @@ static struct sim_stream *take_ready(void)
     return stream;
 }
 
-/* Run `op`, if its guard allows it. Releases the lock meanwhile. */
+/* Run `op`, unless its `enter` forbids it. Releases the lock meanwhile. */
 static void run_unlocked(struct sim_op *op)
 {
-    if (op->guard && !sim_guard_enter(op->guard))
+    if (op->enter && !op->enter(op->data))
         return;
     sim_unlock();
     op->run(op->data);
     sim_lock();
-    if (op->guard)
-        sim_guard_leave(op->guard);
+    if (op->leave)
+        op->leave(op->data);
 }
 
 static bool start_worker(void);
@@ -170,7 +134,7 @@ static void *work(void *unused)
     sim_lock();
     starting_count--;
     for (;;) {
-        while (!ready_first || sim_is_stopped()) {
+        while (!ready_first || sim_phase_is_stopped()) {
             idle_count++;
             sim_wait(&ready_signal);
             idle_count--;
@@ -211,7 +175,7 @@ static void queue_for_workers(struct sim_stream *stream)
         ready_first = stream;
     ready_last = stream;
     ready_count++;
-    if (sim_is_stopped())
+    if (sim_phase_is_stopped())
         return; /* a waiter of the signal may belong to the process before a fork */
     if (ready_count > idle_count + starting_count &&
         (!stream->first->touch || worker_count < blocked_count + COPY_WORKERS_MAX))
@@ -291,7 +255,7 @@ static void process_check_list(void)
             /* nothing to do, or already running */
         } else if (sim_is_seeded) {
             op->is_started = true;
-            sim_seeded_offer(stream, op);
+            sim_seeded_offer(&stream->turn, op->sequence);
         } else if (op->runs_in_caller) {
             op->is_started = op->is_turn = true;
             sim_progress();
@@ -304,7 +268,7 @@ static void process_check_list(void)
     }
 }
 
-/* The first operation of `stream` has run: complete it and settle. */
+/* The first operation of `stream` has run: complete it and what follows. */
 static void finish_first(struct sim_stream *stream)
 {
     complete(stream);
@@ -334,20 +298,26 @@ static void run_in_thread(struct sim_stream *stream)
     sim_stream_release(stream);
 }
 
+static struct sim_stream *stream_of(struct sim_turn *turn)
+{
+    return (struct sim_stream *)(void *)((char *)turn -
+                                         offsetof(struct sim_stream, turn));
+}
+
 /* Run the operation of the next turn. */
 static void step(void)
 {
-    struct sim_stream *stream = sim_seeded_take();
+    struct sim_stream *stream = stream_of(sim_seeded_take());
     struct sim_op *op = stream->first;
 
     if (op->run && !op->touch) {
         run_in_thread(stream);
         return;
     }
-    if (op->run && (!op->guard || sim_guard_enter(op->guard))) {
+    if (op->run && (!op->enter || op->enter(op->data))) {
         op->run(op->data);
-        if (op->guard)
-            sim_guard_leave(op->guard);
+        if (op->leave)
+            op->leave(op->data);
     }
     finish_first(stream);
 }
@@ -357,7 +327,7 @@ enum { CALL_NS = 200 };
 
 void sim_work_tick(uint64_t number)
 {
-    sim_clock_advance(CALL_NS);
+    sim_seeded_advance(CALL_NS);
     while (sim_seeded_is_due())
         step();
     if (sim_seeded_has_turns() && sim_seeded_wants_more(number))
