@@ -226,7 +226,7 @@ static void free_exec(struct sim_exec *exec)
     free(exec->steps);
     if (exec->stream)
         sim_stream_release(exec->stream);
-    sim_point_drop(&exec->point);
+    sim_races_drop_point(&exec->point);
     free(exec);
 }
 

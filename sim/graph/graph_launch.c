@@ -232,8 +232,8 @@ static void release_unused(struct launch *launch)
     for (size_t i = 0; launch->blocks && i < exec->step_count; i++)
         free(launch->blocks[i]);
     for (size_t i = 0; launch->points && i < exec->step_count; i++)
-        sim_point_drop(&launch->points[i]);
-    sim_point_drop(&launch->begun);
+        sim_races_drop_point(&launch->points[i]);
+    sim_races_drop_point(&launch->begun);
     for (size_t i = 0; launch->branches && i < exec->branches; i++)
         if (launch->branches[i])
             sim_stream_release(launch->branches[i]);
@@ -288,7 +288,7 @@ static void queue_steps(struct launch *launch)
         if (result != CUDA_SUCCESS)
             sim_misuse_abort("cuGraphLaunch", "a node could not be queued: error %d",
                              result);
-        sim_point_get(&launch->points[i], branch);
+        sim_races_get_point(&launch->points[i], branch);
     }
     for (size_t i = 0; i < exec->step_count; i++)
         sim_races_order(launch->stream, &launch->points[i]);
@@ -306,7 +306,7 @@ static CUresult queue(struct launch *launch)
     result = sim_work_queue(stream, begin);
     if (result != CUDA_SUCCESS)
         return result;
-    sim_point_get(&launch->begun, stream);
+    sim_races_get_point(&launch->begun, stream);
     ((struct end *)(void *)end->data)->exec = exec;
     exec->references++;
     end->failed = finish_end;
@@ -321,7 +321,7 @@ static CUresult queue(struct launch *launch)
     exec->done_at = stream->queued;
     commit_memory(launch);
     queue_steps(launch);
-    sim_point_get(&exec->point, stream);
+    sim_races_get_point(&exec->point, stream);
     return CUDA_SUCCESS;
 }
 

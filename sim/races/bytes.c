@@ -9,7 +9,7 @@
 #include "sim/core/api.h"
 #include "sim/core/lock.h"
 #include "sim/core/host_memory.h"
-#include "sim/races/timeline.h"
+#include "sim/races/bytes.h"
 #include "sim/core/ranges.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ enum { LINES_MAX = 50 }; /* lines per process on stderr; all races are counted *
 
 struct shadow {
     struct sim_range range;  /* first: the set finds it */
-    struct sim_access write; /* lane NULL: none */
+    struct sim_access write; /* timeline NULL: none */
     struct sim_access *reads;
     size_t read_count, read_capacity;
 };
@@ -118,7 +118,7 @@ static void add_read(struct shadow *shadow, const struct sim_access *access)
     shadow->reads[shadow->read_count++] = *access;
 }
 
-/* Split the mark that spans `address`, if there is one. */
+/* Split the range that spans `address`, if there is one. */
 static void split(uintptr_t address)
 {
     struct shadow *low = (struct shadow *)(void *)sim_ranges_find(&shadows, address),
@@ -137,7 +137,7 @@ static void split(uintptr_t address)
         add_read(high, &low->reads[i]);
 }
 
-/* The first mark in [start, end), or NULL. */
+/* The first range in [start, end), or NULL. */
 static struct shadow *first_in(uintptr_t start, uintptr_t end)
 {
     struct sim_range *range = sim_ranges_after(&shadows, start);
@@ -211,7 +211,7 @@ static void keep_read(struct shadow *shadow, const struct sim_access *access)
     add_read(shadow, access);
 }
 
-/* Make marks for all of [start, end), also where there was no access. Each keeps the
+/* Make ranges for all of [start, end), also where there was no access. Each keeps the
  * read. */
 static void touch_reading(const struct sim_access *access, uintptr_t start, uintptr_t end)
 {

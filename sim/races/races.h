@@ -1,6 +1,6 @@
 /* races.h -- finds operations on the same bytes that are not ordered.
  *
- * A race detector for streams. Each stream has a lane: a sequence of times. An operation
+ * A race detector for streams. Each stream has a timeline: a sequence of times. An operation
  * comes after the earlier ones of its stream, after its waits, after the rules of the
  * default stream, and after what the host had waited for. All of that is known when an
  * operation is queued, so the check happens then: it does not depend on when the
@@ -14,22 +14,10 @@
 #ifndef TARN_SIM_RACES_H
 #define TARN_SIM_RACES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "sim/races/timeline.h"
 
-struct sim_clock;
-struct sim_context;
-struct sim_timeline;
 struct sim_op;
 struct sim_stream;
-
-/* A point in a stream, and all that comes before it. Zeroed: before everything. */
-struct sim_point {
-    struct sim_timeline *timeline;
-    uint64_t time;
-    struct sim_clock *clock; /* counted */
-};
 
 /* Turn it on or off, and forget all that was queued before. */
 void sim_races_start(bool on);
@@ -48,11 +36,11 @@ void sim_races_end_stream(struct sim_stream *stream);
 
 /* Get the current point of `stream`; order the next operations of `stream` after
  * `point`. */
-void sim_point_get(struct sim_point *point, struct sim_stream *stream);
-void sim_point_drop(struct sim_point *point);
+void sim_races_get_point(struct sim_point *point, struct sim_stream *stream);
+void sim_races_drop_point(struct sim_point *point);
 void sim_races_order(struct sim_stream *stream, const struct sim_point *point);
 
-/* Order the next operations of `fence` after all work of its context. */
+/* Order the next operations of `record_stream` after all work of its context. */
 void sim_races_order_context(struct sim_stream *record_stream);
 
 /* The host waits, so that all it queues afterwards comes later: for the work of
@@ -61,7 +49,7 @@ void sim_races_host_waits(struct sim_stream *stream);
 void sim_races_host_waits_for(const struct sim_point *point);
 void sim_races_host_waits_for_context(const struct sim_context *context);
 
-/* The operation that is being queued in `lane` reads or writes these bytes. */
+/* The operation that is being queued in `timeline` reads or writes these bytes. */
 void sim_races_touch(struct sim_timeline *timeline, uintptr_t start, size_t bytes,
                      bool is_write);
 

@@ -28,7 +28,7 @@ void sim_event_release(struct sim_event *event)
 {
     if (--event->references != 0)
         return;
-    sim_point_drop(&event->point);
+    sim_races_drop_point(&event->point);
     if (event->share)
         sim_event_share_release(event->share);
     free(event);
@@ -127,7 +127,7 @@ static CUresult record_with(struct sim_event *event, struct sim_stream *stream,
     result =
         sim_work_queue(stream, op); /* may be done at once: the event is set before */
     if (result == CUDA_SUCCESS) {
-        sim_point_get(&event->point, stream);
+        sim_races_get_point(&event->point, stream);
         sim_hooks.capture_clear(&event->captured);
         if (old_stream)
             sim_stream_release(old_stream);
