@@ -38,7 +38,7 @@ static CUresult enter_with(unsigned extra, const char *call, unsigned traits,
     if (extra & EXTRA_SEEDED && result == CUDA_SUCCESS && !sim_thread.in_host_function) {
         sim_lock();
         sim_hooks.work_tick(number);
-        sim_unlock();
+        sim_lock_release();
     }
     return result;
 }
@@ -111,14 +111,14 @@ static void before_fork(void)
 
 static void after_fork(void)
 {
-    sim_unlock();
+    sim_lock_release();
 }
 
 static void become_child(void)
 {
     if (atomic_load(&sim_phase) == PHASE_READY)
         atomic_store(&sim_phase, PHASE_FORKED);
-    sim_lock_leave_fork();
+    sim_lock_release_in_child();
 }
 
 static CUresult read_environment(void)
@@ -165,7 +165,7 @@ CUresult cuInit(unsigned int flags)
     sim_lock();
     if (atomic_load(&sim_phase) == PHASE_UNINITIALIZED)
         result = initialize();
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 /* --- controls: include/tarn/sim.h --- */
@@ -208,14 +208,14 @@ int tarn_sim_configure(const char *options)
     if (atomic_load(&sim_phase) != PHASE_UNINITIALIZED && !sets_device_count(options))
         wanted.devices = sim_options.devices;
     if (!can_apply(&wanted)) {
-        sim_unlock();
+        sim_lock_release();
         return 1;
     }
     if (sim_is_seeded || wanted.is_seeded)
         sim_hooks.work_wait_all(); /* work of one scheduler must not reach the other */
     sim_options = wanted;
     apply_options();
-    sim_unlock();
+    sim_lock_release();
     configure_error[0] = '\0';
     return 0;
 }

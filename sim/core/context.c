@@ -82,7 +82,7 @@ CUresult sim_context_activate(struct sim_context *context)
 {
     CUresult result;
 
-    context->id = sim_next_id();
+    context->id = sim_lock_next_id();
     result = sim_hooks.stream_begin_context(context);
     if (result != CUDA_SUCCESS)
         return result;

@@ -36,10 +36,10 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
     if (result == CUDA_SUCCESS && !atomic_load(&primaries[device]->is_alive))
         result = sim_context_activate(primaries[device]);
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     primaries[device]->retains++;
     *out = handle_of(primaries[device]);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
@@ -50,10 +50,10 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
     sim_lock();
     struct sim_context *context = primaries[device];
     if (!context || context->retains == 0)
-        return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
+        return sim_lock_leave(CUDA_ERROR_INVALID_CONTEXT);
     if (--context->retains == 0)
         sim_context_deactivate(context);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* Its retains stay, but it is destroyed until the next retain. */
@@ -66,7 +66,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
     struct sim_context *context = primaries[device];
     if (context && atomic_load(&context->is_alive))
         sim_context_deactivate(context);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
@@ -83,7 +83,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
         result = sim_context_create(device, 0, true, &primaries[device]);
     if (result == CUDA_SUCCESS)
         primaries[device]->flags = flags;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
@@ -97,7 +97,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *a
     struct sim_context *context = primaries[device];
     *flags = context ? context->flags : 0;
     *active = context && atomic_load(&context->is_alive);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* --- contexts of cuCtxCreate --- */
@@ -115,10 +115,10 @@ static CUresult create_and_push(CUcontext *out, unsigned flags, CUdevice device)
     sim_lock();
     CUresult result = sim_context_create(device, flags, false, &context);
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     sim_thread.stack[sim_thread.depth++] = context;
     *out = handle_of(context);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device)
@@ -158,11 +158,11 @@ CUresult cuCtxDestroy_v2(CUcontext handle)
     if (result == CUDA_SUCCESS && context->is_primary)
         result = CUDA_ERROR_INVALID_CONTEXT;
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     sim_context_deactivate(context);
     if (sim_context_current() == context)
         sim_thread.depth--;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* --- the stack --- */
@@ -181,7 +181,7 @@ static struct sim_context *find_for_stack(CUcontext handle)
 {
     sim_lock();
     struct sim_context *context = sim_context_find(handle);
-    sim_unlock();
+    sim_lock_release();
     return context;
 }
 
@@ -244,5 +244,5 @@ CUresult cuCtxGetDevice_v2(CUdevice *out, CUcontext handle)
     CUresult result = sim_context_alive(handle, &context);
     if (result == CUDA_SUCCESS)
         *out = context->device;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }

@@ -14,7 +14,7 @@ CUresult cuCtxGetId(CUcontext handle, unsigned long long *id)
     CUresult result = sim_context_alive(handle, &context);
     if (result == CUDA_SUCCESS)
         *id = context->id;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuCtxGetFlags(unsigned int *flags)
@@ -24,7 +24,7 @@ CUresult cuCtxGetFlags(unsigned int *flags)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     *flags = sim_context_current()->flags;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuCtxSetFlags(unsigned int flags)
@@ -34,7 +34,7 @@ CUresult cuCtxSetFlags(unsigned int flags)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     sim_context_current()->flags = flags;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int *version)
@@ -47,7 +47,7 @@ CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int *version)
     CUresult result = sim_context_alive(handle, &context);
     if (result == CUDA_SUCCESS)
         *version = 3020;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
@@ -59,7 +59,7 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     *value = sim_context_current()->limits[limit];
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value)
@@ -69,7 +69,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     sim_lock();
     sim_context_current()->limits[limit] = value;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
@@ -79,7 +79,7 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     *config = sim_context_current()->cache_config;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuCtxSetCacheConfig(CUfunc_cache config)
@@ -89,7 +89,7 @@ CUresult cuCtxSetCacheConfig(CUfunc_cache config)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     sim_context_current()->cache_config = config;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
@@ -99,7 +99,7 @@ CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     *config = sim_context_current()->shared_config;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
@@ -109,7 +109,7 @@ CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     sim_context_current()->shared_config = config;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)

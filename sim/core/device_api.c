@@ -85,7 +85,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
         return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
     *bytes = (size_t)sim_options.memory_bytes;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)

@@ -1,6 +1,7 @@
 /* error.c -- names and texts of results. */
 #include "sim/core/api.h"
-#include "sim/core/call.h"
+#include "sim/core/misuse.h"
+#include "sim/core/phase.h"
 
 /* A missing output makes the real driver crash. */
 static CUresult check(const char *call, const char *const *out)

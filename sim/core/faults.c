@@ -58,7 +58,7 @@ CUresult sim_faults_inject(const char *call, unsigned traits, uint64_t number)
         result = (CUresult)options->lost_code;
     else if (named || number == options->fail_nth || is_drawn(options, number))
         result = traits & CALL_ALLOCATES ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_UNKNOWN;
-    sim_unlock();
+    sim_lock_release();
     if (result != CUDA_SUCCESS)
         atomic_fetch_add(&faults, 1);
     return result;
@@ -82,7 +82,7 @@ void sim_faults_delay(const char *call)
         else
             pause = (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
     }
-    sim_unlock();
+    sim_lock_release();
     if (pause.tv_sec == 0 && pause.tv_nsec == 0)
         return; /* a sleep of 0 ns takes 50 us */
     while (nanosleep(&pause, &pause) != 0)

@@ -30,7 +30,7 @@ static bool grow(struct sim_handles *handles)
     return true;
 }
 
-void *sim_handle_create(struct sim_handles *handles, void *object)
+void *sim_handles_create(struct sim_handles *handles, void *object)
 {
     void *handle;
 
@@ -43,14 +43,14 @@ void *sim_handle_create(struct sim_handles *handles, void *object)
     return handle;
 }
 
-void *sim_handle_find(const struct sim_handles *handles, const void *handle)
+void *sim_handles_find(const struct sim_handles *handles, const void *handle)
 {
     void **object = tarn__map_get(&handles->objects, (uintptr_t)handle);
 
     return object ? *object : NULL;
 }
 
-bool sim_handle_is_known(const struct sim_handles *handles, const void *handle)
+bool sim_handles_is_known(const struct sim_handles *handles, const void *handle)
 {
     const struct sim_slots *block = handles->blocks;
 
@@ -59,18 +59,18 @@ bool sim_handle_is_known(const struct sim_handles *handles, const void *handle)
     return block && ((uintptr_t)handle - (uintptr_t)block->slots) % SLOT_BYTES == 0;
 }
 
-void sim_handle_close(struct sim_handles *handles, void *handle)
+void sim_handles_close(struct sim_handles *handles, void *handle)
 {
     tarn__map_take(&handles->objects, (uintptr_t)handle, NULL);
 }
 
-void sim_handle_reuse(struct sim_handles *handles, void *handle)
+void sim_handles_reuse(struct sim_handles *handles, void *handle)
 {
     handles->free[handles->free_count++] = handle;
 }
 
-void sim_handle_release(struct sim_handles *handles, void *handle)
+void sim_handles_release(struct sim_handles *handles, void *handle)
 {
-    sim_handle_close(handles, handle);
-    sim_handle_reuse(handles, handle);
+    sim_handles_close(handles, handle);
+    sim_handles_reuse(handles, handle);
 }

@@ -16,21 +16,21 @@ struct sim_handles {
 #define SIM_HANDLES {.objects = {.value_bytes = sizeof(void *), .stride = 16}}
 
 /* A handle for `object`; NULL: no host memory. Locked, as are all functions here. */
-void *sim_handle_create(struct sim_handles *handles, void *object);
+void *sim_handles_create(struct sim_handles *handles, void *object);
 
 /* The object of `handle`, or NULL. */
-void *sim_handle_find(const struct sim_handles *handles, const void *handle);
+void *sim_handles_find(const struct sim_handles *handles, const void *handle);
 
 /* Return true if `handle` is or was a handle. */
-bool sim_handle_is_known(const struct sim_handles *handles, const void *handle);
+bool sim_handles_is_known(const struct sim_handles *handles, const void *handle);
 
 /* Detach `handle`, which is valid, from its object without making it reusable. */
-void sim_handle_close(struct sim_handles *handles, void *handle);
+void sim_handles_close(struct sim_handles *handles, void *handle);
 
 /* Make a closed handle reusable. */
-void sim_handle_reuse(struct sim_handles *handles, void *handle);
+void sim_handles_reuse(struct sim_handles *handles, void *handle);
 
 /* Do both. */
-void sim_handle_release(struct sim_handles *handles, void *handle);
+void sim_handles_release(struct sim_handles *handles, void *handle);
 
 #endif

@@ -11,30 +11,30 @@ void sim_lock(void)
     pthread_mutex_lock(&lock);
 }
 
-void sim_unlock(void)
+void sim_lock_release(void)
 {
     pthread_mutex_unlock(&lock);
 }
 
-CUresult sim_leave(CUresult result)
+CUresult sim_lock_leave(CUresult result)
 {
-    sim_unlock();
+    sim_lock_release();
     return result;
 }
 
-void sim_wait(pthread_cond_t *condition)
+void sim_lock_wait(pthread_cond_t *condition)
 {
     pthread_cond_wait(condition, &lock);
 }
 
-void sim_wait_progress(void)
+void sim_lock_wait_progress(void)
 {
     progress_waiters++;
-    sim_wait(&progress);
+    sim_lock_wait(&progress);
     progress_waiters--;
 }
 
-bool sim_wait_progress_until(const struct timespec *deadline)
+bool sim_lock_wait_progress_until(const struct timespec *deadline)
 {
     progress_waiters++;
     bool woken = pthread_cond_timedwait(&progress, &lock, deadline) == 0;
@@ -42,20 +42,20 @@ bool sim_wait_progress_until(const struct timespec *deadline)
     return woken;
 }
 
-void sim_progress(void)
+void sim_lock_wake(void)
 {
     if (progress_waiters)
         pthread_cond_broadcast(&progress);
 }
 
-uint64_t sim_next_id(void)
+uint64_t sim_lock_next_id(void)
 {
     return ++last_id;
 }
 
-void sim_lock_leave_fork(void)
+void sim_lock_release_in_child(void)
 {
     progress = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     progress_waiters = 0;
-    sim_unlock();
+    sim_lock_release();
 }

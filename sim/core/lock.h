@@ -12,28 +12,28 @@
 #include <time.h>
 
 void sim_lock(void);
-void sim_unlock(void);
+void sim_lock_release(void);
 
 /* Release the lock and return `result`: the end of most calls. */
-CUresult sim_leave(CUresult result);
+CUresult sim_lock_leave(CUresult result);
 
 /* Wait for `condition`, or until queued work makes progress. Releases the lock
  * meanwhile. */
-void sim_wait(pthread_cond_t *condition);
-void sim_wait_progress(void);
+void sim_lock_wait(pthread_cond_t *condition);
+void sim_lock_wait_progress(void);
 
 /* The same, but only until `deadline` of the real clock. Return false at the deadline.
  */
-bool sim_wait_progress_until(const struct timespec *deadline);
+bool sim_lock_wait_progress_until(const struct timespec *deadline);
 
 /* Wake the threads that wait for progress of queued work. Under the lock. */
-void sim_progress(void);
+void sim_lock_wake(void);
 
 /* Release the lock in a forked child, which has none of the threads that waited. */
-void sim_lock_leave_fork(void);
+void sim_lock_release_in_child(void);
 
 /* Return an id that is never reused, for a stream, a context or a block. Under the lock.
  */
-uint64_t sim_next_id(void);
+uint64_t sim_lock_next_id(void);
 
 #endif

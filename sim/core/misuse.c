@@ -35,7 +35,7 @@ void sim_misuse_abort_locked(const char *call, const char *format, ...)
     va_start(arguments, format);
     print_misuse(call, format, arguments);
     va_end(arguments);
-    sim_unlock();
+    sim_lock_release();
     abort();
 }
 
@@ -47,7 +47,7 @@ void sim_misuse(const char *call, const char *format, ...)
     print_misuse(call, format, arguments);
     va_end(arguments);
     if (!sim_options.dead_is_error) {
-        sim_unlock();
+        sim_lock_release();
         abort();
     }
     atomic_fetch_add(&misuses, 1);

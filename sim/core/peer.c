@@ -55,13 +55,13 @@ CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags)
     sim_lock();
     uint64_t bit = peer_bit(handle, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, &result);
     if (!bit)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     if (sim_options.has_no_peers)
-        return sim_leave(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+        return sim_lock_leave(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     if (sim_context_current()->peers & bit)
-        return sim_leave(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+        return sim_lock_leave(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
     sim_context_current()->peers |= bit;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuCtxDisablePeerAccess(CUcontext handle)
@@ -72,9 +72,9 @@ CUresult cuCtxDisablePeerAccess(CUcontext handle)
     sim_lock();
     uint64_t bit = peer_bit(handle, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, &result);
     if (!bit)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     if (!(sim_context_current()->peers & bit))
-        return sim_leave(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+        return sim_lock_leave(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
     sim_context_current()->peers &= ~bit;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }

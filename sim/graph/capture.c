@@ -3,8 +3,8 @@
 #include "sim/graph/capture.h"
 #include "sim/core/hooks.h"
 #include "sim/core/lock.h"
-#include "sim/graph/capture_rules.h"
 #include "sim/core/thread.h"
+#include "sim/graph/capture_rules.h"
 #include "sim/work/stream.h"
 #include "sim/work/stream_lookup.h"
 #include <stdlib.h>
@@ -119,7 +119,7 @@ CUresult sim_capture_enter(const char *call)
         if (result == CUDA_SUCCESS)
             result = check_stream(rule, stream);
     }
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult sim_capture_context(const struct sim_context *context)
@@ -171,7 +171,7 @@ CUresult sim_capture_node(struct sim_stream *stream, enum sim_node_kind kind,
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (!sim_nodes_reserve(&member->nodes, 1))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    node = sim_node_new(member->capture->graph, kind, &member->nodes);
+    node = sim_graph_add_node(member->capture->graph, kind, &member->nodes);
     if (!node)
         return CUDA_ERROR_OUT_OF_MEMORY;
     member->nodes.count = 0;

@@ -63,7 +63,7 @@ CUresult sim_capture_add_allocation(struct sim_stream *stream, CUdevice device,
         sim_graph_memory_release(memory);
         return result;
     }
-    sim_node_set_memory(node, memory);
+    sim_graph_set_node_memory(node, memory);
     *out = memory->range.start;
     return CUDA_SUCCESS;
 }
@@ -82,7 +82,7 @@ CUresult sim_capture_add_free(struct sim_stream *stream, CUdeviceptr address)
     result = sim_capture_node(stream, NODE_FREE, &node);
     if (result == CUDA_SUCCESS) {
         sim_graph_memory_retain(memory);
-        sim_node_set_memory(node, memory);
+        sim_graph_set_node_memory(node, memory);
     }
     return result;
 }

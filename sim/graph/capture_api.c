@@ -1,10 +1,9 @@
 /* capture_api.c -- the calls that begin, end, query and change captures. */
 #include "sim/core/api.h"
 #include "sim/core/call.h"
-#include "sim/graph/capture.h"
-#include "sim/memory/graph_memory.h"
-#include "sim/work/stream_lookup.h"
 #include "sim/core/thread.h"
+#include "sim/graph/capture.h"
+#include "sim/work/stream_lookup.h"
 
 /* --- beginning and ending --- */
 
@@ -46,14 +45,14 @@ CUresult cuStreamBeginCapture(CUstream stream)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    return sim_leave(begin(__func__, stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    return sim_lock_leave(begin(__func__, stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    return sim_leave(begin(__func__, stream, mode));
+    return sim_lock_leave(begin(__func__, stream, mode));
 }
 
 static CUresult begin_to(const char *call, CUstream handle, CUgraph graph_handle,
@@ -69,7 +68,7 @@ static CUresult begin_to(const char *call, CUstream handle, CUgraph graph_handle
         return result;
     if (!graph || graph->capture || graph->owner)
         return CUDA_ERROR_INVALID_VALUE;
-    result = sim_nodes_find(graph, handles, count, &nodes);
+    result = sim_graph_find_nodes(graph, handles, count, &nodes);
     if (result != CUDA_SUCCESS)
         return result;
     result = sim_capture_begin(stream, graph, &nodes, mode);
@@ -85,7 +84,7 @@ CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
     ENTER(CALL_PLAIN);
     (void)edges;
     sim_lock();
-    return sim_leave(begin_to(__func__, stream, graph, nodes, count, mode));
+    return sim_lock_leave(begin_to(__func__, stream, graph, nodes, count, mode));
 }
 
 /* Without `out` no caller can ever name the graph. */
@@ -100,13 +99,13 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *out)
     sim_lock();
     result = sim_stream_lookup(__func__, handle, &stream);
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     result = sim_capture_end(stream, &graph);
     if (out && result != CUDA_ERROR_ILLEGAL_STATE)
         *out = (CUgraph)(void *)graph;
     if (!out && graph)
         sim_graph_destroy(graph);
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 /* --- queries --- */
@@ -131,7 +130,7 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
     result = sim_stream_lookup(__func__, handle, &stream);
     if (result == CUDA_SUCCESS)
         *status = status_of(stream);
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 struct outputs {
@@ -175,7 +174,7 @@ static CUresult capture_info(const char *call, CUstream handle,
     result = sim_stream_lookup(call, handle, &stream);
     if (result == CUDA_SUCCESS)
         write_outputs(outputs, stream);
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status,
@@ -223,7 +222,7 @@ static CUresult update(const char *call, CUstream handle, const CUgraphNode *han
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
         return CUDA_ERROR_INVALID_VALUE;
-    result = sim_nodes_find(member->capture->graph, handles, count, &nodes);
+    result = sim_graph_find_nodes(member->capture->graph, handles, count, &nodes);
     if (result != CUDA_SUCCESS)
         return result;
     if (!sim_nodes_reserve(&member->nodes, count))
@@ -241,7 +240,7 @@ CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *nodes,
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    return sim_leave(update(__func__, stream, nodes, count, flags));
+    return sim_lock_leave(update(__func__, stream, nodes, count, flags));
 }
 
 CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *nodes,
@@ -251,7 +250,7 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *node
     ENTER(CALL_PLAIN);
     (void)edges;
     sim_lock();
-    return sim_leave(update(__func__, stream, nodes, count, flags));
+    return sim_lock_leave(update(__func__, stream, nodes, count, flags));
 }
 
 /* Accept any number, as the real driver does. Numbers above the modes act as relaxed. */
@@ -261,7 +260,7 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     if (!mode) {
         sim_lock();
         sim_misuse(__func__, "mode is NULL; a real driver crashes here");
-        return sim_leave(CUDA_ERROR_INVALID_HANDLE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_HANDLE);
     }
     int old = sim_thread.capture_mode;
     sim_thread.capture_mode = *mode;

@@ -1,10 +1,10 @@
 /* graph.c -- nodes and their dependencies; the table of live handles. */
 #include "sim/graph/graph.h"
 #include "base/map.h"
-#include "sim/core/call.h"
-#include "sim/memory/graph_memory.h"
+#include "sim/core/misuse.h"
 #include "sim/core/thread.h"
 #include "sim/graph/user_object.h"
+#include "sim/memory/graph_memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,29 +48,29 @@ struct sim_graph *sim_graph_find(CUgraph handle)
     return find(handle, LIVE_GRAPH, "graph");
 }
 
-struct sim_node *sim_node_find(CUgraphNode handle)
+struct sim_node *sim_graph_find_node(CUgraphNode handle)
 {
     /* the real driver's answer to others is unknown */
     return find(handle, LIVE_NODE, NULL);
 }
 
-struct sim_exec *sim_exec_find(CUgraphExec handle)
+struct sim_exec *sim_graph_find_exec(CUgraphExec handle)
 {
     return find(handle, LIVE_EXEC, "executable graph");
 }
 
-bool sim_exec_list(struct sim_exec *exec)
+bool sim_graph_list_exec(struct sim_exec *exec)
 {
     return list(exec, LIVE_EXEC);
 }
 
-void sim_exec_unlist(struct sim_exec *exec)
+void sim_graph_unlist_exec(struct sim_exec *exec)
 {
     unlist(exec);
 }
 
-CUresult sim_nodes_find(const struct sim_graph *graph, const CUgraphNode *handles,
-                        size_t count, struct sim_nodes *out)
+CUresult sim_graph_find_nodes(const struct sim_graph *graph, const CUgraphNode *handles,
+                              size_t count, struct sim_nodes *out)
 {
     struct sim_nodes nodes = {0};
 
@@ -81,7 +81,7 @@ CUresult sim_nodes_find(const struct sim_graph *graph, const CUgraphNode *handle
     if (!sim_nodes_reserve(&nodes, count))
         return CUDA_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        struct sim_node *node = sim_node_find(handles[i]);
+        struct sim_node *node = sim_graph_find_node(handles[i]);
         if (!node || node->graph != graph || sim_nodes_hold(&nodes, node)) {
             sim_nodes_free(&nodes);
             return CUDA_ERROR_INVALID_VALUE;
@@ -105,8 +105,8 @@ static void append(struct sim_graph *graph, struct sim_node *node)
     graph->count++;
 }
 
-struct sim_node *sim_node_new(struct sim_graph *graph, enum sim_node_kind kind,
-                              const struct sim_nodes *after)
+struct sim_node *sim_graph_add_node(struct sim_graph *graph, enum sim_node_kind kind,
+                                    const struct sim_nodes *after)
 {
     struct sim_node *node = calloc(1, sizeof *node);
 
@@ -142,7 +142,7 @@ static void drop_content(struct sim_node *node)
     }
 }
 
-void sim_node_set_memory(struct sim_node *node, struct sim_graph_memory *memory)
+void sim_graph_set_node_memory(struct sim_node *node, struct sim_graph_memory *memory)
 {
     node->memory = memory;
     node->graph->memory_nodes++;
@@ -189,7 +189,7 @@ static void destroy_node(struct sim_node *node)
     free(node);
 }
 
-void sim_node_destroy(struct sim_node *node)
+void sim_graph_destroy_node(struct sim_node *node)
 {
     for (struct sim_node *other = node->graph->first; other; other = other->next)
         forget(&other->after, node);
@@ -275,7 +275,7 @@ static bool copy_nodes(struct sim_graph *to, const struct sim_graph *from,
     size_t i = 0;
 
     for (struct sim_node *node = from->first; node; node = node->next) {
-        copies[i] = sim_node_new(to, node->kind, &none);
+        copies[i] = sim_graph_add_node(to, node->kind, &none);
         if (!copies[i] || !copy_content(copies[i], node))
             return false;
         node->index = i++;

@@ -61,12 +61,12 @@ struct sim_graph {
 
 /* The live object of a handle, or NULL. */
 struct sim_graph *sim_graph_find(CUgraph handle);
-struct sim_node *sim_node_find(CUgraphNode handle);
-struct sim_exec *sim_exec_find(CUgraphExec handle);
+struct sim_node *sim_graph_find_node(CUgraphNode handle);
+struct sim_exec *sim_graph_find_exec(CUgraphExec handle);
 
 /* Add an executable graph to the same table of handles. False: no host memory. */
-bool sim_exec_list(struct sim_exec *exec);
-void sim_exec_unlist(struct sim_exec *exec);
+bool sim_graph_list_exec(struct sim_exec *exec);
+void sim_graph_unlist_exec(struct sim_exec *exec);
 
 /* Create an empty graph (NULL: no host memory); destroy one with its nodes. */
 struct sim_graph *sim_graph_new(bool is_private);
@@ -77,13 +77,13 @@ void sim_graph_destroy(struct sim_graph *graph);
 struct sim_graph *sim_graph_clone(const struct sim_graph *graph, bool is_private);
 
 /* Add a node that depends on `after`, nodes of the same graph. NULL: no host memory. */
-struct sim_node *sim_node_new(struct sim_graph *graph, enum sim_node_kind kind,
-                              const struct sim_nodes *after);
-void sim_node_destroy(struct sim_node *node);
+struct sim_node *sim_graph_add_node(struct sim_graph *graph, enum sim_node_kind kind,
+                                    const struct sim_nodes *after);
+void sim_graph_destroy_node(struct sim_node *node);
 
 /* Set the memory that `node`, of kind NODE_ALLOCATE or NODE_FREE, allocates or frees.
  * The node takes over the caller's reference. */
-void sim_node_set_memory(struct sim_node *node, struct sim_graph_memory *memory);
+void sim_graph_set_node_memory(struct sim_node *node, struct sim_graph_memory *memory);
 
 /* The memory at `address` that a new node of `graph` may free, or NULL. */
 struct sim_graph_memory *sim_graph_find_to_free(const struct sim_graph *graph,
@@ -91,8 +91,8 @@ struct sim_graph_memory *sim_graph_find_to_free(const struct sim_graph *graph,
 
 /* Convert handles to nodes: all live, of `graph`, without duplicates; otherwise
  * CUDA_ERROR_INVALID_VALUE. The caller owns the list. */
-CUresult sim_nodes_find(const struct sim_graph *graph, const CUgraphNode *handles,
-                        size_t count, struct sim_nodes *out);
+CUresult sim_graph_find_nodes(const struct sim_graph *graph, const CUgraphNode *handles,
+                              size_t count, struct sim_nodes *out);
 
 /* Mark `last` and all their transitive dependencies, and no other node. */
 void sim_graph_mark_before(struct sim_graph *graph, const struct sim_nodes *last);

@@ -11,7 +11,7 @@
     {                                      \
         ENTER(CALL_PLAIN);                 \
         sim_lock();                        \
-        return sim_leave(work);            \
+        return sim_lock_leave(work);       \
     }
 
 CUresult cuGraphCreate(CUgraph *out, unsigned int flags)
@@ -23,7 +23,7 @@ CUresult cuGraphCreate(CUgraph *out, unsigned int flags)
     struct sim_graph *graph = sim_graph_new(false);
     if (graph)
         *out = (CUgraph)(void *)graph;
-    return sim_leave(graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+    return sim_lock_leave(graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 /* Executables made of it stay valid. */
@@ -33,11 +33,11 @@ CUresult cuGraphDestroy(CUgraph handle)
     sim_lock();
     struct sim_graph *graph = sim_graph_find(handle);
     if (!graph || graph->owner)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     if (graph->capture)
-        return sim_leave(CUDA_ERROR_ILLEGAL_STATE);
+        return sim_lock_leave(CUDA_ERROR_ILLEGAL_STATE);
     sim_graph_destroy(graph);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuGraphClone(CUgraph *out, CUgraph handle)
@@ -48,13 +48,13 @@ CUresult cuGraphClone(CUgraph *out, CUgraph handle)
     sim_lock();
     struct sim_graph *graph = sim_graph_find(handle);
     if (!graph)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     if (graph->memory_nodes > 0)
-        return sim_leave(CUDA_ERROR_NOT_SUPPORTED);
+        return sim_lock_leave(CUDA_ERROR_NOT_SUPPORTED);
     struct sim_graph *clone = sim_graph_clone(graph, false);
     if (clone)
         *out = (CUgraph)(void *)clone;
-    return sim_leave(clone ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+    return sim_lock_leave(clone ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 CUresult cuGraphNodeFindInClone(CUgraphNode *out, CUgraphNode original, CUgraph clone)
@@ -62,23 +62,23 @@ CUresult cuGraphNodeFindInClone(CUgraphNode *out, CUgraphNode original, CUgraph 
     ENTER(CALL_PLAIN);
     sim_lock();
     const struct sim_graph *graph = sim_graph_find(clone);
-    const struct sim_node *node = sim_node_find(original);
+    const struct sim_node *node = sim_graph_find_node(original);
     struct sim_node *copy = graph && node ? sim_graph_find_copy(graph, node) : NULL;
     if (!out || !copy)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     *out = (CUgraphNode)(void *)copy;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuGraphNodeGetType(CUgraphNode handle, int *type)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    const struct sim_node *node = sim_node_find(handle);
+    const struct sim_node *node = sim_graph_find_node(handle);
     if (!node || !type)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     *type = (int)node->kind;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* --- lists --- */
@@ -166,7 +166,7 @@ UNDER_LOCK(cuGraphGetEdges_v2,
 
 static CUresult list_before(CUgraphNode handle, struct list list, size_t *count)
 {
-    const struct sim_node *node = sim_node_find(handle);
+    const struct sim_node *node = sim_graph_find_node(handle);
 
     if (!node || !count)
         return CUDA_ERROR_INVALID_VALUE;
@@ -178,7 +178,7 @@ static CUresult list_before(CUgraphNode handle, struct list list, size_t *count)
 
 static CUresult list_behind(CUgraphNode handle, struct list list, size_t *count)
 {
-    const struct sim_node *node = sim_node_find(handle);
+    const struct sim_node *node = sim_graph_find_node(handle);
 
     if (!node || !count)
         return CUDA_ERROR_INVALID_VALUE;
@@ -222,7 +222,7 @@ static size_t place_of(const struct sim_node *node, const struct sim_node *befor
 static CUresult change_edge(struct sim_graph *graph, CUgraphNode from, CUgraphNode to,
                             bool is_add)
 {
-    struct sim_node *before = sim_node_find(from), *node = sim_node_find(to);
+    struct sim_node *before = sim_graph_find_node(from), *node = sim_graph_find_node(to);
 
     if (!before || !node || before == node || before->graph != graph ||
         node->graph != graph)
@@ -285,15 +285,15 @@ CUresult cuGraphDestroyNode(CUgraphNode handle)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    struct sim_node *node = sim_node_find(handle);
+    struct sim_node *node = sim_graph_find_node(handle);
     if (!node)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     if (node->graph->capture)
-        return sim_leave(CUDA_ERROR_ILLEGAL_STATE);
+        return sim_lock_leave(CUDA_ERROR_ILLEGAL_STATE);
     if (node->graph->memory_nodes > 0)
-        return sim_leave(CUDA_ERROR_NOT_SUPPORTED);
-    sim_node_destroy(node);
-    return sim_leave(CUDA_SUCCESS);
+        return sim_lock_leave(CUDA_ERROR_NOT_SUPPORTED);
+    sim_graph_destroy_node(node);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* --- Graphviz output --- */
@@ -347,11 +347,11 @@ CUresult cuGraphDebugDotPrint(CUgraph handle, const char *path, unsigned int fla
     const struct sim_graph *graph = sim_graph_find(handle);
     FILE *file = graph && path ? fopen(path, "w") : NULL;
     if (!file)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     print(file, graph);
     bool is_bad = ferror(file);
     is_bad |= fclose(file) != 0;
-    return sim_leave(is_bad ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS);
+    return sim_lock_leave(is_bad ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS);
 }
 
 /* --- user objects --- */
@@ -361,12 +361,13 @@ CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned in
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(sim_user_object_retain(sim_graph_find(graph), object, count, flags));
+    return sim_lock_leave(
+        sim_user_object_retain(sim_graph_find(graph), object, count, flags));
 }
 
 CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    return sim_leave(sim_user_object_release(sim_graph_find(graph), object, count));
+    return sim_lock_leave(sim_user_object_release(sim_graph_find(graph), object, count));
 }

@@ -230,8 +230,8 @@ static void free_exec(struct sim_exec *exec)
     free(exec);
 }
 
-CUresult sim_exec_new(struct sim_graph *graph, unsigned long long flags,
-                      struct sim_exec **out)
+CUresult sim_graph_exec_new(struct sim_graph *graph, unsigned long long flags,
+                            struct sim_exec **out)
 {
     struct sim_exec *exec = calloc(1, sizeof *exec);
     CUresult result;
@@ -242,7 +242,7 @@ CUresult sim_exec_new(struct sim_graph *graph, unsigned long long flags,
     exec->flags = flags;
     exec->graph = graph;
     result = add_graph(exec, graph, NO_STEP);
-    if (result == CUDA_SUCCESS && (!assign_branches(exec) || !sim_exec_list(exec)))
+    if (result == CUDA_SUCCESS && (!assign_branches(exec) || !sim_graph_list_exec(exec)))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result != CUDA_SUCCESS) {
         free_exec(exec);
@@ -253,7 +253,7 @@ CUresult sim_exec_new(struct sim_graph *graph, unsigned long long flags,
     return CUDA_SUCCESS;
 }
 
-void sim_exec_release(struct sim_exec *exec)
+void sim_graph_exec_release(struct sim_exec *exec)
 {
     struct sim_graph *graph = exec->graph;
 
@@ -263,9 +263,9 @@ void sim_exec_release(struct sim_exec *exec)
     sim_graph_destroy(graph);
 }
 
-void sim_exec_destroy(struct sim_exec *exec)
+void sim_graph_exec_destroy(struct sim_exec *exec)
 {
-    sim_exec_unlist(exec);
+    sim_graph_unlist_exec(exec);
     claim_memory(exec, false);
-    sim_exec_release(exec);
+    sim_graph_exec_release(exec);
 }

@@ -32,14 +32,11 @@ enum { SIM_GRAPH_AUTO_FREE = 1, SIM_GRAPH_UPLOAD = 2, SIM_GRAPH_DEVICE_LAUNCH = 
 /* Compute the steps of `graph`, which the executable then owns. A cycle is
  * CUDA_ERROR_INVALID_VALUE. On failure the caller keeps the graph. Locked, as are all
  * functions here. */
-CUresult sim_exec_new(struct sim_graph *graph, unsigned long long flags,
-                      struct sim_exec **out);
-void sim_exec_release(struct sim_exec *exec);
+CUresult sim_graph_exec_new(struct sim_graph *graph, unsigned long long flags,
+                            struct sim_exec **out);
+void sim_graph_exec_release(struct sim_exec *exec);
 
 /* Destroy the handle. Unfinished launches continue. */
-void sim_exec_destroy(struct sim_exec *exec);
-
-/* Queue a launch on `stream`. */
-CUresult sim_exec_launch(struct sim_exec *exec, struct sim_stream *stream);
+void sim_graph_exec_destroy(struct sim_exec *exec);
 
 #endif

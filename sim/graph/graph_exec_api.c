@@ -2,7 +2,7 @@
  */
 #include "sim/core/api.h"
 #include "sim/core/call.h"
-#include "sim/graph/graph_exec.h"
+#include "sim/graph/graph_launch.h"
 #include "sim/memory/graph_memory.h"
 #include "sim/work/stream_lookup.h"
 
@@ -37,7 +37,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long
     clone = sim_graph_clone(graph, true);
     if (!clone)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = sim_exec_new(clone, flags, &exec);
+    result = sim_graph_exec_new(clone, flags, &exec);
     if (result == CUDA_SUCCESS)
         *out = (CUgraphExec)(void *)exec;
     else
@@ -52,7 +52,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
     if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
         return CUDA_ERROR_INVALID_VALUE; /* there is no stream for the upload */
     sim_lock();
-    return sim_leave(instantiate(out, graph, flags));
+    return sim_lock_leave(instantiate(out, graph, flags));
 }
 
 /* An upload is a no-op. */
@@ -75,18 +75,18 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
                          : result == CUDA_ERROR_INVALID_VALUE
                              ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
                              : CUDA_GRAPH_INSTANTIATE_ERROR;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuGraphExecGetFlags(CUgraphExec handle, uint64_t *flags)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    const struct sim_exec *exec = sim_exec_find(handle);
+    const struct sim_exec *exec = sim_graph_find_exec(handle);
     if (!exec || !flags)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     *flags = exec->flags;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* Queued launches of it still run. */
@@ -94,16 +94,16 @@ CUresult cuGraphExecDestroy(CUgraphExec handle)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    struct sim_exec *exec = sim_exec_find(handle);
+    struct sim_exec *exec = sim_graph_find_exec(handle);
     if (exec)
-        sim_exec_destroy(exec);
-    return sim_leave(exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+        sim_graph_exec_destroy(exec);
+    return sim_lock_leave(exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 static CUresult find_both(const char *call, CUgraphExec handle, CUstream stream_handle,
                           struct sim_exec **exec, struct sim_stream **stream)
 {
-    *exec = sim_exec_find(handle);
+    *exec = sim_graph_find_exec(handle);
     return *exec ? sim_stream_lookup(call, stream_handle, stream)
                  : CUDA_ERROR_INVALID_VALUE;
 }
@@ -115,7 +115,7 @@ CUresult cuGraphUpload(CUgraphExec handle, CUstream stream_handle)
 
     ENTER(CALL_PLAIN);
     sim_lock();
-    return sim_leave(find_both(__func__, handle, stream_handle, &exec, &stream));
+    return sim_lock_leave(find_both(__func__, handle, stream_handle, &exec, &stream));
 }
 
 CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle)
@@ -127,7 +127,8 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle)
     ENTER(CALL_PLAIN);
     sim_lock();
     result = find_both(__func__, handle, stream_handle, &exec, &stream);
-    return sim_leave(result == CUDA_SUCCESS ? sim_exec_launch(exec, stream) : result);
+    return sim_lock_leave(result == CUDA_SUCCESS ? sim_graph_launch(exec, stream)
+                                                 : result);
 }
 
 /* --- updates --- */
@@ -174,7 +175,7 @@ static void exchange(struct sim_exec *exec, struct sim_exec *other)
 
 static CUresult update(CUgraphExec handle, CUgraph graph_handle, int *why)
 {
-    struct sim_exec *exec = sim_exec_find(handle), *other;
+    struct sim_exec *exec = sim_graph_find_exec(handle), *other;
     const struct sim_graph *graph = sim_graph_find(graph_handle);
     struct sim_graph *clone;
     CUresult result;
@@ -189,7 +190,7 @@ static CUresult update(CUgraphExec handle, CUgraph graph_handle, int *why)
     clone = sim_graph_clone(graph, true);
     if (!clone)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = sim_exec_new(clone, exec->flags, &other);
+    result = sim_graph_exec_new(clone, exec->flags, &other);
     if (result != CUDA_SUCCESS) {
         sim_graph_destroy(clone);
         if (result != CUDA_ERROR_INVALID_VALUE)
@@ -200,7 +201,7 @@ static CUresult update(CUgraphExec handle, CUgraph graph_handle, int *why)
     *why = compare(exec, other);
     if (*why == CU_GRAPH_EXEC_UPDATE_SUCCESS)
         exchange(exec, other);
-    sim_exec_destroy(other);
+    sim_graph_exec_destroy(other);
     return *why == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS
                                                 : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
@@ -216,7 +217,7 @@ CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *bad, in
     CUresult result = update(exec, graph, &reason);
     *bad = NULL;
     *why = reason;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
@@ -230,5 +231,5 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
     sim_lock();
     CUresult result = update(exec, graph, &reason);
     *out = (CUgraphExecUpdateResultInfo){.result = reason};
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }

@@ -4,11 +4,11 @@
  * All that can fail happens before anything is queued. The end is queued before the
  * steps: it waits for a position in each lane, and those are known.
  */
-#include "sim/core/call.h"
-#include "sim/work/event.h"
-#include "sim/graph/graph_exec.h"
+#include "sim/graph/graph_launch.h"
+#include "sim/core/misuse.h"
 #include "sim/memory/graph_memory.h"
 #include "sim/races/races.h"
+#include "sim/work/event.h"
 #include "sim/work/work.h"
 #include <stdlib.h>
 
@@ -27,7 +27,7 @@ struct end {
 
 static void finish_end(void *data)
 {
-    sim_exec_release(((struct end *)data)->exec);
+    sim_graph_exec_release(((struct end *)data)->exec);
 }
 
 /* --- checks before a launch --- */
@@ -325,7 +325,7 @@ static CUresult queue(struct launch *launch)
     return CUDA_SUCCESS;
 }
 
-CUresult sim_exec_launch(struct sim_exec *exec, struct sim_stream *stream)
+CUresult sim_graph_launch(struct sim_exec *exec, struct sim_stream *stream)
 {
     struct launch launch = {.exec = exec, .stream = stream};
     CUresult result = check(exec);

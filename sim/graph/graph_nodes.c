@@ -2,9 +2,10 @@
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include "sim/core/device.h"
-#include "sim/work/event.h"
 #include "sim/graph/graph.h"
+#include "sim/memory/copy_shape.h"
 #include "sim/memory/graph_memory.h"
+#include "sim/work/event.h"
 
 /* The place of a new node, from the arguments that all these calls have. */
 struct place {
@@ -23,10 +24,10 @@ static CUresult add(const struct place *place, enum sim_node_kind kind,
 
     if (!graph || !place->out)
         return CUDA_ERROR_INVALID_VALUE;
-    result = sim_nodes_find(graph, place->after, place->count, &after);
+    result = sim_graph_find_nodes(graph, place->after, place->count, &after);
     if (result != CUDA_SUCCESS)
         return result;
-    *out = sim_node_new(graph, kind, &after);
+    *out = sim_graph_add_node(graph, kind, &after);
     sim_nodes_free(&after);
     if (!*out)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -46,7 +47,7 @@ CUresult cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode 
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(add_empty(&(struct place){out, graph, after, count}));
+    return sim_lock_leave(add_empty(&(struct place){out, graph, after, count}));
 }
 
 /* --- copies and memsets --- */
@@ -78,7 +79,8 @@ CUresult cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(add_copy(&(struct place){out, graph, after, count}, copy, context));
+    return sim_lock_leave(
+        add_copy(&(struct place){out, graph, after, count}, copy, context));
 }
 
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *copy)
@@ -89,15 +91,15 @@ CUresult cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *cop
     if (!copy)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    struct sim_node *node = sim_node_find(handle);
+    struct sim_node *node = sim_graph_find_node(handle);
     if (!node || node->kind != NODE_COPY)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     CUresult result = sim_copy_shape_read(copy, &box);
     if (result == CUDA_SUCCESS) {
         node->box = box;
         sim_copy_set_known(&node->box);
     }
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 static CUresult read_fill(const CUDA_MEMSET_NODE_PARAMS *from, struct sim_fill *out)
@@ -142,16 +144,17 @@ CUresult cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph, const CUgraphNode
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(add_fill(&(struct place){out, graph, after, count}, fill, context));
+    return sim_lock_leave(
+        add_fill(&(struct place){out, graph, after, count}, fill, context));
 }
 
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS *out)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    const struct sim_node *node = sim_node_find(handle);
+    const struct sim_node *node = sim_graph_find_node(handle);
     if (!out || !node || node->kind != NODE_FILL)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     *out = (CUDA_MEMSET_NODE_PARAMS){
         .dst = (uintptr_t)node->fill.to,
         .pitch = node->fill.pitch,
@@ -160,7 +163,7 @@ CUresult cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS 
         .width = node->fill.count,
         .height = node->fill.rows,
     };
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode handle,
@@ -170,13 +173,13 @@ CUresult cuGraphMemsetNodeSetParams(CUgraphNode handle,
 
     ENTER(CALL_PLAIN);
     sim_lock();
-    struct sim_node *node = sim_node_find(handle);
+    struct sim_node *node = sim_graph_find_node(handle);
     if (!node || node->kind != NODE_FILL)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     CUresult result = read_fill(from, &fill);
     if (result == CUDA_SUCCESS)
         node->fill = fill;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 /* --- host functions --- */
@@ -200,29 +203,29 @@ CUresult cuGraphAddHostNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(add_host(&(struct place){out, graph, after, count}, host));
+    return sim_lock_leave(add_host(&(struct place){out, graph, after, count}, host));
 }
 
 CUresult cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS *out)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    const struct sim_node *node = sim_node_find(handle);
+    const struct sim_node *node = sim_graph_find_node(handle);
     if (!out || !node || node->kind != NODE_HOST)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     *out = (CUDA_HOST_NODE_PARAMS){node->host.function, node->host.data};
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS *host)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    struct sim_node *node = sim_node_find(handle);
+    struct sim_node *node = sim_graph_find_node(handle);
     if (!host || !host->fn || !node || node->kind != NODE_HOST)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     node->host = (struct sim_host_function){.function = host->fn, .data = host->userData};
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* --- child graphs --- */
@@ -256,18 +259,18 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(add_child(&(struct place){out, graph, after, count}, child));
+    return sim_lock_leave(add_child(&(struct place){out, graph, after, count}, child));
 }
 
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph *out)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    const struct sim_node *node = sim_node_find(handle);
+    const struct sim_node *node = sim_graph_find_node(handle);
     if (!out || !node || node->kind != NODE_GRAPH)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     *out = (CUgraph)(void *)node->child;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* --- events --- */
@@ -291,7 +294,7 @@ CUresult cuGraphAddEventRecordNode(CUgraphNode *out, CUgraph graph,
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(
+    return sim_lock_leave(
         add_event(&(struct place){out, graph, after, count}, NODE_RECORD, event));
 }
 
@@ -300,13 +303,13 @@ CUresult cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph graph,
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(
+    return sim_lock_leave(
         add_event(&(struct place){out, graph, after, count}, NODE_WAIT, event));
 }
 
 static CUresult get_event(CUgraphNode handle, enum sim_node_kind kind, CUevent *out)
 {
-    const struct sim_node *node = sim_node_find(handle);
+    const struct sim_node *node = sim_graph_find_node(handle);
 
     if (!out || !node || node->kind != kind)
         return CUDA_ERROR_INVALID_VALUE;
@@ -318,14 +321,14 @@ CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent *out)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    return sim_leave(get_event(node, NODE_RECORD, out));
+    return sim_lock_leave(get_event(node, NODE_RECORD, out));
 }
 
 CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent *out)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    return sim_leave(get_event(node, NODE_WAIT, out));
+    return sim_lock_leave(get_event(node, NODE_WAIT, out));
 }
 
 /* --- memory --- */
@@ -360,7 +363,7 @@ static CUresult add_allocation(const struct place *place,
         sim_graph_memory_release(memory);
         return result;
     }
-    sim_node_set_memory(node, memory);
+    sim_graph_set_node_memory(node, memory);
     wanted->dptr = memory->range.start;
     return CUDA_SUCCESS;
 }
@@ -370,7 +373,8 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph graph, const CUgraphNo
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(add_allocation(&(struct place){out, graph, after, count}, wanted));
+    return sim_lock_leave(
+        add_allocation(&(struct place){out, graph, after, count}, wanted));
 }
 
 static CUresult add_free(const struct place *place, CUdeviceptr address)
@@ -386,7 +390,7 @@ static CUresult add_free(const struct place *place, CUdeviceptr address)
     result = add(place, NODE_FREE, &node);
     if (result == CUDA_SUCCESS) {
         sim_graph_memory_retain(memory);
-        sim_node_set_memory(node, memory);
+        sim_graph_set_node_memory(node, memory);
     }
     return result;
 }
@@ -396,18 +400,18 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph graph, const CUgraphNod
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(add_free(&(struct place){out, graph, after, count}, address));
+    return sim_lock_leave(add_free(&(struct place){out, graph, after, count}, address));
 }
 
 CUresult cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr *out)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    const struct sim_node *node = sim_node_find(handle);
+    const struct sim_node *node = sim_graph_find_node(handle);
     if (!out || !node || node->kind != NODE_FREE)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     *out = node->memory->range.start;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* --- any kind --- */
@@ -445,7 +449,7 @@ CUresult cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *afte
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(add_any(&(struct place){out, graph, after, count}, wanted));
+    return sim_lock_leave(add_any(&(struct place){out, graph, after, count}, wanted));
 }
 
 CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
@@ -455,5 +459,5 @@ CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *a
     ENTER(CALL_ALLOCATES);
     (void)edges;
     sim_lock();
-    return sim_leave(add_any(&(struct place){out, graph, after, count}, wanted));
+    return sim_lock_leave(add_any(&(struct place){out, graph, after, count}, wanted));
 }

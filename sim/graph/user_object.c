@@ -40,13 +40,13 @@ static void *destroy_queued(void *unused)
     while (destroy_queue) {
         struct sim_user_object *object = destroy_queue;
         destroy_queue = object->next;
-        sim_unlock();
+        sim_lock_release();
         object->destroy(object->data);
         free(object);
         sim_lock();
     }
     is_destroying = false;
-    sim_unlock();
+    sim_lock_release();
     return NULL;
 }
 
@@ -162,7 +162,7 @@ CUresult cuUserObjectCreate(CUuserObject *out, void *data, CUhostFn destroy,
     *object = (struct sim_user_object){objects, destroy, data, count};
     objects = object;
     *out = (CUuserObject)(void *)object;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuUserObjectRetain(CUuserObject handle, unsigned int count)
@@ -171,9 +171,9 @@ CUresult cuUserObjectRetain(CUuserObject handle, unsigned int count)
     sim_lock();
     struct sim_user_object *object = find(handle);
     if (!object || !is_count(count))
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     object->references += count;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuUserObjectRelease(CUuserObject handle, unsigned int count)
@@ -182,9 +182,9 @@ CUresult cuUserObjectRelease(CUuserObject handle, unsigned int count)
     sim_lock();
     struct sim_user_object *object = find(handle);
     if (!object || !is_count(count) || count > object->references)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     release_references(object, count);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult sim_user_object_retain(struct sim_graph *graph, CUuserObject handle,

@@ -53,7 +53,7 @@ static void count(const struct sim_block *block, int sign)
 
 void sim_block_insert(struct sim_block *block)
 {
-    block->id = sim_next_id();
+    block->id = sim_lock_next_id();
     sim_ranges_insert(&sim_blocks, &block->range);
     bool is_listed = tarn__map_put(&starts, block->range.start, &block);
     (void)is_listed;
@@ -128,6 +128,6 @@ unsigned long long tarn_sim_live_bytes(void)
 {
     sim_lock();
     unsigned long long bytes = sim_live_bytes;
-    sim_unlock();
+    sim_lock_release();
     return bytes;
 }

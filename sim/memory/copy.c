@@ -8,14 +8,14 @@
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include "sim/core/hooks.h"
-#include "sim/memory/graph_memory.h"
+#include "sim/core/thread.h"
 #include "sim/memory/block.h"
+#include "sim/memory/graph_memory.h"
 #include "sim/memory/guard.h"
+#include "sim/memory/vmm.h"
 #include "sim/races/races.h"
 #include "sim/work/stream_lookup.h"
 #include "sim/work/work.h"
-#include "sim/core/thread.h"
-#include "sim/memory/vmm.h"
 #include <string.h>
 
 enum { STAGED_MAX = 1 << 20 }; /* the real driver stages at least as much */
@@ -211,7 +211,7 @@ static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, unsigned ne
     if (result == CUDA_SUCCESS)
         result =
             copy_row(stream, (uintptr_t)to, (uintptr_t)from, bytes, needs, COPY_SYNC);
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 static CUresult copy_async(const char *call, CUdeviceptr to, CUdeviceptr from,
@@ -225,7 +225,7 @@ static CUresult copy_async(const char *call, CUdeviceptr to, CUdeviceptr from,
     if (result == CUDA_SUCCESS)
         result =
             copy_row(stream, (uintptr_t)to, (uintptr_t)from, bytes, needs, COPY_ASYNC);
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
@@ -288,7 +288,7 @@ static CUresult check_alive(CUcontext to, CUcontext from)
     CUresult result = sim_context_alive(to, &context); /* NULL: the current one */
     if (result == CUDA_SUCCESS)
         result = sim_context_alive(from, &context);
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,

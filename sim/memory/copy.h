@@ -34,7 +34,4 @@ CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim
 CUresult sim_copy_op(struct sim_stream *stream, const struct sim_box *box,
                      struct sim_op **out);
 
-/* Read the box of a copy node from its parameters. Arrays are not supported. */
-CUresult sim_copy_shape_read(const CUDA_MEMCPY3D *copy, struct sim_box *out);
-
 #endif

@@ -1,4 +1,5 @@
 /* copy_shape.c -- copies of 2D and 3D boxes. The simulator has no arrays. */
+#include "sim/memory/copy_shape.h"
 #include "base/sizes.h"
 #include "sim/core/api.h"
 #include "sim/core/call.h"
@@ -179,7 +180,8 @@ static CUresult copy_2d_sync(const CUDA_MEMCPY2D *copy)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult result = sim_stream_lookup_default(&stream);
-    return sim_leave(result == CUDA_SUCCESS ? copy_2d(stream, copy, COPY_SYNC) : result);
+    return sim_lock_leave(result == CUDA_SUCCESS ? copy_2d(stream, copy, COPY_SYNC)
+                                                 : result);
 }
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
@@ -204,7 +206,8 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     result = sim_stream_lookup(__func__, handle, &stream);
-    return sim_leave(result == CUDA_SUCCESS ? copy_2d(stream, copy, COPY_ASYNC) : result);
+    return sim_lock_leave(result == CUDA_SUCCESS ? copy_2d(stream, copy, COPY_ASYNC)
+                                                 : result);
 }
 
 static CUresult copy_3d_sync(const CUDA_MEMCPY3D_PEER *copy)
@@ -215,7 +218,8 @@ static CUresult copy_3d_sync(const CUDA_MEMCPY3D_PEER *copy)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult result = sim_stream_lookup_default(&stream);
-    return sim_leave(result == CUDA_SUCCESS ? copy_3d(stream, copy, COPY_SYNC) : result);
+    return sim_lock_leave(result == CUDA_SUCCESS ? copy_3d(stream, copy, COPY_SYNC)
+                                                 : result);
 }
 
 static CUresult copy_3d_async(const char *call, const CUDA_MEMCPY3D_PEER *copy,
@@ -228,7 +232,8 @@ static CUresult copy_3d_async(const char *call, const CUDA_MEMCPY3D_PEER *copy,
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     result = sim_stream_lookup(call, handle, &stream);
-    return sim_leave(result == CUDA_SUCCESS ? copy_3d(stream, copy, COPY_ASYNC) : result);
+    return sim_lock_leave(result == CUDA_SUCCESS ? copy_3d(stream, copy, COPY_ASYNC)
+                                                 : result);
 }
 
 CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy)

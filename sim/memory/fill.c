@@ -1,10 +1,10 @@
 /* fill.c -- memsets of elements of 1, 2 or 4 bytes, contiguous or in rows with a pitch.
  */
+#include "sim/memory/fill.h"
 #include "base/sizes.h"
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include "sim/core/hooks.h"
-#include "sim/memory/fill.h"
 #include "sim/memory/block.h"
 #include "sim/memory/guard.h"
 #include "sim/races/races.h"
@@ -135,7 +135,8 @@ static CUresult fill_now(CUdeviceptr to, size_t pitch, uint32_t value, size_t el
 
     sim_lock();
     CUresult result = sim_stream_lookup_default(&stream);
-    return sim_leave(result == CUDA_SUCCESS ? queue_fill(stream, &fill, true) : result);
+    return sim_lock_leave(result == CUDA_SUCCESS ? queue_fill(stream, &fill, true)
+                                                 : result);
 }
 
 static CUresult fill_async(const char *call, CUdeviceptr to, size_t pitch, uint32_t value,
@@ -147,7 +148,8 @@ static CUresult fill_async(const char *call, CUdeviceptr to, size_t pitch, uint3
 
     sim_lock();
     result = sim_stream_lookup(call, handle, &stream);
-    return sim_leave(result == CUDA_SUCCESS ? queue_fill(stream, &fill, false) : result);
+    return sim_lock_leave(result == CUDA_SUCCESS ? queue_fill(stream, &fill, false)
+                                                 : result);
 }
 
 #define FILL(name, type, element)                                             \

@@ -80,7 +80,7 @@ void sim_guard_leave(void *data)
         guard->previous->next = guard->next;
     else
         running = guard->next;
-    sim_progress();
+    sim_lock_wake();
 }
 
 static bool is_touched(uintptr_t start, size_t bytes)
@@ -98,5 +98,5 @@ static bool is_touched(uintptr_t start, size_t bytes)
 void sim_guard_wait(uintptr_t start, size_t bytes)
 {
     while (is_touched(start, bytes))
-        sim_wait_progress();
+        sim_lock_wait_progress();
 }

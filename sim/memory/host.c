@@ -60,7 +60,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
     result = map_block(bytes, BLOCK_MANAGED, flags, &block);
     if (result == CUDA_SUCCESS)
         *out = block->range.start;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 static CUresult allocate_pinned(void **out, size_t bytes, unsigned flags)
@@ -83,7 +83,7 @@ CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned int flags)
     CLEAR(out);
     ENTER(CALL_CONTEXT | CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(allocate_pinned(out, bytes, flags));
+    return sim_lock_leave(allocate_pinned(out, bytes, flags));
 }
 
 CUresult cuMemAllocHost_v2(void **out, size_t bytes)
@@ -91,7 +91,7 @@ CUresult cuMemAllocHost_v2(void **out, size_t bytes)
     CLEAR(out);
     ENTER(CALL_CONTEXT | CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(allocate_pinned(out, bytes, 0));
+    return sim_lock_leave(allocate_pinned(out, bytes, 0));
 }
 
 /* Waits for the device, as the real driver does. */
@@ -104,9 +104,9 @@ CUresult cuMemFreeHost(void *pointer)
     sim_lock();
     struct sim_block *block = sim_block_find((uintptr_t)pointer);
     if (!block || block->kind != BLOCK_PINNED || block->range.start != (uintptr_t)pointer)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     sim_memory_release_block(block);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* Return true if the process has pages from `start` to `end`, and may write them if
@@ -145,16 +145,16 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
     if ((there && there->kind != BLOCK_REGISTERED) ||
         sim_place_is_device((uintptr_t)pointer) ||
         !is_mapped((uintptr_t)pointer, end, !(flags & CU_MEMHOSTREGISTER_READ_ONLY)))
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     if (sim_block_overlaps((uintptr_t)pointer, bytes))
-        return sim_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+        return sim_lock_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     struct sim_block *block =
         sim_block_new(sim_context_current(), BLOCK_REGISTERED, (uintptr_t)pointer, bytes);
     if (!block)
-        return sim_leave(CUDA_ERROR_OUT_OF_MEMORY);
+        return sim_lock_leave(CUDA_ERROR_OUT_OF_MEMORY);
     block->flags = flags;
     sim_block_insert(block);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuMemHostUnregister(void *pointer)
@@ -165,11 +165,11 @@ CUresult cuMemHostUnregister(void *pointer)
     sim_lock();
     struct sim_block *block = sim_block_find((uintptr_t)pointer);
     if (!block)
-        return sim_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+        return sim_lock_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     if (block->kind != BLOCK_REGISTERED || block->range.start != (uintptr_t)pointer)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     sim_memory_release_block(block);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* The host memory at `pointer`, or NULL. */
@@ -193,7 +193,7 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, unsigned 
     const struct sim_block *block = find_host(pointer);
     if (block)
         *out = (CUdeviceptr)(uintptr_t)pointer;
-    return sim_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    return sim_lock_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 /* The flags that the real driver reports: portable only for write-combined pinned
@@ -216,5 +216,5 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *pointer)
     const struct sim_block *block = find_host(pointer);
     if (block) /* with unified addresses all of it is mapped */
         *flags = reported_flags(block) | CU_MEMHOSTALLOC_DEVICEMAP;
-    return sim_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    return sim_lock_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }

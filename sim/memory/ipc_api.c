@@ -12,8 +12,8 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
     sim_lock();
     struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block || block->kind != BLOCK_DEVICE)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    return sim_leave(sim_ipc_get_handle(block, handle));
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
+    return sim_lock_leave(sim_ipc_get_handle(block, handle));
 }
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle,
@@ -21,7 +21,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle,
 {
     ENTER(CALL_CONTEXT);
     sim_lock();
-    return sim_leave(sim_ipc_open_handle(out, &handle, flags));
+    return sim_lock_leave(sim_ipc_open_handle(out, &handle, flags));
 }
 
 CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags)
@@ -35,9 +35,9 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address)
     sim_lock();
     struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block || block->kind != BLOCK_OPENED || block->range.start != address)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     if (--block->opens > 0)
-        return sim_leave(CUDA_SUCCESS);
+        return sim_lock_leave(CUDA_SUCCESS);
     sim_memory_release_block(block);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }

@@ -63,7 +63,7 @@ static CUresult prefetch(const char *call, CUdeviceptr address, size_t bytes,
         result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
         block->prefetched = where;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice where,
@@ -90,14 +90,14 @@ static CUresult advise(CUdeviceptr address, size_t bytes, CUmem_advise advice,
     sim_lock();
     struct sim_block *block = find_managed(address, bytes);
     if (!block || advice < ADVISE_SET_READ_MOSTLY || advice > ADVISE_UNSET_ACCESSED_BY)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     if (advice <= ADVISE_UNSET_READ_MOSTLY)
         block->read_mostly = advice == ADVISE_SET_READ_MOSTLY;
     else if (advice <= ADVISE_UNSET_PREFERRED)
         block->preferred = advice == ADVISE_SET_PREFERRED ? where : CU_DEVICE_INVALID;
     else
         block->accessed_by = advice == ADVISE_SET_ACCESSED_BY ? where : CU_DEVICE_INVALID;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice,
@@ -156,8 +156,8 @@ CUresult cuMemRangeGetAttribute(void *out, size_t out_bytes,
     ENTER(CALL_CONTEXT);
     sim_lock();
     const struct sim_block *block = find_managed(address, bytes);
-    return sim_leave(block ? range_attribute(block, attribute, out, out_bytes)
-                           : CUDA_ERROR_INVALID_VALUE);
+    return sim_lock_leave(block ? range_attribute(block, attribute, out, out_bytes)
+                                : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuMemRangeGetAttributes(void **out, size_t *out_bytes,
@@ -172,10 +172,10 @@ CUresult cuMemRangeGetAttributes(void **out, size_t *out_bytes,
     sim_lock();
     const struct sim_block *block = find_managed(address, bytes);
     if (!block)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
         result = range_attribute(block, attributes[i], out[i], out_bytes[i]);
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t bytes,
@@ -196,5 +196,5 @@ CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t byt
     if (result == CUDA_SUCCESS && (!block || block->kind != BLOCK_MANAGED ||
                                    (bytes && bytes != block->range.bytes)))
         result = CUDA_ERROR_INVALID_VALUE;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }

@@ -25,7 +25,7 @@ static void return_device_memory(struct sim_block *block)
     if (block->was_shared && sim_ipc_defer_free(block->device, block->memory))
         return;
     if (block->memory->bytes >= SIM_PIECE_BYTES) {
-        sim_unlock();
+        sim_lock_release();
         sim_device_drop_pieces(device, block->memory);
         sim_lock();
     }
@@ -98,7 +98,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
     if (!out || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    return sim_leave(sim_memory_allocate(out, bytes));
+    return sim_lock_leave(sim_memory_allocate(out, bytes));
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
@@ -118,7 +118,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
     CUresult result = sim_memory_allocate(out, row * height);
     if (result == CUDA_SUCCESS)
         *pitch = row;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 /* The block at exactly this address that cuMemFree may free. */
@@ -168,9 +168,9 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     sim_lock();
     struct sim_block *block = find_to_free(address);
     if (!block)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     sim_memory_release_block(block);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* The stream has reached the free. */
@@ -218,5 +218,5 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
         *free_bytes = taken < total ? total - taken : 0;
     if (total_bytes)
         *total_bytes = total;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }

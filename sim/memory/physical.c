@@ -6,10 +6,10 @@
 #include "sim/core/call.h"
 #include "sim/core/device.h"
 #include "sim/core/handles.h"
+#include "sim/core/thread.h"
 #include "sim/memory/block.h"
 #include "sim/memory/pool.h"
 #include "sim/memory/shared_file.h"
-#include "sim/core/thread.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +24,9 @@ static struct tarn__map files = {.value_bytes = sizeof(void *), .stride = 16};
 struct sim_physical *sim_physical_find(CUmemGenericAllocationHandle handle)
 {
     void *slot = (void *)(uintptr_t)handle;
-    struct sim_physical *physical = handle ? sim_handle_find(&handles, slot) : NULL;
+    struct sim_physical *physical = handle ? sim_handles_find(&handles, slot) : NULL;
 
-    if (!physical && handle && !sim_handle_is_known(&handles, slot))
+    if (!physical && handle && !sim_handles_is_known(&handles, slot))
         sim_misuse(sim_thread.call,
                    "%p is not a memory handle; a real driver crashes here", slot);
     return physical;
@@ -108,7 +108,7 @@ static CUresult make_piece(CUdevice device, size_t bytes, struct sim_range **out
 /* Its pages are dropped without the lock, because that is slow. */
 static void drop_piece(CUdevice device, struct sim_range *piece)
 {
-    sim_unlock();
+    sim_lock_release();
     sim_device_drop_pieces(&sim_devices[device], piece);
     sim_lock();
     sim_live_bytes -= piece->bytes;
@@ -119,14 +119,14 @@ static void drop_piece(CUdevice device, struct sim_range *piece)
 static struct sim_physical *create_handle(CUdevice device, size_t bytes)
 {
     struct sim_physical *physical = calloc(1, sizeof *physical);
-    void *handle = physical ? sim_handle_create(&handles, physical) : NULL;
+    void *handle = physical ? sim_handles_create(&handles, physical) : NULL;
 
     if (!handle) {
         free(physical);
         return NULL;
     }
     physical->handle = (uintptr_t)handle;
-    physical->id = sim_next_id();
+    physical->id = sim_lock_next_id();
     physical->device = device;
     physical->bytes = bytes;
     physical->handle_references = 1;
@@ -135,7 +135,7 @@ static struct sim_physical *create_handle(CUdevice device, size_t bytes)
 
 static void destroy_handle(struct sim_physical *physical)
 {
-    sim_handle_release(&handles, (void *)(uintptr_t)physical->handle);
+    sim_handles_release(&handles, (void *)(uintptr_t)physical->handle);
     free(physical);
 }
 
@@ -250,7 +250,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
     if (bytes == 0 || bytes % SIM_PIECE_BYTES != 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    return sim_leave(create(properties, bytes, out));
+    return sim_lock_leave(create(properties, bytes, out));
 }
 
 /* A mapping keeps the memory, and the handle stays valid for it, but without a hold. */
@@ -260,10 +260,10 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     sim_lock();
     struct sim_physical *physical = sim_physical_find(handle);
     if (!physical || physical->handle_references == 0)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     physical->handle_references--;
     drop_if_unused(physical);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address)
@@ -274,10 +274,10 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *ad
     sim_lock();
     const struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block || block->kind != BLOCK_MAPPED)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     block->physical->handle_references++;
     *out = block->physical->handle;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
@@ -289,13 +289,13 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
     sim_lock();
     const struct sim_physical *physical = sim_physical_find(handle);
     if (!physical)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     *out = (CUmemAllocationProp){
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .requestedHandleTypes = physical->handle_types,
         .location = {CU_MEM_LOCATION_TYPE_DEVICE, physical->device},
     };
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* --- export and import --- */
@@ -312,12 +312,12 @@ CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle ha
     sim_lock();
     const struct sim_physical *physical = sim_physical_find(handle);
     if (!physical || !(physical->handle_types & type))
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     file = fcntl(physical->file->file, F_DUPFD_CLOEXEC, 0);
     if (file < 0)
-        return sim_leave(CUDA_ERROR_OPERATING_SYSTEM);
+        return sim_lock_leave(CUDA_ERROR_OPERATING_SYSTEM);
     memcpy(out, &file, sizeof file); /* the output is only an int */
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* Open the file that `page` describes: reuse the process's own struct, or duplicate the
@@ -373,5 +373,5 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void 
     if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    return sim_leave(import((int)(intptr_t)handle, out));
+    return sim_lock_leave(import((int)(intptr_t)handle, out));
 }

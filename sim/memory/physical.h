@@ -29,9 +29,9 @@ struct sim_physical {
     CUdevice device;
     size_t bytes;
     CUmemAllocationHandleType handle_types; /* allowed for export; imported: none */
-    unsigned
-        handle_references; /* cuMemCreate, imports and cuMemRetain..., minus cuMemRelease */
-    unsigned mappings;     /* cuMemMap minus cuMemUnmap */
+    /* cuMemCreate, imports and cuMemRetain..., minus cuMemRelease */
+    unsigned handle_references;
+    unsigned mappings;              /* cuMemMap minus cuMemUnmap */
     struct sim_range *memory;       /* of the device, or NULL: then it is */
     struct sim_physical_file *file; /* in this file */
 };

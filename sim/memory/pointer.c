@@ -22,12 +22,12 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdeviceptr 
     sim_lock();
     const struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block || !is_reachable(block))
-        return sim_leave(CUDA_ERROR_NOT_FOUND);
+        return sim_lock_leave(CUDA_ERROR_NOT_FOUND);
     if (start)
         *start = block->range.start;
     if (bytes)
         *bytes = block->range.bytes;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* Pinned, registered and managed memory has an address for the host. */
@@ -164,8 +164,8 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute,
     sim_lock();
     const struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    return sim_leave(read_attribute(block, (uintptr_t)address, attribute, value));
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
+    return sim_lock_leave(read_attribute(block, (uintptr_t)address, attribute, value));
 }
 
 /* The values of cuPointerGetAttributes where there is no answer. The address may be
@@ -220,7 +220,7 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attribu
         if (!block || read_attribute(block, (uintptr_t)address, attributes[i],
                                      values[i]) != CUDA_SUCCESS)
             clear_attribute(address, attributes[i], values[i]);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
@@ -232,8 +232,8 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
     sim_lock();
     struct sim_block *block = sim_block_find((uintptr_t)address);
     if (block && block->kind == BLOCK_MAPPED)
-        return sim_leave(CUDA_ERROR_NOT_SUPPORTED);
+        return sim_lock_leave(CUDA_ERROR_NOT_SUPPORTED);
     if (block)
         block->sync_memops = *(const int *)value != 0;
-    return sim_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    return sim_lock_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }

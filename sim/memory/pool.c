@@ -6,8 +6,8 @@
  */
 #include "sim/memory/pool.h"
 #include "base/sizes.h"
-#include "sim/core/call.h"
 #include "sim/core/device.h"
+#include "sim/core/misuse.h"
 #include "sim/core/thread.h"
 #include "sim/memory/pool_file.h"
 #include "sim/races/races.h"

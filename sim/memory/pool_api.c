@@ -1,11 +1,11 @@
 /* pool_api.c -- the calls about pools: allocate, free, create, attributes, access. */
 #include "sim/core/api.h"
 #include "sim/core/call.h"
-#include "sim/core/hooks.h"
 #include "sim/core/device.h"
+#include "sim/core/hooks.h"
 #include "sim/memory/graph_memory.h"
-#include "sim/memory/pool.h"
 #include "sim/memory/memory.h"
+#include "sim/memory/pool.h"
 #include "sim/memory/pool_file.h"
 #include "sim/memory/pool_place.h"
 #include "sim/memory/pool_share.h"
@@ -28,12 +28,12 @@ CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle)
     sim_lock();
     result = sim_stream_lookup(__func__, handle, &stream);
     if (result != CUDA_SUCCESS || bytes == 0) /* a size of 0 gives no pointer */
-        return sim_leave(result);
+        return sim_lock_leave(result);
     if (stream->member)
-        return sim_leave(sim_hooks.capture_add_allocation(stream, stream->context->device,
-                                                          bytes, out));
+        return sim_lock_leave(sim_hooks.capture_add_allocation(
+            stream, stream->context->device, bytes, out));
     struct sim_pool *pool = sim_devices[stream->context->device].current_pool;
-    return sim_leave(sim_pool_allocate(pool, stream, bytes, out));
+    return sim_lock_leave(sim_pool_allocate(pool, stream, bytes, out));
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool_handle,
@@ -49,18 +49,18 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
     sim_lock();
     result = sim_stream_lookup(__func__, handle, &stream);
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     struct sim_pool *pool = sim_pool_find_own(pool_handle);
     if (!pool)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     if (bytes == 0)
-        return sim_leave(CUDA_SUCCESS);
+        return sim_lock_leave(CUDA_SUCCESS);
     if (stream->member && pool->kind != POOL_DEVICE)
-        return sim_leave(CUDA_ERROR_NOT_SUPPORTED);
+        return sim_lock_leave(CUDA_ERROR_NOT_SUPPORTED);
     if (stream->member)
-        return sim_leave(
+        return sim_lock_leave(
             sim_hooks.capture_add_allocation(stream, pool->device, bytes, out));
-    return sim_leave(sim_pool_allocate(pool, stream, bytes, out));
+    return sim_lock_leave(sim_pool_allocate(pool, stream, bytes, out));
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
@@ -72,18 +72,18 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     sim_lock();
     result = sim_stream_lookup(__func__, handle, &stream);
     if (result != CUDA_SUCCESS || address == 0)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     if (stream->member)
-        return sim_leave(sim_hooks.capture_add_free(stream, address));
+        return sim_lock_leave(sim_hooks.capture_add_free(stream, address));
     struct sim_block *block = sim_block_at((uintptr_t)address);
     if (block && block->kind == BLOCK_GRAPH)
-        return sim_leave(sim_graph_memory_free_async(block, stream));
+        return sim_lock_leave(sim_graph_memory_free_async(block, stream));
     if (block && block->kind == BLOCK_DEVICE)
-        return sim_leave(sim_memory_free_async(block, stream));
+        return sim_lock_leave(sim_memory_free_async(block, stream));
     if (!block || block->kind != BLOCK_POOL)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    return sim_leave(block->memory ? sim_pool_free(block, stream)
-                                   : sim_pool_share_free(block, stream));
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
+    return sim_lock_leave(block->memory ? sim_pool_free(block, stream)
+                                        : sim_pool_share_free(block, stream));
 }
 
 /* --- pools --- */
@@ -148,12 +148,12 @@ CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties)
     sim_lock();
     result = create(kind, properties, &pool);
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     if (properties->maxSize > 0)
         pool->max_bytes = sim_pool_limit(properties->maxSize);
     pool->handle_types = properties->handleTypes;
     *out = handle_of(pool);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool handle)
@@ -164,12 +164,12 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle)
     sim_lock();
     struct sim_pool *pool = sim_pool_find(handle);
     if (!pool || pool->is_default)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     if (pool->file && pool->file->is_imported)
         result = sim_pool_share_destroy(pool);
     else
         sim_pool_destroy(pool);
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
@@ -179,7 +179,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
     struct sim_pool *pool = sim_pool_find_own(handle);
     if (pool)
         sim_pool_trim(pool, keep);
-    return sim_leave(pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    return sim_lock_leave(pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 /* --- attributes and access --- */
@@ -245,8 +245,8 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_pool *pool = sim_pool_find_own(handle);
-    return sim_leave(pool ? get_attribute(pool, attribute, value)
-                          : CUDA_ERROR_INVALID_VALUE);
+    return sim_lock_leave(pool ? get_attribute(pool, attribute, value)
+                               : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
@@ -257,8 +257,8 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
         sim_misuse_abort(__func__, "the value is NULL; a real driver crashes here");
     sim_lock();
     struct sim_pool *pool = sim_pool_find_own(handle);
-    return sim_leave(pool ? set_attribute(pool, attribute, value)
-                          : CUDA_ERROR_INVALID_VALUE);
+    return sim_lock_leave(pool ? set_attribute(pool, attribute, value)
+                               : CUDA_ERROR_INVALID_VALUE);
 }
 
 /* The pool's own device always has access. */
@@ -301,7 +301,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *access,
         else
             pool->access |= bit;
     }
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle,
@@ -317,10 +317,10 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle,
     sim_lock();
     struct sim_pool *pool = sim_pool_find(handle);
     if (!pool)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     bool has = from_host ? pool->kind != POOL_DEVICE
                          : (pool->kind == POOL_DEVICE && location->id == pool->device) ||
                                pool->access >> location->id & 1;
     *flags = has ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }

@@ -1,9 +1,9 @@
 /* pool_place.c -- the default and current pool of each device, and of host and managed
  * memory. */
+#include "sim/memory/pool_place.h"
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include "sim/core/device.h"
-#include "sim/memory/pool_place.h"
 #include <stdlib.h>
 
 /* The pools of a location that is not a device's own memory: created at the first
@@ -63,7 +63,7 @@ static CUresult get_pool(CUmemoryPool *out, CUdevice device, bool is_default)
     sim_lock();
     *out = handle_of(is_default ? sim_devices[device].pool
                                 : sim_devices[device].current_pool);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 static CUresult set_pool(CUdevice device, CUmemoryPool handle)
@@ -73,9 +73,9 @@ static CUresult set_pool(CUdevice device, CUmemoryPool handle)
     sim_lock();
     struct sim_pool *pool = sim_pool_find_own(handle);
     if (!pool || pool->device != device || pool->kind != POOL_DEVICE)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     sim_devices[device].current_pool = pool;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device)
@@ -156,7 +156,7 @@ static CUresult get_pool_at(CUmemoryPool *out, const CUmemLocation *location, in
     result = find_location_pool(kind, location, &location_pool);
     if (result == CUDA_SUCCESS)
         *out = is_default ? handle_of(location_pool->pool) : current_of(location_pool);
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *location, int type)
@@ -188,9 +188,9 @@ CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool handle)
     sim_lock();
     const struct sim_pool *pool = sim_pool_find_own(handle);
     if (!pool || pool->kind != kind)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     result = find_location_pool(kind, location, &location_pool);
     if (result == CUDA_SUCCESS)
         location_pool->current_pool = handle;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }

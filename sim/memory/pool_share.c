@@ -8,7 +8,6 @@
 #include "sim/memory/pool_share.h"
 #include "sim/core/api.h"
 #include "sim/core/call.h"
-#include "sim/core/device.h"
 #include "sim/memory/memory.h"
 #include "sim/memory/pool_file.h"
 #include "sim/work/work.h"
@@ -42,14 +41,14 @@ CUresult cuMemPoolExportToShareableHandle(void *out, CUmemoryPool handle,
     sim_lock();
     const struct sim_pool *pool = sim_pool_find_own(handle);
     if (!pool || !(pool->handle_types & type))
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     /* not closed on exec, as the real driver's descriptor */
     file = fcntl(pool->file->file, F_DUPFD, 0);
     if (file < 0)
-        return sim_leave(CUDA_ERROR_OPERATING_SYSTEM);
+        return sim_lock_leave(CUDA_ERROR_OPERATING_SYSTEM);
     pool->file->is_exported = true;
     memcpy(out, &file, sizeof file); /* the output is only an int */
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 static CUresult import(int file, CUmemoryPool *out)
@@ -92,7 +91,7 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *handle,
     if (!out || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    return sim_leave(import((int)(intptr_t)handle, out));
+    return sim_lock_leave(import((int)(intptr_t)handle, out));
 }
 
 static void remove_if_unused(struct sim_pool *pool)
@@ -128,13 +127,13 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr address
     const struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block || block->kind != BLOCK_POOL || block->range.start != address ||
         !block->pool->file || !block->pool->file->is_exported)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     pointer.pool_id = block->pool->file->id;
     pointer.offset = block->range.start - sim_pool_file_start(block->pool->file);
     pointer.bytes = block->range.bytes;
     memset(out, 0, sizeof *out);
     memcpy(out, &pointer, sizeof pointer);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 static bool is_of(const struct pointer *pointer, const struct sim_pool_file *file)
@@ -184,8 +183,8 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *out, CUmemoryPool handle,
     sim_lock();
     struct sim_pool *pool = sim_pool_find(handle);
     if (!pool || !pool->file || !pool->file->is_imported || !is_of(&pointer, pool->file))
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    return sim_leave(open_pointer(pool, &pointer, out));
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
+    return sim_lock_leave(open_pointer(pool, &pointer, out));
 }
 
 /* A free whose stream has not reached it: earlier work in the stream needs the pool. */

@@ -14,14 +14,14 @@ static bool is_changing;
 void sim_vmm_begin(void)
 {
     while (is_changing)
-        sim_wait_progress();
+        sim_lock_wait_progress();
     is_changing = true;
 }
 
 void sim_vmm_end(void)
 {
     is_changing = false;
-    sim_progress();
+    sim_lock_wake();
 }
 
 const struct sim_range *sim_vmm_reservation(uintptr_t address)
@@ -102,7 +102,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment,
     sim_lock();
     sim_ranges_insert(&reservations, range);
     *out = range->start;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 static CUresult free_addresses(uintptr_t start, size_t bytes)
@@ -126,7 +126,7 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
     sim_vmm_begin();
     CUresult result = free_addresses((uintptr_t)address, bytes);
     sim_vmm_end();
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 bool sim_vmm_clear(uintptr_t start, size_t bytes)

@@ -111,7 +111,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
     sim_vmm_begin();
     result = set_access((uintptr_t)address, bytes, access, count);
     sim_vmm_end();
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 /* Memory that cuMemMap did not map has no such access, even where it can be used. */
@@ -129,12 +129,12 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
     sim_lock();
     const struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) {
         if (block->may_write >> location->id & 1)
             *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         else if (block->may_read >> location->id & 1)
             *flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
     }
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }

@@ -77,11 +77,11 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     if (!sim_physical_find(handle)) /* before vmm_begin, because it may abort */
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     sim_vmm_begin();
     CUresult result = map((uintptr_t)address, bytes, offset, sim_physical_find(handle));
     sim_vmm_end();
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 /* The first mapping in [start, end), or NULL. */
@@ -139,5 +139,5 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
     sim_vmm_begin();
     CUresult result = unmap((uintptr_t)address, bytes);
     sim_vmm_end();
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }

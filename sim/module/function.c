@@ -20,7 +20,7 @@ static CUresult get_attribute(int *value, CUfunction_attribute attribute,
     const struct sim_function *function = sim_image_find_function(handle);
     if (function)
         *value = function->attributes[attribute];
-    return sim_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+    return sim_lock_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
 static CUresult set_attribute(CUfunction_attribute attribute, int value,
@@ -33,7 +33,7 @@ static CUresult set_attribute(CUfunction_attribute attribute, int value,
     struct sim_function *function = sim_image_find_function(handle);
     if (function)
         function->attributes[attribute] = value;
-    return sim_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+    return sim_lock_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
 static CUresult get_name(const char **out, const void *handle)
@@ -44,7 +44,7 @@ static CUresult get_name(const char **out, const void *handle)
     const struct sim_function *function = sim_image_find_function(handle);
     if (function)
         *out = function->name;
-    return sim_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+    return sim_lock_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
 static CUresult set_cache_config(const void *handle, int config)
@@ -55,14 +55,14 @@ static CUresult set_cache_config(const void *handle, int config)
     struct sim_function *function = sim_image_find_function(handle);
     if (function)
         function->cache_config = config;
-    return sim_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+    return sim_lock_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
 static CUresult check(const void *handle)
 {
     sim_lock();
     bool found = sim_image_find_function(handle) != NULL;
-    return sim_leave(found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+    return sim_lock_leave(found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
@@ -107,7 +107,7 @@ CUresult cuFuncGetModule(CUmodule *out, CUfunction handle)
     bool has = function && !function->image->is_library;
     if (has)
         *out = (CUmodule)(void *)function->image;
-    return sim_leave(has ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+    return sim_lock_leave(has ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
@@ -159,7 +159,7 @@ CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel kernel)
     bool has = function && function->image->is_library;
     if (has)
         *out = (CUlibrary)(void *)function->image;
-    return sim_leave(has ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+    return sim_lock_leave(has ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
 CUresult cuKernelGetName(const char **name, CUkernel kernel)
@@ -229,7 +229,7 @@ static CUresult active_blocks(int *out, CUfunction handle, int threads, size_t s
     const struct sim_function *function = sim_image_find_function(handle);
     if (function)
         *out = blocks_per_processor(function, threads, shared);
-    return sim_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+    return sim_lock_leave(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, CUfunction function,
@@ -301,11 +301,11 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *out, CUfunction handle,
     sim_lock();
     const struct sim_function *function = sim_image_find_function(handle);
     if (!function)
-        return sim_leave(CUDA_ERROR_INVALID_HANDLE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_HANDLE);
     size_t own = (size_t)function->attributes[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES];
     size_t share = (size_t)SHARED_PER_PROCESSOR / (size_t)blocks;
     *out = share > own ? share - own : 0;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* Clusters only matter for running kernels, which the simulator does not do. */

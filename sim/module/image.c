@@ -1,10 +1,8 @@
 /* image.c -- loads cubins, PTX and fat binaries, and finds names in them. */
 #define _GNU_SOURCE
 #include "sim/module/image.h"
-#include "sim/core/call.h"
-#include "sim/core/context.h"
-#include "sim/module/elf.h"
 #include "sim/memory/memory.h"
+#include "sim/module/elf.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

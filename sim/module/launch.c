@@ -39,14 +39,14 @@ static CUresult launch(const char *call, CUfunction handle, const unsigned grid[
     sim_lock();
     const struct sim_function *function = sim_image_find_function(handle);
     if (!function)
-        return sim_leave(CUDA_ERROR_INVALID_HANDLE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_HANDLE);
     if (!is_shape(grid, block))
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     result = sim_stream_lookup(call, stream_handle, &stream);
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     print_once(function->name);
-    return sim_leave(CUDA_ERROR_NOT_SUPPORTED);
+    return sim_lock_leave(CUDA_ERROR_NOT_SUPPORTED);
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,

@@ -38,7 +38,7 @@ CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **value
     linker->next = linkers;
     linkers = linker;
     *out = (CUlinkState)(void *)linker;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuLinkAddData_v2(CUlinkState handle, CUjitInputType type, void *data,
@@ -52,14 +52,14 @@ CUresult cuLinkAddData_v2(CUlinkState handle, CUjitInputType type, void *data,
     sim_lock();
     struct linker *linker = find(handle);
     if (!linker)
-        return sim_leave(CUDA_ERROR_INVALID_HANDLE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_HANDLE);
     if (linker->inputs++ == 0) {
         linker->image = calloc(1, bytes + 1); /* PTX may come without its 0 */
         linker->bytes = bytes;
         if (linker->image)
             memcpy(linker->image, data, bytes);
     }
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuLinkAddFile_v2(CUlinkState handle, CUjitInputType type, const char *path,
@@ -78,13 +78,13 @@ CUresult cuLinkComplete(CUlinkState handle, void **image, size_t *bytes)
     sim_lock();
     struct linker *linker = find(handle);
     if (!linker)
-        return sim_leave(CUDA_ERROR_INVALID_HANDLE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_HANDLE);
     if (linker->inputs != 1 || !linker->image)
-        return sim_leave(CUDA_ERROR_NOT_SUPPORTED);
+        return sim_lock_leave(CUDA_ERROR_NOT_SUPPORTED);
     *image = linker->image;
     if (bytes)
         *bytes = linker->bytes;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuLinkDestroy(CUlinkState handle)
@@ -95,11 +95,11 @@ CUresult cuLinkDestroy(CUlinkState handle)
     sim_lock();
     struct linker *linker = find(handle);
     if (!linker)
-        return sim_leave(CUDA_ERROR_INVALID_HANDLE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_HANDLE);
     while (*at != linker)
         at = &(*at)->next;
     *at = linker->next;
     free(linker->image);
     free(linker);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }

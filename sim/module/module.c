@@ -29,7 +29,7 @@ static CUresult load_module(CUmodule *out, const void *data)
     result = sim_image_load(data, false, &image);
     if (result == CUDA_SUCCESS)
         *out = (CUmodule)(void *)image;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuModuleLoadData(CUmodule *out, const void *data)
@@ -64,7 +64,7 @@ CUresult cuModuleLoad(CUmodule *out, const char *path)
     result = sim_image_load_file(path, false, &image);
     if (result == CUDA_SUCCESS)
         *out = (CUmodule)(void *)image;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 static CUresult unload(const void *handle, bool is_library)
@@ -72,9 +72,9 @@ static CUresult unload(const void *handle, bool is_library)
     sim_lock();
     struct sim_image *image = sim_image_find(handle, is_library);
     if (!image)
-        return sim_leave(CUDA_ERROR_INVALID_HANDLE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_HANDLE);
     sim_image_unload(image);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuModuleUnload(CUmodule module)
@@ -94,11 +94,11 @@ static CUresult get_function(void **out, const void *handle, bool is_library,
     sim_lock();
     struct sim_image *image = sim_image_find(handle, is_library);
     if (!image)
-        return sim_leave(CUDA_ERROR_INVALID_HANDLE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_HANDLE);
     result = sim_image_function(image, name, &function);
     if (result == CUDA_SUCCESS)
         *out = function;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 static CUresult get_variable(CUdeviceptr *address, size_t *bytes, const void *handle,
@@ -109,8 +109,8 @@ static CUresult get_variable(CUdeviceptr *address, size_t *bytes, const void *ha
     sim_lock();
     struct sim_image *image = sim_image_find(handle, is_library);
     if (!image)
-        return sim_leave(CUDA_ERROR_INVALID_HANDLE);
-    return sim_leave(sim_image_variable(image, name, address, bytes));
+        return sim_lock_leave(CUDA_ERROR_INVALID_HANDLE);
+    return sim_lock_leave(sim_image_variable(image, name, address, bytes));
 }
 
 static CUresult count_functions(unsigned *out, const void *handle, bool is_library)
@@ -122,12 +122,12 @@ static CUresult count_functions(unsigned *out, const void *handle, bool is_libra
     sim_lock();
     struct sim_image *image = sim_image_find(handle, is_library);
     if (!image)
-        return sim_leave(CUDA_ERROR_INVALID_HANDLE);
+        return sim_lock_leave(CUDA_ERROR_INVALID_HANDLE);
     for (struct sim_function *function = image->functions; function;
          function = function->next)
         count++;
     *out = count;
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)
@@ -176,7 +176,7 @@ CUresult cuLibraryLoadData(CUlibrary *out, const void *data, CUjit_option *jit_o
     result = sim_image_load(data, true, &image);
     if (result == CUDA_SUCCESS)
         *out = (CUlibrary)(void *)image;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path,
@@ -196,7 +196,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path,
     result = sim_image_load_file(path, true, &image);
     if (result == CUDA_SUCCESS)
         *out = (CUlibrary)(void *)image;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuLibraryUnload(CUlibrary library)

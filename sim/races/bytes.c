@@ -6,10 +6,10 @@
  * merges all ranges it covers, so the set is never larger than the number of accesses.
  */
 #define _GNU_SOURCE
-#include "sim/core/api.h"
-#include "sim/core/lock.h"
-#include "sim/core/host_memory.h"
 #include "sim/races/bytes.h"
+#include "sim/core/api.h"
+#include "sim/core/host_memory.h"
+#include "sim/core/lock.h"
 #include "sim/core/ranges.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ unsigned long long tarn_sim_races(void)
 {
     sim_lock();
     unsigned long long count = races;
-    sim_unlock();
+    sim_lock_release();
     return count;
 }
 

@@ -2,9 +2,9 @@
  */
 #include "sim/races/races.h"
 #include "sim/core/host_memory.h"
-#include "sim/races/bytes.h"
-#include "sim/core/thread.h"
 #include "sim/core/queue.h"
+#include "sim/core/thread.h"
+#include "sim/races/bytes.h"
 #include <stdlib.h>
 
 static bool is_on;

@@ -1,9 +1,9 @@
 /* races.h -- finds operations on the same bytes that are not ordered.
  *
- * A race detector for streams. Each stream has a timeline: a sequence of times. An operation
- * comes after the earlier ones of its stream, after its waits, after the rules of the
- * default stream, and after what the host had waited for. All of that is known when an
- * operation is queued, so the check happens then: it does not depend on when the
+ * A race detector for streams. Each stream has a timeline: a sequence of times. An
+ * operation comes after the earlier ones of its stream, after its waits, after the rules
+ * of the default stream, and after what the host had waited for. All of that is known
+ * when an operation is queued, so the check happens then: it does not depend on when the
  * operation runs. For every byte of memory that the driver knows, the detector keeps the
  * last writer and the readers since.
  *

@@ -67,8 +67,8 @@ void sim_timeline_join_point(struct sim_clock **clock, const struct sim_point *p
 struct sim_clock *sim_timeline_retain_clock(struct sim_clock *clock);
 void sim_timeline_release_clock(struct sim_clock *clock);
 
-/* Return true if the next operation of `timeline` (NULL: of the host) comes after `access`.
- */
+/* Return true if the next operation of `timeline` (NULL: of the host) comes after
+ * `access`. */
 bool sim_timeline_comes_after(const struct sim_timeline *timeline,
                               const struct sim_access *access);
 

@@ -7,7 +7,6 @@
 #include "sim/work/event.h"
 #include "sim/core/handles.h"
 #include "sim/core/hooks.h"
-#include "sim/core/lock.h"
 #include "sim/core/misuse.h"
 #include "sim/core/thread.h"
 #include "sim/races/races.h"
@@ -40,7 +39,7 @@ CUresult sim_event_find(CUevent handle, struct sim_event **out)
 
     if (!handle)
         return CUDA_ERROR_INVALID_HANDLE;
-    event = sim_handle_find(&handles, handle);
+    event = sim_handles_find(&handles, handle);
     if (!event) {
         sim_misuse(
             sim_thread.call,
@@ -70,7 +69,7 @@ CUresult sim_event_create(CUevent *out, unsigned flags, struct sim_event_share *
 
     if (!event)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUevent handle = sim_handle_create(&handles, event);
+    CUevent handle = sim_handles_create(&handles, event);
     if (!handle) {
         free(event);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -86,7 +85,7 @@ CUresult sim_event_create(CUevent *out, unsigned flags, struct sim_event_share *
 
 void sim_event_destroy(CUevent handle, struct sim_event *event)
 {
-    sim_handle_release(&handles, handle);
+    sim_handles_release(&handles, handle);
     if (event->stream)
         sim_stream_release(event->stream);
     event->stream = NULL;

@@ -39,8 +39,9 @@ CUresult cuEventCreate(CUevent *out, unsigned int flags)
     if (!out || !are_flags(flags))
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    return sim_leave(flags & CU_EVENT_INTERPROCESS ? create_shared(out, flags)
-                                                   : sim_event_create(out, flags, NULL));
+    return sim_lock_leave(flags & CU_EVENT_INTERPROCESS
+                              ? create_shared(out, flags)
+                              : sim_event_create(out, flags, NULL));
 }
 
 CUresult cuEventDestroy_v2(CUevent handle)
@@ -52,9 +53,9 @@ CUresult cuEventDestroy_v2(CUevent handle)
     sim_lock();
     result = sim_event_find(handle, &event);
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     sim_event_destroy(handle, event);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* --- recording --- */
@@ -84,7 +85,7 @@ CUresult cuEventRecord(CUevent handle, CUstream stream)
 {
     ENTER(CALL_HANDLE);
     sim_lock();
-    return sim_leave(record(__func__, handle, stream, false));
+    return sim_lock_leave(record(__func__, handle, stream, false));
 }
 
 CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int flags)
@@ -93,7 +94,7 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int fl
     if (flags > 1)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    return sim_leave(record(__func__, handle, stream, flags));
+    return sim_lock_leave(record(__func__, handle, stream, flags));
 }
 
 /* Record after all work queued in the context, including that of destroyed streams. */
@@ -118,7 +119,8 @@ CUresult cuCtxRecordEvent(CUcontext handle, CUevent event)
         handle ? sim_context_alive(handle, &context) : CUDA_ERROR_INVALID_CONTEXT;
     if (result == CUDA_SUCCESS)
         result = sim_hooks.capture_context(context);
-    return sim_leave(result == CUDA_SUCCESS ? record_context(context, event) : result);
+    return sim_lock_leave(result == CUDA_SUCCESS ? record_context(context, event)
+                                                 : result);
 }
 
 /* --- waiting --- */
@@ -146,7 +148,8 @@ CUresult cuCtxWaitEvent(CUcontext handle, CUevent event)
     CUresult result = sim_context_alive(handle, &context);
     if (result == CUDA_SUCCESS)
         result = sim_hooks.capture_context(context);
-    return sim_leave(result == CUDA_SUCCESS ? order_streams(context, event) : result);
+    return sim_lock_leave(result == CUDA_SUCCESS ? order_streams(context, event)
+                                                 : result);
 }
 
 CUresult cuEventQuery(CUevent handle)
@@ -158,9 +161,9 @@ CUresult cuEventQuery(CUevent handle)
     sim_lock();
     result = sim_event_find(handle, &event);
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     if (event->captured.capture)
-        return sim_leave(sim_hooks.capture_event_error(&event->captured));
+        return sim_lock_leave(sim_hooks.capture_event_error(&event->captured));
     event->references++; /* it may be destroyed meanwhile */
     if (!sim_event_is_done(event))
         sim_work_poll();
@@ -168,7 +171,7 @@ CUresult cuEventQuery(CUevent handle)
     if (result == CUDA_SUCCESS)
         sim_races_host_waits_for(&event->point);
     sim_event_release(event);
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuEventSynchronize(CUevent handle)
@@ -183,14 +186,14 @@ CUresult cuEventSynchronize(CUevent handle)
     if (result == CUDA_SUCCESS && event->captured.capture)
         result = sim_hooks.capture_event_error(&event->captured);
     if (result == CUDA_SUCCESS && sim_event_foreign_is_last(event, &number))
-        return sim_leave(sim_event_foreign_synchronize(event, number));
+        return sim_lock_leave(sim_event_foreign_synchronize(event, number));
     if (result != CUDA_SUCCESS || !event->stream)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     struct sim_context *context = event->context; /* the event may go meanwhile */
     sim_races_host_waits_for(&event->point);
     sim_work_wait(event->stream, event->position);
     sim_hooks.pool_trim_all_to_threshold(context->device);
-    return sim_leave(sim_context_error(context));
+    return sim_lock_leave(sim_context_error(context));
 }
 
 static CUresult elapsed(float *milliseconds, CUevent start, CUevent end)
@@ -219,7 +222,7 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
     if (!milliseconds)
         return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
-    return sim_leave(elapsed(milliseconds, start, end));
+    return sim_lock_leave(elapsed(milliseconds, start, end));
 }
 
 CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
@@ -241,7 +244,7 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event_handle)
     if (result == CUDA_SUCCESS &&
         (!event->share || !sim_event_share_handle(event->share, handle)))
         result = CUDA_ERROR_INVALID_HANDLE;
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 /* Each call creates another event with the same records. */
@@ -255,10 +258,10 @@ CUresult cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle)
     sim_lock();
     CUresult result = sim_event_share_open(&handle, &share);
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     result =
         sim_event_create(out, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, share);
     if (result != CUDA_SUCCESS)
         sim_event_share_release(share);
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }

@@ -57,7 +57,7 @@ CUresult sim_event_foreign_synchronize(struct sim_event *event, uint64_t number)
     while (!sim_event_share_is_done(share, number)) {
         if (sim_work_step())
             continue;
-        sim_unlock();
+        sim_lock_release();
         sim_event_share_wait(share, number);
         sim_lock();
     }

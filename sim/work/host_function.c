@@ -3,9 +3,9 @@
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include "sim/core/hooks.h"
+#include "sim/core/thread.h"
 #include "sim/work/stream_lookup.h"
 #include "sim/work/work.h"
-#include "sim/core/thread.h"
 
 /* Run one at a time, as the real driver runs them all on one thread: a function that
  * blocks delays those of every stream. Driver calls in it fail, except a few that take a
@@ -58,7 +58,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
     if (!function)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    return sim_leave(queue_host_function(__func__, &host));
+    return sim_lock_leave(queue_host_function(__func__, &host));
 }
 
 CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *data,
@@ -71,5 +71,5 @@ CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *d
     if (!callback || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    return sim_leave(queue_host_function(__func__, &host));
+    return sim_lock_leave(queue_host_function(__func__, &host));
 }

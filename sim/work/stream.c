@@ -12,7 +12,7 @@ struct sim_stream *sim_stream_new(struct sim_context *context, unsigned flags)
         stream->context = context;
         stream->context_generation = context->id;
         stream->flags = flags;
-        stream->id = sim_next_id();
+        stream->id = sim_lock_next_id();
         stream->references = 1;
         stream->turn.number = sim_seeded_number(context, flags);
     }

@@ -44,7 +44,7 @@ CUresult cuStreamQuery(CUstream handle)
     }
     if (result == CUDA_SUCCESS)
         sim_races_host_waits(stream); /* all of it is complete, as after a wait */
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuStreamSynchronize(CUstream handle)
@@ -56,11 +56,11 @@ CUresult cuStreamSynchronize(CUstream handle)
     sim_lock();
     result = sim_stream_lookup(__func__, handle, &stream);
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     CUdevice device = stream->context->device;
     result = wait_for(stream);
     sim_hooks.pool_trim_all_to_threshold(device);
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 /* Add a node to the capture of `stream`: it waits for the event at every launch. */
@@ -86,7 +86,7 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
         result = CUDA_ERROR_ILLEGAL_STATE; /* a wait that only a graph contains */
     if (result == CUDA_SUCCESS)
         result = flags ? wait_in_graph(event, stream) : sim_event_order(event, stream);
-    return sim_leave(result);
+    return sim_lock_leave(result);
 }
 
 CUresult cuCtxSynchronize(void)
@@ -95,10 +95,10 @@ CUresult cuCtxSynchronize(void)
     sim_lock();
     CUresult result = sim_hooks.capture_context(sim_context_current());
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     sim_work_wait_context(sim_context_current());
     sim_hooks.pool_trim_all_to_threshold(sim_context_current()->device);
-    return sim_leave(sim_context_error(sim_context_current()));
+    return sim_lock_leave(sim_context_error(sim_context_current()));
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext handle)
@@ -111,10 +111,10 @@ CUresult cuCtxSynchronize_v2(CUcontext handle)
     if (result == CUDA_SUCCESS)
         result = sim_hooks.capture_context(context);
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     sim_work_wait_context(context);
     sim_hooks.pool_trim_all_to_threshold(context->device);
-    return sim_leave(sim_context_error(context));
+    return sim_lock_leave(sim_context_error(context));
 }
 
 /* --- queries --- */
@@ -131,7 +131,7 @@ CUresult cuCtxSynchronize_v2(CUcontext handle)
         CUresult result = sim_stream_lookup(__func__, handle, &stream); \
         if (result == CUDA_SUCCESS)                                     \
             *out = expression;                                          \
-        return sim_leave(result);                                       \
+        return sim_lock_leave(result);                                  \
     }
 
 STREAM_QUERY(cuStreamGetId, CALL_HANDLE, unsigned long long, stream->id)
@@ -156,7 +156,7 @@ static CUresult check_stream(const char *call, CUstream handle)
     struct sim_stream *stream;
 
     sim_lock();
-    return sim_leave(sim_stream_lookup(call, handle, &stream));
+    return sim_lock_leave(sim_stream_lookup(call, handle, &stream));
 }
 
 /* Policies of caches and schedulers: accepted, without effect. */

@@ -29,7 +29,7 @@ static void forget_thread(void *first)
         sim_stream_release(stream);
         stream = next;
     }
-    sim_unlock();
+    sim_lock_release();
 }
 
 static void make_key(void)
@@ -86,7 +86,7 @@ static CUresult find_stream(const char *call, CUstream handle, struct sim_stream
 
     if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
         return find_default(handle, out);
-    stream = sim_handle_find(&handles, handle);
+    stream = sim_handles_find(&handles, handle);
     if (!stream) {
         sim_misuse(
             call,
@@ -129,7 +129,7 @@ static CUresult create(CUstream *out, unsigned flags, int priority)
     stream = sim_stream_new(sim_context_current(), flags);
     if (!stream)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    handle = sim_handle_create(&handles, stream);
+    handle = sim_handles_create(&handles, stream);
     if (!handle) {
         sim_stream_release(stream);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -146,19 +146,19 @@ CUresult cuStreamCreate(CUstream *out, unsigned int flags)
         CLEAR(out);
     ENTER(CALL_CONTEXT | CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(create(out, flags, SIM_PRIORITY_LEAST));
+    return sim_lock_leave(create(out, flags, SIM_PRIORITY_LEAST));
 }
 
 CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
 {
     ENTER(CALL_CONTEXT | CALL_ALLOCATES);
     sim_lock();
-    return sim_leave(create(out, flags, priority));
+    return sim_lock_leave(create(out, flags, priority));
 }
 
 static void reuse_handle(void *data)
 {
-    sim_handle_reuse(&handles, *(void **)data);
+    sim_handles_reuse(&handles, *(void **)data);
 }
 
 /* The next stream gets the handle, but not before this one has finished its work. */
@@ -168,11 +168,11 @@ static void release_handle(struct sim_stream *stream)
     void *handle = stream->handle;
 
     stream->handle = NULL;
-    sim_handle_close(&handles, handle);
+    sim_handles_close(&handles, handle);
     if (stream->done < stream->queued)
         last = sim_op_new(sizeof handle, NULL, reuse_handle);
     if (!last) {
-        sim_handle_reuse(&handles, handle);
+        sim_handles_reuse(&handles, handle);
         return;
     }
     memcpy(last->data, &handle, sizeof handle);
@@ -195,11 +195,11 @@ CUresult cuStreamDestroy_v2(CUstream handle)
     sim_lock();
     result = sim_stream_lookup(__func__, handle, &stream);
     if (result != CUDA_SUCCESS)
-        return sim_leave(result);
+        return sim_lock_leave(result);
     release_handle(stream);
     sim_hooks.capture_forget_stream(stream);
     sim_stream_release(stream);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* --- all streams --- */

@@ -106,7 +106,7 @@ static void run_unlocked(struct sim_op *op)
 {
     if (op->enter && !op->enter(op->data))
         return;
-    sim_unlock();
+    sim_lock_release();
     op->run(op->data);
     sim_lock();
     if (op->leave)
@@ -136,7 +136,7 @@ static void *work(void *unused)
     for (;;) {
         while (!ready_first || sim_phase_is_stopped()) {
             idle_count++;
-            sim_wait(&ready_signal);
+            sim_lock_wait(&ready_signal);
             idle_count--;
         }
         run_first(take_ready());
@@ -238,7 +238,7 @@ static void complete(struct sim_stream *stream)
         op->finish(op->data);
     free(op);
     wake_waiters(stream);
-    sim_progress();
+    sim_lock_wake();
     check_later(stream);
     sim_stream_release(stream);
 }
@@ -258,7 +258,7 @@ static void process_check_list(void)
             sim_seeded_offer(&stream->turn, op->sequence);
         } else if (op->runs_in_caller) {
             op->is_started = op->is_turn = true;
-            sim_progress();
+            sim_lock_wake();
         } else if (op->run) {
             queue_for_workers(stream);
         } else {
@@ -293,7 +293,7 @@ static void run_in_thread(struct sim_stream *stream)
     }
     sim_stream_retain(stream);
     queue_for_workers(stream);
-    while (stream->done < until && sim_wait_progress_until(&deadline))
+    while (stream->done < until && sim_lock_wait_progress_until(&deadline))
         ;
     sim_stream_release(stream);
 }
@@ -352,7 +352,7 @@ bool sim_work_step(void)
 static void advance(void)
 {
     if (!sim_work_step())
-        sim_wait_progress();
+        sim_lock_wait_progress();
 }
 
 /* --- queueing --- */
@@ -411,7 +411,7 @@ CUresult sim_work_queue(struct sim_stream *stream, struct sim_op *op)
     check_later(stream);
     process_check_list();
     if (sim_is_seeded)
-        sim_progress(); /* a waiting thread takes the turn */
+        sim_lock_wake(); /* a waiting thread takes the turn */
     return CUDA_SUCCESS;
 }
 
@@ -430,7 +430,7 @@ CUresult sim_work_do(struct sim_stream *stream, struct sim_op *op)
         return sim_context_error(context);
     }
     while (!op->is_turn)
-        sim_wait_progress();
+        sim_lock_wait_progress();
     run_unlocked(op);
     struct sim_context *context = stream->context;
     finish_first(stream);
