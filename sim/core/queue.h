@@ -68,8 +68,8 @@ struct sim_op {
     bool is_turn;        /* and may do so now */
     void (*run)(void *data);
     void (*finish)(void *data);
-    void (*failed)(
-        void *data); /* called instead of both if it cannot be queued; may be NULL */
+    /* called instead of both if it cannot be queued; may be NULL */
+    void (*failed)(void *data);
     /* reports its reads and writes to races/; such an operation never blocks */
     void (*touch)(const void *data, struct sim_timeline *timeline);
     /* called under the lock before and after `run`; false: it must not run. Or NULL */

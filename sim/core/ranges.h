@@ -7,8 +7,8 @@
 #ifndef TARN_SIM_RANGES_H
 #define TARN_SIM_RANGES_H
 
-#include <stddef.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct sim_range {

@@ -9,8 +9,8 @@
 #ifndef TARN_SIM_CAPTURE_H
 #define TARN_SIM_CAPTURE_H
 
-#include "sim/graph/graph.h"
 #include "sim/core/queue.h"
+#include "sim/graph/graph.h"
 
 struct sim_capture {
     struct sim_capture *next; /* in the list of all captures */

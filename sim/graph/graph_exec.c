@@ -1,5 +1,5 @@
 /* graph_exec.c -- converts a graph, with its child graphs, to a list of steps and their
- * graph lanes. */
+ * branches. */
 #include "sim/graph/graph_exec.h"
 #include "sim/memory/graph_memory.h"
 #include "sim/work/stream.h"
@@ -183,11 +183,11 @@ static CUresult add_graph(struct sim_exec *exec, const struct sim_graph *graph,
     return result;
 }
 
-/* A step continues the lane of a dependency if that is the last step of its lane so far.
- * Otherwise it begins a new lane. */
+/* A step continues the branch of a dependency if that is the last step of its branch so
+ * far. Otherwise it begins a new branch. */
 static bool assign_branches(struct sim_exec *exec)
 {
-    /* of each lane: its last step */
+    /* of each branch: its last step */
     size_t *ends = calloc(exec->step_count + 1, sizeof *ends);
 
     if (!ends)

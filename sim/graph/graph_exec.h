@@ -5,13 +5,13 @@
 #include "sim/graph/graph.h"
 #include "sim/races/races.h"
 
-/* A node, or the point where a child graph begins. A graph lane is a sequence of steps
- * that run one after the other, as in a stream. A launch uses one stream per lane. */
+/* A node, or the point where a child graph begins. A branch is a sequence of steps that
+ * run one after the other, as in a stream. A launch uses one stream per branch. */
 struct sim_step {
     struct sim_node *node; /* NULL: no work */
     size_t branch;
-    uint64_t position; /* in its lane, from 1 */
-    size_t *after;     /* earlier steps, also of other lanes */
+    uint64_t position; /* in its branch, from 1 */
+    size_t *after;     /* earlier steps, also of other branches */
     size_t after_count, after_capacity;
     bool is_last; /* no step depends on it */
 };

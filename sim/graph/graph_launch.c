@@ -2,7 +2,7 @@
  * ends it. The first and the last are on the launching stream.
  *
  * All that can fail happens before anything is queued. The end is queued before the
- * steps: it waits for a position in each lane, and those are known.
+ * steps: it waits for a position in each branch, and those are known.
  */
 #include "sim/graph/graph_launch.h"
 #include "sim/core/misuse.h"
@@ -172,7 +172,7 @@ static CUresult prepare_step(struct launch *launch, size_t number)
 }
 
 /* A launch begins when the previous one of the same executable has ended. It ends when
- * all lanes have. */
+ * all branches have. */
 static CUresult prepare_ends(struct launch *launch)
 {
     struct sim_exec *exec = launch->exec;

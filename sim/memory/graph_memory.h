@@ -8,8 +8,8 @@
 #ifndef TARN_SIM_GRAPH_MEMORY_H
 #define TARN_SIM_GRAPH_MEMORY_H
 
-#include "sim/memory/block.h"
 #include "sim/core/queue.h"
+#include "sim/memory/block.h"
 
 struct sim_graph_memory {
     struct sim_range range;   /* first: the table finds it; the requested bytes */

@@ -34,8 +34,7 @@ struct encoding {
     uint32_t slot;
     uint32_t zero; /* otherwise padding would make two handles of one block differ */
 };
-_Static_assert(sizeof(struct encoding) <= sizeof(CUipcMemHandle),
-               "a ticket fits a handle");
+_Static_assert(sizeof(struct encoding) <= sizeof(CUipcMemHandle), "it fits a handle");
 
 /* An entry of the registry. */
 struct slot {
@@ -187,9 +186,10 @@ void sim_ipc_forget(struct sim_block *block)
     }
 }
 
-/* --- lending: an importer has a lock on the bytes that it has mapped, in the device's
- * file, which the system drops with its last mapping's descriptor or with the process
- * ---------------------------------------------------------------------------- */
+/* --- deferred frees ---
+ *
+ * An importer has a lock on the bytes that it has mapped, in the device's file. The
+ * system drops the lock with the last descriptor of the mapping, or with the process. */
 
 static bool is_open_in_importer(const struct sim_device *device,
                                 const struct sim_range *memory)
@@ -269,7 +269,7 @@ static bool lock_slot(int file, const struct slot *slot)
     return fcntl(file, F_OFD_SETLK, &lock) == 0;
 }
 
-/* Map the pages that hold the block. *inside is the offset of the block, *kept the
+/* Map the pages that hold the block. *inside is the offset of the block, *lock_file the
  * descriptor with the lock. */
 static void *map_slot(const struct encoding *encoding, const struct slot *slot,
                       size_t *bytes, size_t *inside, int *lock_file)

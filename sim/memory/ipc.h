@@ -8,12 +8,12 @@
 struct sim_block;
 struct sim_range;
 
-/* Lend the memory of a freed block that another process has open. It keeps its content
+/* Defer the free of memory that another process has open. The memory keeps its content
  * until that process closes it, and no longer belongs to the caller. False: no process
  * has it open. Locked. */
 bool sim_ipc_defer_free(CUdevice device, struct sim_range *memory);
 
-/* Return lent memory that was closed to its device. Locked. */
+/* Return deferred memory that every process has closed to its device. Locked. */
 void sim_ipc_free_deferred(void);
 
 /* Get the handle of `block`, a BLOCK_DEVICE, for other processes; open the handle of

@@ -115,7 +115,8 @@ static void drop_piece(CUdevice device, struct sim_range *piece)
     sim_device_return_pieces(&sim_devices[device], piece);
 }
 
-/* Create a handle with one hold; the caller adds the memory. NULL: no host memory. */
+/* Create a handle with one reference; the caller adds the memory. NULL: no host
+ * memory. */
 static struct sim_physical *create_handle(CUdevice device, size_t bytes)
 {
     struct sim_physical *physical = calloc(1, sizeof *physical);
@@ -139,7 +140,7 @@ static void destroy_handle(struct sim_physical *physical)
     free(physical);
 }
 
-/* Free it if it has neither holds nor mappings. */
+/* Free it if it has neither references nor mappings. */
 static void drop_if_unused(struct sim_physical *physical)
 {
     struct sim_physical_file *file = physical->file;
@@ -253,7 +254,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
     return sim_lock_leave(create(properties, bytes, out));
 }
 
-/* A mapping keeps the memory, and the handle stays valid for it, but without a hold. */
+/* A mapping keeps the memory, and the handle stays valid for it, without a reference. */
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     ENTER(CALL_PLAIN);

@@ -43,7 +43,7 @@ struct sim_physical *sim_physical_find(CUmemGenericAllocationHandle handle);
 /* Map all of it at `address` without access. False: the system call failed. */
 bool sim_physical_map(const struct sim_physical *physical, uintptr_t address);
 
-/* Count one mapping less. Without holds the memory is freed. Releases the lock
+/* Count one mapping less. Without references the memory is freed. Releases the lock
  * meanwhile. */
 void sim_physical_unmapped(struct sim_physical *physical);
 

@@ -3,8 +3,8 @@
 #define TARN_SIM_POOL_H
 
 #include "sim/core/heap.h"
-#include "sim/memory/block.h"
 #include "sim/core/queue.h"
+#include "sim/memory/block.h"
 
 struct sim_pool_file; /* pool_file.h */
 

@@ -29,6 +29,8 @@ ROOMS = [
 # The stand-in is a library of its own: it knows no room but the floor, and of the driver's
 # room only the types that both sides of the driver's interface share.
 SIM_MAY_INCLUDE = {"base", "sim", "driver/cuda_abi.h"}
+# The folders of the simulator, lowest first; what lies beside them may include all.
+SIM_LAYERS = ["core", "races", "work", "memory", "graph", "module"]
 # Public headers that belong to the floor, and the one that includes them all.
 HEADER_ROOM = {
     "status": "base",
@@ -79,6 +81,16 @@ def refusal(room, included):
     return None
 
 
+def sim_refusal(layer, included):
+    """Why a file in this folder of the simulator may not include this, or None."""
+    parts = included.split("/")
+    if layer not in SIM_LAYERS or parts[0] != "sim":
+        return None
+    if len(parts) != 3 or parts[1] not in SIM_LAYERS[: SIM_LAYERS.index(layer) + 1]:
+        return f"sim/{layer} includes an upper layer: {included}"
+    return None
+
+
 def upstairs(root):
     """Includes in src/, sim/ and include/ that go to a room above."""
     for path in [*files(root, "src", {".c", ".h"}), *files(root, "sim", {".c", ".h"})]:
@@ -88,7 +100,10 @@ def upstairs(root):
             yield path, 1, f"no room is called {room}"
             continue
         for number, included in includes(path):
-            if why := refusal(room, included):
+            why = refusal(room, included)
+            if room == "sim" and not why:
+                why = sim_refusal(parts[1], included)
+            if why:
                 yield path, number, why
     for path in files(root, "include", {".h"}):
         room = room_of(f"tarn/{path.name}")

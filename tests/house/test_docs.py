@@ -5,8 +5,13 @@ import re
 import unittest
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/*.md"), *PROJECT.glob("tests/*/*.md")]
-FOLDERS = "src|include|python|cli|tests|tools|examples|docs|cmake"
+DOCUMENTS = [
+    *PROJECT.glob("*.md"),
+    *PROJECT.glob("docs/*.md"),
+    *PROJECT.glob("sim/*.md"),
+    *PROJECT.glob("tests/*/*.md"),
+]
+FOLDERS = "src|sim|include|python|cli|tests|tools|examples|docs|cmake"
 
 
 class Documents(unittest.TestCase):

@@ -40,6 +40,11 @@ class Rooms(unittest.TestCase):
                 2,
             ),
             "the stand-in's includes": ("sim/core/a.c", '/* */\n#include "driver/driver.h"', 2),
+            "an upper layer of the simulator": (
+                "sim/work/a.h",
+                '/* */\n#include "sim/core/lock.h"\n#include "sim/memory/block.h"',
+                3,
+            ),
             "the stand-in from outside": ("src/device/a.c", '/* */\n#include "sim/heap.h"', 2),
             "a way round": ("src/base/a.c", '/* */\n#include "../driver/calls.h"', 2),
             "past the front door": ("cli/a.c", '/* */\n#include "base/map.h"', 2),
