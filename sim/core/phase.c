@@ -19,14 +19,3 @@ bool sim_phase_is_exiting(void)
 {
     return atomic_load(&sim_phase) == PHASE_EXITING;
 }
-
-CUresult sim_phase_error(void)
-{
-    switch (atomic_load_explicit(&sim_phase, memory_order_acquire)) {
-    case PHASE_READY:
-        return CUDA_SUCCESS;
-    case PHASE_EXITING:
-        return CUDA_ERROR_DEINITIALIZED;
-    }
-    return CUDA_ERROR_NOT_INITIALIZED;
-}

@@ -24,6 +24,15 @@ bool sim_phase_is_exiting(void);
 
 /* Return the error of a call in the current phase; CUDA_SUCCESS if the driver is ready.
  */
-CUresult sim_phase_error(void);
+static inline CUresult sim_phase_error(void)
+{
+    switch (atomic_load_explicit(&sim_phase, memory_order_acquire)) {
+    case PHASE_READY:
+        return CUDA_SUCCESS;
+    case PHASE_EXITING:
+        return CUDA_ERROR_DEINITIALIZED;
+    }
+    return CUDA_ERROR_NOT_INITIALIZED;
+}
 
 #endif

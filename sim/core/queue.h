@@ -56,6 +56,12 @@ struct sim_stream {
 
 enum { SIM_PRIORITY_LEAST = 0, SIM_PRIORITY_GREATEST = -5 };
 
+/* Called under the lock before and after the work of an operation. */
+struct sim_op_check {
+    bool (*enter)(void *data); /* false: it must not run */
+    void (*leave)(void *data);
+};
+
 struct sim_op {
     struct sim_op *next; /* in its stream */
     struct sim_op *next_in_context, *previous_in_context;
@@ -72,10 +78,8 @@ struct sim_op {
     void (*failed)(void *data);
     /* reports its reads and writes to races/; such an operation never blocks */
     void (*touch)(const void *data, struct sim_timeline *timeline);
-    /* called under the lock before and after `run`; false: it must not run. Or NULL */
-    bool (*enter)(void *data);
-    void (*leave)(void *data);
-    struct sim_clock *clock; /* what it comes after, for races.h */
+    const struct sim_op_check *check; /* around `run`; or NULL */
+    struct sim_clock *clock;          /* what it comes after, for races.h */
     _Alignas(16) char data[];
 };
 

@@ -86,8 +86,7 @@ static bool guard_box(struct sim_op *op, struct sim_context *context,
         {(uintptr_t)box->to, extent_of(box, box->to_pitch, box->to_slice), true},
     };
 
-    op->enter = sim_guard_enter;
-    op->leave = sim_guard_leave;
+    op->check = &sim_guard_check;
     return sim_guard_set((struct sim_guard *)(void *)op->data, context, touches);
 }
 

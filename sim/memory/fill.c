@@ -47,8 +47,7 @@ static bool guard_fill(struct sim_op *op, struct sim_context *context,
 {
     const struct sim_touch touches[2] = {{(uintptr_t)fill->to, bytes, true}};
 
-    op->enter = sim_guard_enter;
-    op->leave = sim_guard_leave;
+    op->check = &sim_guard_check;
     return sim_guard_set((struct sim_guard *)(void *)op->data, context, touches);
 }
 

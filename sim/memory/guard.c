@@ -49,7 +49,7 @@ static void lose(const struct sim_guard *guard, const struct sim_touch *bad)
             guard->context->device);
 }
 
-bool sim_guard_enter(void *data)
+static bool enter(void *data)
 {
     struct sim_guard *guard = data;
     const struct sim_touch *bad = find_bad(guard);
@@ -68,7 +68,7 @@ bool sim_guard_enter(void *data)
     return true;
 }
 
-void sim_guard_leave(void *data)
+static void leave(void *data)
 {
     struct sim_guard *guard = data;
 
@@ -82,6 +82,8 @@ void sim_guard_leave(void *data)
         running = guard->next;
     sim_lock_wake();
 }
+
+const struct sim_op_check sim_guard_check = {enter, leave};
 
 static bool is_touched(uintptr_t start, size_t bytes)
 {

@@ -9,6 +9,7 @@
 #ifndef TARN_SIM_GUARD_H
 #define TARN_SIM_GUARD_H
 
+#include "sim/core/queue.h"
 #include "sim/memory/vmm.h"
 
 /* The first part of an operation's data. Zeroed, it guards nothing. */
@@ -24,10 +25,9 @@ struct sim_guard {
 bool sim_guard_set(struct sim_guard *guard, struct sim_context *context,
                    const struct sim_touch touches[2]);
 
-/* `enter` and `leave` of an operation whose data begins with a guard. False: it must not
- * run, and its context is lost. */
-bool sim_guard_enter(void *guard);
-void sim_guard_leave(void *guard);
+/* The check of an operation whose data begins with a guard. If it must not run, its
+ * context is lost. */
+extern const struct sim_op_check sim_guard_check;
 
 /* Wait until no operation runs in [start, start + bytes). May release the lock
  * meanwhile. */

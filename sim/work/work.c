@@ -101,16 +101,16 @@ static struct sim_stream *take_ready(void)
     return stream;
 }
 
-/* Run `op`, unless its `enter` forbids it. Releases the lock meanwhile. */
+/* Run `op`, unless its check forbids it. Releases the lock meanwhile. */
 static void run_unlocked(struct sim_op *op)
 {
-    if (op->enter && !op->enter(op->data))
+    if (op->check && !op->check->enter(op->data))
         return;
     sim_lock_release();
     op->run(op->data);
     sim_lock();
-    if (op->leave)
-        op->leave(op->data);
+    if (op->check)
+        op->check->leave(op->data);
 }
 
 static bool start_worker(void);
@@ -314,10 +314,10 @@ static void step(void)
         run_in_thread(stream);
         return;
     }
-    if (op->run && (!op->enter || op->enter(op->data))) {
+    if (op->run && (!op->check || op->check->enter(op->data))) {
         op->run(op->data);
-        if (op->leave)
-            op->leave(op->data);
+        if (op->check)
+            op->check->leave(op->data);
     }
     finish_first(stream);
 }
