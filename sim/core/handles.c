@@ -50,11 +50,16 @@ void *sim_handles_find(const struct sim_handles *handles, const void *handle)
     return object ? *object : NULL;
 }
 
+static bool has_slot(const struct sim_slots *block, const void *handle)
+{
+    return (uintptr_t)handle - (uintptr_t)block->slots < sizeof block->slots;
+}
+
 bool sim_handles_is_known(const struct sim_handles *handles, const void *handle)
 {
     const struct sim_slots *block = handles->blocks;
 
-    while (block && (uintptr_t)handle - (uintptr_t)block->slots >= sizeof block->slots)
+    while (block && !has_slot(block, handle))
         block = block->next;
     return block && ((uintptr_t)handle - (uintptr_t)block->slots) % SLOT_BYTES == 0;
 }

@@ -213,8 +213,10 @@ struct sim_graph *sim_graph_new(bool is_private)
 
 void sim_graph_destroy(struct sim_graph *graph)
 {
-    while (graph->first)
-        destroy_node(graph->first);
+    for (struct sim_node *node = graph->first, *next; node; node = next) {
+        next = node->next;
+        destroy_node(node);
+    }
     sim_user_objects_drop(graph);
     if (!graph->is_private)
         unlist(graph);

@@ -12,7 +12,6 @@
 #include "sim/races/races.h"
 #include "sim/work/work.h"
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -190,12 +189,12 @@ static void reach_free(void *data)
 
 CUresult sim_memory_free_async(struct sim_block *block, struct sim_stream *stream)
 {
-    struct sim_op *place = sim_op_new(sizeof block, NULL, reach_free);
+    struct sim_op *place = sim_op_new(sizeof(struct sim_block *), NULL, reach_free);
     CUresult result;
 
     if (!place)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    memcpy(place->data, &block, sizeof block);
+    *(struct sim_block **)(void *)place->data = block;
     sim_block_remove(block);
     sim_ipc_forget(block);
     block->share_id = 0;

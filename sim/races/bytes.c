@@ -68,8 +68,10 @@ static void report(const struct sim_access *now, const char *does,
              "race: %s, %s bytes at %#zx that %s, %s; no order between the two", first,
              does, (size_t)range->start, second, did);
     races++;
-    if (lines < LINES_MAX && ++lines)
-        fprintf(stderr, "tarn simulator: %s\n", race_message);
+    if (lines == LINES_MAX)
+        return;
+    lines++;
+    fprintf(stderr, "tarn simulator: %s\n", race_message);
 }
 
 unsigned long long tarn_sim_races(void)
