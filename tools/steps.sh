@@ -164,7 +164,7 @@ lint_mypy() {
 lint_tidy() {
     base=$(git merge-base HEAD origin/main 2>/dev/null) || base=HEAD
     [ "$base" != "$(git rev-parse HEAD)" ] || base=HEAD~1
-    git diff -z --name-only --diff-filter=d "$base" -- 'src/*.c' 'cli/*.c' 'tests/*.c' |
+    git diff -z --name-only --diff-filter=d "$base" -- 'src/*.c' 'sim/*.c' 'cli/*.c' 'tests/*.c' |
         xargs -0 -r -n 8 -P "$JOBS" .venv-lint/bin/clang-tidy --quiet -p build/release
 }
 

@@ -1,6 +1,6 @@
 """Memory without a stream: the options of a pool, and what Numba gets from each resource.
 
-tests/gpu/streamless.py is the program; on a GPU it runs with kernels (tests/gpu/run.sh).
+tests/gpu/no_stream.py is the program; on a GPU it runs with kernels (tests/gpu/run.sh).
 """
 
 import pathlib
@@ -10,7 +10,7 @@ import tarn
 from numba_support import run
 from tarn.mr import PoolMemoryResource
 
-PROGRAM = pathlib.Path(__file__).parents[2] / "tests" / "gpu" / "streamless.py"
+PROGRAM = pathlib.Path(__file__).parents[2] / "tests" / "gpu" / "no_stream.py"
 MIB = 1 << 20
 
 

@@ -2,11 +2,11 @@
 #include "test.h"
 #include <cuda.h>
 #include <cudaTypedefs.h>
-#include "sim/attributes.h"
-#include "sim/calls.h"
-#include "sim/constants.h"
-#include "sim/errors.h"
-#include "sim/unsupported.h"
+#include "sim/core/attributes.h"
+#include "sim/core/calls.h"
+#include "sim/core/constants.h"
+#include "sim/core/errors.h"
+#include "sim/core/unsupported.h"
 #include "sim_layout.h"
 
 #define SAME(name, number, ...) _Static_assert((int)(name) == (number), #name);

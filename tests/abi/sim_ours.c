@@ -1,5 +1,5 @@
 /* The other half of sim.c: the structures as the stand-in declares them. */
-#include "sim/cuda.h"
+#include "sim/core/cuda.h"
 #include "sim_layout.h"
 
 extern const size_t sim_ours[];

@@ -1,7 +1,7 @@
 """Do the messages for users use the terms of docs/glossary.md?
 
 Holds the string literals that a user can see against tests/support/private_words.h: those with
-a space in src/ and cli/, the messages of exceptions in python/ext, and all but docstrings in
+a space in src/, sim/ and cli/, the messages of exceptions in python/ext, and all but docstrings in
 python/tarn.
 """
 
@@ -96,6 +96,7 @@ def literals(path, text):
 def files():
     for folder, endings in (
         ("src", (".c", ".h")),
+        ("sim", (".c", ".h")),
         ("cli", (".c", ".h")),
         ("python/ext", (".c", ".h")),
         ("python/tarn", (".py",)),

@@ -120,8 +120,8 @@ device_nrt() {
 }
 
 # Free an array while a kernel reads it: no element may be wrong, on any streams.
-streamless() {
-    .venv/bin/python tests/gpu/streamless.py
+no_stream() {
+    .venv/bin/python tests/gpu/no_stream.py
 }
 
 numba_tests() {
@@ -178,7 +178,7 @@ tests() {
     phase c-memory 90 c_tests c-memory-gpu -j 1 -L memory
     phase python-memory 60 python_tests python-memory-gpu -k freed_memory_is_free
     phase order 120 order
-    phase streamless 60 streamless
+    phase no_stream 60 no_stream
     phase demo 60 ./demo
 }
 

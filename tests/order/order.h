@@ -149,13 +149,13 @@ void actor_begin(struct actor *actor);
 void actor_step(struct actor *actor);
 void actor_end(struct actor *actor); /* everything freed and looked at */
 
-/* --- books.c: a block is out, and no longer ------------------------------------------- */
+/* --- live_blocks.c: a block is out, and no longer -------------------------------------- */
 void live_blocks_add(tarn_device_ptr address, size_t bytes, tarn_stream stream);
 void live_blocks_remove(tarn_device_ptr address, tarn_stream stream);
 /* Print who had these addresses last, before a failure is told. */
 void live_blocks_print_history(tarn_device_ptr address, size_t bytes);
 
-/* --- looks.c -------------------------------------------------------------------------- */
+/* --- checks.c ------------------------------------------------------------------------- */
 void checks_begin(struct checks *checks, size_t capacity);
 /* Queue a look at `block` on `stream`. */
 void checks_queue(struct checks *checks, const struct block *block, void *stream);

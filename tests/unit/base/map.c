@@ -1,6 +1,6 @@
 /* The address map: removal keeps every other probe unbroken. */
 #define _GNU_SOURCE
-#include "prepared.h"
+#include "colliding_keys.h"
 #include "test.h"
 #include "base/map.h"
 #include "base/random.h"

@@ -1,7 +1,7 @@
 /* The table of blocks that are out. Internals are not exported: it is compiled in here.
  */
 #define _GNU_SOURCE
-#include "prepared.h"
+#include "colliding_keys.h"
 #include "test.h"
 #include "base/hash.c"
 #include "resource/table.c"

@@ -1,7 +1,7 @@
 /* The borders of captures, default streams while another captures, a context that was
  * reset: the lines that an H200 printed. */
 #include "driver.h"
-#include "said.h"
+#include "output.h"
 #include <sched.h>
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
 /* Which driver calls end a capture: the table that an H200 printed, call by call, for three
  * modes, from the capturing thread and from another, and for both kinds of streams. */
 #include "driver.h"
-#include "said.h"
+#include "output.h"
 #include <pthread.h>
 
 static CUcontext context;

@@ -8,8 +8,8 @@
 #define TARN_TESTS_SIM_DRIVER_H
 
 #include "test.h"
-#include "sim/calls.h"
-#include "sim/cuda.h"
+#include "sim/core/calls.h"
+#include "sim/core/cuda.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <tarn/sim.h>

@@ -1,6 +1,6 @@
 /* TARN_SIM, the controls, and faults: a call that fails has changed nothing. */
 #include "driver.h"
-#include "sim/options.h"
+#include "sim/core/options.h"
 
 TEST(options_that_do_not_parse_report_the_allowed_values)
 {

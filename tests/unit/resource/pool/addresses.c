@@ -2,7 +2,7 @@
  * others change what is there.
  */
 #include "pools.h"
-#include "prepared.h"
+#include "colliding_keys.h"
 #include "resource/pool/addresses.h"
 
 enum { MANY = 5000, FAR = 1 << 20, LOOPS = 4, ROUNDS = 4000, KEPT = 600 };

@@ -1,4 +1,0 @@
-/* thread.c -- the state of a thread. */
-#include "sim/thread.h"
-
-_Thread_local struct sim_thread sim_thread;
