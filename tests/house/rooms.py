@@ -19,6 +19,7 @@ ROOMS = [
     "helper",
     "prune",
     "resource",
+    "pool",
     "trace",
     "adaptor",
     "device",
@@ -36,7 +37,6 @@ HEADER_ROOM = {
     "nrt_names": "nrt",
     "nrt_external": "nrt",
     "nrt_resource": "resource",
-    "pool": "resource",
 }
 FRONT = ["cli", "python/ext", "examples", "bench"]
 SPOKEN = {".c": r"/[*/]", ".h": r"/[*/]", ".py": r'#|r?"""', ".sh": r"#", ".txt": r"#"}

@@ -1,0 +1,272 @@
+/* vmm_map.c -- the mappings in a pool's range, and the driver calls that change them.
+ *
+ * The pool creates a handle, maps it and releases it at once: then the mapping alone
+ * keeps the memory. Releasing memory is therefore one cuMemUnmap, which either happens or
+ * does not. Where the pool needs a handle again (to move memory, or to restore it), it
+ * retrieves it from the driver by the address.
+ *
+ * An undo may fail, too. The pool tries it again. It notes memory that the driver still
+ * keeps mapped as stuck, and unmaps it at a later call or at the end. So a failure loses
+ * memory only as long as the driver fails.
+ */
+#include "pool/backing/backing.h"
+
+size_t tarn__vmm_page(const struct tarn__vmm *vmm, uint64_t address)
+{
+    return (size_t)(address - vmm->range.address) / TARN__PAGE_BYTES;
+}
+
+size_t tarn__vmm_end_page(const struct tarn__vmm *vmm, struct tarn__span span)
+{
+    return tarn__vmm_page(vmm, span.address) + span.bytes / TARN__PAGE_BYTES;
+}
+
+struct tarn__span tarn__vmm_span(const struct tarn__vmm *vmm, size_t first, size_t end)
+{
+    return (struct tarn__span){vmm->range.address + first * TARN__PAGE_BYTES,
+                               (end - first) * TARN__PAGE_BYTES};
+}
+
+bool tarn__vmm_holds(const struct tarn__vmm *vmm, struct tarn__span span)
+{
+    uint64_t offset = span.address - vmm->range.address;
+
+    return span.bytes > 0 && (offset | span.bytes) % TARN__PAGE_BYTES == 0 &&
+           offset < vmm->range.bytes && span.bytes <= vmm->range.bytes - offset;
+}
+
+bool tarn__vmm_is_unmapped(const struct tarn__vmm *vmm, struct tarn__span span)
+{
+    size_t end = tarn__vmm_end_page(vmm, span);
+
+    for (size_t i = tarn__vmm_page(vmm, span.address); i < end; i++)
+        if (vmm->table[i].first != 0)
+            return false;
+    return true;
+}
+
+bool tarn__vmm_next_handle(const struct tarn__vmm *vmm, size_t *cursor,
+                           struct tarn__span *out)
+{
+    size_t page = *cursor < vmm->low ? vmm->low : *cursor;
+
+    for (; page < vmm->high; page++) {
+        const struct tarn__page *entry = &vmm->table[page];
+        if (entry->first != page + 1 || entry->hidden)
+            continue;
+        *out = tarn__vmm_span(vmm, page, page + entry->count);
+        *cursor = page + entry->count;
+        return true;
+    }
+    return false;
+}
+
+bool tarn__vmm_next_run(const struct tarn__vmm *vmm, size_t *cursor,
+                        struct tarn__span *out)
+{
+    struct tarn__span run, handle;
+
+    if (!tarn__vmm_next_handle(vmm, cursor, &run))
+        return false;
+    for (size_t after = *cursor; tarn__vmm_next_handle(vmm, &after, &handle) &&
+                                 handle.address == run.address + run.bytes;
+         *cursor = after)
+        run.bytes += handle.bytes;
+    *out = run;
+    return true;
+}
+
+/* --- the table --- */
+
+void tarn__vmm_note(struct tarn__pages *pages, struct tarn__span handle)
+{
+    struct tarn__vmm *vmm = &pages->vmm;
+    size_t first = tarn__vmm_page(vmm, handle.address);
+    size_t end = tarn__vmm_end_page(vmm, handle);
+
+    for (size_t i = first; i < end; i++)
+        vmm->table[i] = (struct tarn__page){.first = (uint32_t)first + 1};
+    vmm->table[first].count = (uint8_t)(end - first);
+    if (vmm->high == 0 || first < vmm->low)
+        vmm->low = first;
+    if (end > vmm->high)
+        vmm->high = end;
+    atomic_store(&pages->metadata,
+                 sizeof *pages + (vmm->high - vmm->low) * sizeof *vmm->table);
+}
+
+void tarn__vmm_forget(struct tarn__vmm *vmm, struct tarn__span span)
+{
+    size_t end = tarn__vmm_end_page(vmm, span);
+
+    for (size_t i = tarn__vmm_page(vmm, span.address); i < end; i++) {
+        if (vmm->table[i].unmap_failed)
+            vmm->unmap_failed_count--;
+        if (vmm->table[i].next)
+            tarn__aliases_remove(vmm, i);
+        vmm->table[i] = (struct tarn__page){0};
+    }
+}
+
+/* --- mapping --- */
+
+/* A failed release is tried again: else the memory would stay for good. */
+static void release(const struct tarn__calls *calls, CUmemHandle_ handle)
+{
+    if (calls->mem_release(handle) != CUDA_SUCCESS_)
+        calls->mem_release(handle);
+}
+
+/* Return true if a failure means that such memory cannot be exported here. */
+static bool is_about_export(CUresult_ result)
+{
+    return result == CUDA_ERROR_INVALID_VALUE_ || result == CUDA_ERROR_NOT_SUPPORTED_ ||
+           result == CUDA_ERROR_NOT_PERMITTED_;
+}
+
+/* Create memory that can be exported later, where the driver supports it; else plain
+ * memory. */
+static CUresult_ create(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                        size_t bytes, CUmemHandle_ *out)
+{
+    CUmemAllocationProp_ plain = vmm->properties;
+    CUresult_ result = calls->mem_create(out, bytes, &vmm->properties, 0), again;
+
+    if (result == CUDA_SUCCESS_ || result == CUDA_ERROR_OUT_OF_MEMORY_ ||
+        plain.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE_)
+        return result;
+    plain.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE_;
+    plain.allocFlags.gpuDirectRDMACapable = 0;
+    again = calls->mem_create(out, bytes, &plain, 0);
+    if (again == CUDA_SUCCESS_ && is_about_export(result))
+        vmm->properties = plain;
+    return again;
+}
+
+tarn_status tarn__vmm_map_new(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                              struct tarn__span span)
+{
+    CUmemHandle_ handle = 0;
+    CUresult_ result = create(vmm, calls, span.bytes, &handle);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuMemCreate", result,
+                                   "%zu bytes on device %d", span.bytes,
+                                   vmm->properties.location.id);
+    result = calls->mem_map(span.address, span.bytes, 0, handle, 0);
+    release(calls, handle);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuMemMap", result, "%zu bytes at 0x%llx",
+                                   span.bytes, (unsigned long long)span.address);
+    return TARN_OK;
+}
+
+tarn_status tarn__vmm_map_again(const struct tarn__calls *calls, uint64_t from,
+                                struct tarn__span span)
+{
+    CUmemHandle_ handle = 0;
+    CUresult_ result = calls->mem_retain(&handle, (void *)(uintptr_t)from);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuMemRetainAllocationHandle", result,
+                                   "0x%llx", (unsigned long long)from);
+    result = calls->mem_map(span.address, span.bytes, 0, handle, 0);
+    release(calls, handle);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed(
+            "pool", "cuMemMap", result, "%zu bytes of 0x%llx at 0x%llx", span.bytes,
+            (unsigned long long)from, (unsigned long long)span.address);
+    return TARN_OK;
+}
+
+tarn_status tarn__vmm_allow(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                            struct tarn__span span)
+{
+    CUresult_ result =
+        calls->mem_set_access(span.address, span.bytes, vmm->access, vmm->access_count);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuMemSetAccess", result,
+                                   "%zu bytes at 0x%llx for %zu devices", span.bytes,
+                                   (unsigned long long)span.address, vmm->access_count);
+    return TARN_OK;
+}
+
+/* --- unmapping --- */
+
+CUresult_ tarn__vmm_unmap(const struct tarn__calls *calls, struct tarn__span span)
+{
+    CUresult_ result = calls->mem_unmap(span.address, span.bytes);
+
+    return result == CUDA_SUCCESS_ ? result : calls->mem_unmap(span.address, span.bytes);
+}
+
+/* Note the handles of a span that the driver does not unmap as stuck. */
+static void note_unmap_failed(struct tarn__vmm *vmm, struct tarn__span span, bool hidden)
+{
+    size_t page = tarn__vmm_page(vmm, span.address);
+    size_t end = tarn__vmm_end_page(vmm, span);
+
+    for (; page < end; page += vmm->table[page].count) {
+        vmm->unmap_failed_count += !vmm->table[page].unmap_failed;
+        vmm->table[page].unmap_failed = 1;
+        vmm->table[page].retired = 0;
+        vmm->table[page].hidden = hidden;
+    }
+}
+
+void tarn__vmm_retire(struct tarn__vmm *vmm, struct tarn__span span)
+{
+    size_t page = tarn__vmm_page(vmm, span.address);
+    size_t end = tarn__vmm_end_page(vmm, span);
+
+    for (; page < end; page += vmm->table[page].count)
+        vmm->table[page].hidden = 1;
+}
+
+void tarn__vmm_end_retiring(struct tarn__vmm *vmm)
+{
+    for (size_t page = vmm->low; page < vmm->high; page++)
+        if (vmm->table[page].hidden && !vmm->table[page].unmap_failed) {
+            vmm->table[page].unmap_failed = 1;
+            vmm->unmap_failed_count++;
+        }
+}
+
+bool tarn__vmm_unmap_failed(const struct tarn__vmm *vmm, struct tarn__span span)
+{
+    size_t end = tarn__vmm_end_page(vmm, span);
+
+    for (size_t i = tarn__vmm_page(vmm, span.address); i < end; i++)
+        if (vmm->table[i].unmap_failed)
+            return true;
+    return false;
+}
+
+void tarn__vmm_undo(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                    struct tarn__span span, bool hidden)
+{
+    if (span.bytes == 0)
+        return;
+    if (tarn__vmm_unmap(calls, span) != CUDA_SUCCESS_)
+        note_unmap_failed(vmm, span, hidden);
+    else if (hidden)
+        tarn__vmm_forget(vmm, span);
+}
+
+void tarn__vmm_sweep(struct tarn__vmm *vmm, const struct tarn__calls *calls)
+{
+    for (size_t page = vmm->low; page < vmm->high && vmm->unmap_failed_count > 0;
+         page++) {
+        struct tarn__page *entry = &vmm->table[page];
+        struct tarn__span handle = tarn__vmm_span(vmm, page, page + entry->count);
+        if (!entry->unmap_failed || tarn__vmm_unmap(calls, handle) != CUDA_SUCCESS_)
+            continue;
+        if (entry->hidden) {
+            tarn__vmm_forget(vmm, handle);
+        } else {
+            entry->unmap_failed = 0;
+            vmm->unmap_failed_count--;
+        }
+    }
+}

@@ -1,0 +1,168 @@
+/* steal.c -- cross-stream reuse: another stream's memory, after a wait.
+ *
+ * The caller's stream waits for an event fence. The fence covers all the work that the
+ * source stream queued before it freed the block. A split-off part stays with the source
+ * stream, with its event fence. From then on the block is in the order of the caller's
+ * stream. When it is freed there, it gets that stream's open epoch, whose event is
+ * recorded behind the wait.
+ */
+#include "pool/order/steal.h"
+
+struct steal {
+    struct tarn__stream_state *source;
+    CUevent_ event;
+    tarn__index block;
+};
+
+/* Choose a block and pin its fence. `lock` held. */
+static bool choose(struct tarn__caller *caller, const struct tarn__request *request,
+                   struct steal *out)
+{
+    struct tarn__pool *pool = caller->pool;
+    size_t fence;
+
+    out->block = tarn__heap_take_from_source(&pool->heap, caller->stream_state, request,
+                                             &out->source, &fence);
+    if (!out->block)
+        return false;
+    out->event = tarn__stream_state_pin(out->source, &out->source->fences[fence]);
+    pool->waits++;
+    return true;
+}
+
+/* Delete the lane of a source stream that has ended, and lost its last block here. */
+static void release_source(struct tarn__heap *heap, struct tarn__stream_state *source,
+                           CUevent_ event)
+{
+    tarn__stream_state_unpin(source, event);
+    tarn__heap_delete_if_unused(heap, source);
+}
+
+tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request *request)
+{
+    struct tarn__pool *pool = caller->pool;
+    struct steal steal;
+
+    if (!caller->may_record || caller->stream_state->is_capture ||
+        atomic_load(&pool->lifecycle))
+        return 0;
+    tarn__pool_lock(pool);
+    bool found = choose(caller, request, &steal);
+    tarn__pool_unlock(pool);
+    if (!found)
+        return 0;
+    CUresult_ result =
+        TARN_MUTATION(steal_without_wait)
+            ? CUDA_SUCCESS_
+            : caller->scope.calls->stream_wait_event(caller->handle, steal.event, 0);
+    tarn__pool_lock(pool);
+    if (result == CUDA_SUCCESS_ || TARN_MUTATION(wait_failed_taken_as_done)) {
+        pool->steals++;
+    } else {
+        /* The stream did not wait: the block returns to the source stream, in its open
+         * epoch. */
+        tarn__heap_put(&pool->heap, steal.block, steal.source);
+        steal.block = 0;
+    }
+    release_source(&pool->heap, steal.source, steal.event);
+    tarn__pool_unlock(pool);
+    return steal.block;
+}
+
+/* --- adjacent blocks of several streams --- */
+
+static void add_to_wait_set(struct tarn__wait_set *wait_set,
+                            struct tarn__stream_state *stream_state, uint64_t epoch)
+{
+    unsigned i = 0;
+
+    while (i < wait_set->count && wait_set->all[i].stream_state != stream_state)
+        i++;
+    if (i == wait_set->count)
+        wait_set->all[wait_set->count++] =
+            (struct tarn__fence_wait){stream_state, epoch, NULL};
+    if (wait_set->all[i].epoch < epoch)
+        wait_set->all[i].epoch = epoch;
+}
+
+void tarn__wait_set_add(struct tarn__wait_set *wait_set,
+                        const struct tarn__caller *caller, const struct tarn__run *run)
+{
+    struct tarn__heap *heap = &caller->pool->heap;
+
+    for (size_t i = 0; i < run->count; i++)
+        if (run->stream_states[i] && run->stream_states[i] != caller->stream_state->index)
+            add_to_wait_set(wait_set, tarn__stream_state(heap, run->stream_states[i]),
+                            run->epochs[i]);
+}
+
+void tarn__wait_set_pin(struct tarn__wait_set *wait_set, struct tarn__pool *pool)
+{
+    for (unsigned i = 0; i < wait_set->count; i++) {
+        struct tarn__fence_wait *one = &wait_set->all[i];
+        size_t fence = tarn__stream_state_fence_for(one->stream_state, one->epoch);
+        one->event =
+            tarn__stream_state_pin(one->stream_state, &one->stream_state->fences[fence]);
+    }
+    pool->waits += wait_set->count;
+}
+
+bool tarn__wait_set_wait(const struct tarn__wait_set *wait_set,
+                         const struct tarn__caller *caller)
+{
+    for (unsigned i = 0; i < wait_set->count; i++)
+        if (!TARN_MUTATION(steal_without_wait) &&
+            caller->scope.calls->stream_wait_event(caller->handle, wait_set->all[i].event,
+                                                   0) != CUDA_SUCCESS_)
+            return false;
+    return true;
+}
+
+void tarn__wait_set_release(const struct tarn__wait_set *wait_set,
+                            struct tarn__heap *heap)
+{
+    for (unsigned i = 0; i < wait_set->count; i++)
+        release_source(heap, wait_set->all[i].stream_state, wait_set->all[i].event);
+}
+
+/* Take a run, and pin the event fences that cover its pieces. `lock` held. */
+static bool choose_run(struct tarn__caller *caller, const struct tarn__request *request,
+                       struct tarn__run *run, struct tarn__wait_set *wait_set)
+{
+    wait_set->count = 0;
+    tarn__heap_take_run(&caller->pool->heap, caller->stream_state, request, run);
+    tarn__wait_set_add(wait_set, caller, run);
+    tarn__wait_set_pin(wait_set, caller->pool);
+    return run->count > 0;
+}
+
+tarn__index tarn__steal_run(struct tarn__caller *caller,
+                            const struct tarn__request *request)
+{
+    struct tarn__pool *pool = caller->pool;
+    struct tarn__run run;
+    struct tarn__wait_set wait_set;
+    tarn__index index = 0;
+
+    if (!caller->may_record || caller->stream_state->is_capture ||
+        atomic_load(&pool->lifecycle))
+        return 0;
+    tarn__pool_lock(pool);
+    bool found = choose_run(caller, request, &run, &wait_set);
+    tarn__pool_unlock(pool);
+    if (!found)
+        return 0;
+    bool waited = tarn__wait_set_wait(&wait_set, caller) ||
+                  TARN_MUTATION(wait_failed_taken_as_done);
+
+    tarn__pool_lock(pool);
+    if (waited) {
+        index = tarn__heap_coalesce_run(&pool->heap, &run);
+        pool->steals++;
+    } else {
+        tarn__heap_put_run(&pool->heap, &run);
+    }
+    tarn__wait_set_release(&wait_set, &pool->heap);
+    tarn__pool_unlock(pool);
+    return index;
+}
