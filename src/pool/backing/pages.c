@@ -1,63 +1,18 @@
-/* pages.c -- the interface to the memory beneath a pool: VMM or segments, the size of a
- * growth, and the device-wide wait.
- */
+/* pages.c -- the interface to the memory beneath a pool: VMM or segments, and the
+ * device-wide wait. */
 #include "pool/backing/pages.h"
-#include "base/sizes.h"
 #include "pool/backing/backing.h"
+#include "pool/backing/segments.h"
+#include "pool/backing/vmm.h"
+#include "pool/backing/vmm_alias.h"
+#include "pool/backing/vmm_move.h"
+#include "pool/backing/vmm_peer.h"
+#include "pool/backing/vmm_suspend.h"
 #include <stdlib.h>
 
-/* Parts of the pool: by how much growth overshoots at most, and how much one live block
- * can pin. On an H200, creating, mapping and enabling a handle takes 41 us, and 0.6 us
- * for each MiB of it. Moving it takes 26 us, whatever its size (bench/timed). On the
- * traces, handles of a 128th take a tenth less time, and over a long run one to three
- * hundredths more memory. */
-enum { STEP_PART = 96, HANDLE_PART = 192 };
-
-/* A pool that has little of what it may have is still at its beginning. A live block then
- * pins little of the whole, so handles are larger. In bytes, as a part of what it may
- * have, and as a part of what it has. */
-enum { EARLY_BYTES = 32 << 20, EARLY_AVAILABLE_PART = 4096, EARLY_PART = 48 };
-
-enum {
-    HEADROOM_PART = 4, /* and at most this part of what may still be added */
-    /* of the headroom below a limit: near the limit a live block is to pin little */
-    AVAILABLE_PART = 256,
-    RESERVE_BYTES = 256
-};
-
-static tarn_status was_reset(const struct tarn__pages *pages)
-{
-    return tarn_error_set(
-        TARN_DRIVER_FAILURE,
-        "pool: the context of device %d was reset, the pool cannot be used",
-        pages->device);
-}
-
-/* The context generation is checked before, so that no context is created, and once more
- * in the scope. */
-tarn_status tarn__pages_enter(const struct tarn__pages *pages, struct tarn__scope *out)
-{
-    if (tarn__driver_gone())
-        return tarn_error_set(TARN_DRIVER_FAILURE,
-                              "pool: the driver of device %d can no longer be called: "
-                              "this process is exiting or is a forked child",
-                              pages->device);
-    if (!tarn__context_generation_is_current(pages->device, pages->context_generation))
-        return was_reset(pages);
-    struct tarn__scope scope;
-    tarn_status status = tarn__scope_enter_relaxed(pages->device, &scope);
-    if (status != TARN_OK)
-        return status;
-    if (pages->context_generation != 0 &&
-        scope.context_generation != pages->context_generation) {
-        tarn__scope_leave(&scope);
-        return was_reset(pages);
-    }
-    *out = scope;
-    return TARN_OK;
-}
-
 /* --- open and close --- */
+
+enum { RESERVE_BYTES = 256 };
 
 static tarn_status open_segments(struct tarn__pages *pages, tarn_resource *upstream)
 {
@@ -87,7 +42,7 @@ static tarn_status open_kind(struct tarn__pages *pages, tarn_resource *upstream)
 static tarn_status open_on_device(struct tarn__pages *pages, tarn_resource *upstream)
 {
     struct tarn__scope scope;
-    tarn_status status = tarn__pages_enter(pages, &scope);
+    tarn_status status = tarn__backing_enter(pages, &scope);
 
     if (status != TARN_OK)
         return status;
@@ -148,11 +103,11 @@ tarn_status tarn__pages_open(int device, tarn_resource *upstream, size_t growth_
 static void close_in_context(struct tarn__pages *pages)
 {
     struct tarn__scope scope;
-    bool entered =
-        pages->context_generation != 0 && (tarn__pages_enter(pages, &scope) == TARN_OK ||
-                                           tarn__pages_enter(pages, &scope) == TARN_OK);
+    bool entered = pages->context_generation != 0 &&
+                   (tarn__backing_enter(pages, &scope) == TARN_OK ||
+                    tarn__backing_enter(pages, &scope) == TARN_OK);
 
-    tarn__vmm_drop_kept(&pages->vmm, entered ? &scope : NULL);
+    tarn__vmm_suspend_drop_kept(&pages->vmm, entered ? &scope : NULL);
     if (!entered)
         return;
     if (pages->reserve_block &&
@@ -169,89 +124,6 @@ void tarn__pages_close(struct tarn__pages *pages)
     else
         tarn__segments_close(pages);
     free(pages);
-}
-
-/* --- the size of a growth --- */
-
-/* Return a power of two, at most `most`, that growth_bytes and `left` allow. */
-static size_t power_of_two(const struct tarn__pages *pages, size_t most, size_t retired)
-{
-    size_t unit = TARN__PAGE_BYTES;
-
-    if (pages->growth_bytes > 0)
-        most = pages->growth_bytes;
-    if (most > retired / HEADROOM_PART)
-        most = retired / HEADROOM_PART;
-    while (unit <= most / 2 && unit < TARN__HANDLE_BYTES_MAX)
-        unit *= 2;
-    return unit;
-}
-
-static size_t least(size_t one, size_t other)
-{
-    return one < other ? one : other;
-}
-
-static size_t early_handle(const struct tarn__pages *pages, size_t reserved)
-{
-    size_t room = least(pages->vmm.device_bytes, atomic_load(&pages->most));
-
-    return least(EARLY_BYTES, least(room / EARLY_AVAILABLE_PART, reserved / EARLY_PART));
-}
-
-/* Return the headroom below the pool's limit; SIZE_MAX where the device has no more than
- * the limit. */
-static size_t headroom_of(const struct tarn__pages *pages, size_t reserved)
-{
-    size_t most = atomic_load(&pages->most);
-
-    if (most == 0 || most >= pages->vmm.device_bytes)
-        return SIZE_MAX;
-    return most > reserved ? most - reserved : 0;
-}
-
-size_t tarn__pages_handle(const struct tarn__pages *pages, size_t more)
-{
-    size_t reserved = atomic_load(&pages->reserved), total = pages->vmm.device_bytes;
-    size_t retired = total > reserved ? total - reserved : 0;
-
-    if (!pages->is_vmm)
-        return 0;
-    if (more > retired)
-        more = retired;
-    size_t early = early_handle(pages, reserved + more);
-    size_t late = (reserved + more) / HANDLE_PART;
-    size_t part = headroom_of(pages, reserved) / AVAILABLE_PART;
-    return power_of_two(pages, least(early > late ? early : late, part), retired);
-}
-
-/* Return `need` in whole handles, so that growth leaves no small ones behind. It is
- * unchanged where the user specified a step. */
-static size_t whole_handles(const struct tarn__pages *pages, size_t need, size_t most)
-{
-    size_t whole;
-
-    if (pages->growth_bytes > 0 || !pages->is_vmm ||
-        !tarn__size_round_up(need, tarn__pages_handle(pages, need), &whole) ||
-        whole > most)
-        return need;
-    return whole;
-}
-
-size_t tarn__pages_step(const struct tarn__pages *pages, size_t bytes, size_t most)
-{
-    size_t step = power_of_two(pages, atomic_load(&pages->reserved) / STEP_PART, most);
-    size_t need;
-
-    if (!tarn__size_round_up(bytes, TARN__PAGE_BYTES, &need) || need > most)
-        return 0;
-    if (pages->growth_bytes > 0 &&
-        !tarn__size_round_up(pages->growth_bytes, TARN__PAGE_BYTES, &step))
-        step = SIZE_MAX;
-    most &= ~(TARN__PAGE_BYTES - 1);
-    if (step > most)
-        step = most;
-    return need > step ? whole_handles(pages, need, most) : step;
 }
 
 void tarn__pages_set_maximum(struct tarn__pages *pages, uint64_t bytes)
@@ -357,7 +229,7 @@ void tarn__pages_end_retired(struct tarn__pages *pages, struct tarn__span old)
     const struct tarn__calls *calls;
 
     if (!tarn__driver_gone() && tarn__driver(&calls) == TARN_OK)
-        tarn__aliases_retire(&pages->vmm, calls, old);
+        tarn__vmm_alias_retire(&pages->vmm, calls, old);
 }
 
 tarn_status tarn__pages_suspend(struct tarn__pages *pages, const struct tarn__span *kept,
@@ -368,12 +240,12 @@ tarn_status tarn__pages_suspend(struct tarn__pages *pages, const struct tarn__sp
 
 tarn_status tarn__pages_resume(struct tarn__pages *pages)
 {
-    return pages->is_vmm ? tarn__vmm_resume(pages) : only_vmm("resume");
+    return pages->is_vmm ? tarn__vmm_suspend_end(pages) : only_vmm("resume");
 }
 
 tarn_status tarn__pages_set_peer(struct tarn__pages *pages, int peer, bool access)
 {
-    return pages->is_vmm ? tarn__vmm_set_peer(pages, peer, access)
+    return pages->is_vmm ? tarn__vmm_peer_set(pages, peer, access)
                          : only_vmm("grant peer access");
 }
 
@@ -417,7 +289,7 @@ tarn_status tarn__pages_wait_for_device(struct tarn__pages *pages)
 
     if (pages->device == TARN_DEVICE_NONE)
         return TARN_OK; /* no work is queued anywhere */
-    tarn_status status = tarn__pages_enter(pages, &scope);
+    tarn_status status = tarn__backing_enter(pages, &scope);
     if (status != TARN_OK)
         return status;
     status = wait_by_mem_free(pages, scope.calls);

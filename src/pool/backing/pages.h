@@ -67,15 +67,6 @@ struct tarn__span tarn__pages_range(const struct tarn__pages *pages);
 /* Set the pool's limit: handles are smaller where it is low. */
 void tarn__pages_set_maximum(struct tarn__pages *pages, uint64_t bytes);
 
-/* Return how much a growth that needs `bytes` should add, at most `most`. It is the step
- * of growth, a multiple of the page, and at least `bytes` rounded to pages. It is rounded
- * to handles where `most` allows. 0: it exceeds `most`. */
-size_t tarn__pages_step(const struct tarn__pages *pages, size_t bytes, size_t most);
-
-/* Return the size of the handles that a growth by `more` bytes makes: a power of two, by
- * the size of the pool after it and by the memory left on the device. For segments, 0. */
-size_t tarn__pages_handle(const struct tarn__pages *pages, size_t more);
-
 /* Map `bytes` at `at`, which has no memory yet, for the pool's device and its peers. For
  * segments `at` is ignored, and the memory is requested on `stream`. `*out` is then the
  * segment of `bytes`, aligned to 2 MiB. If the upstream has capacity only for an

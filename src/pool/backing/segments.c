@@ -12,7 +12,7 @@
 #include "base/sizes.h"
 #include "base/warning.h"
 #include "resource/life.h"
-#include "pool/backing/backing.h"
+#include "pool/backing/segments.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,7 +9,11 @@
  */
 #define _GNU_SOURCE
 #include "resource/backed.h"
-#include "pool/backing/backing.h"
+#include "pool/backing/vmm.h"
+#include "pool/backing/handle_size.h"
+#include "pool/backing/vmm_alias.h"
+#include "pool/backing/vmm_map.h"
+#include "pool/backing/vmm_table.h"
 #include <sys/mman.h>
 
 enum { TIMES_THE_DEVICE = 4 };
@@ -161,11 +165,11 @@ static void release_all(struct tarn__pages *pages, const struct tarn__calls *cal
     struct tarn__span run;
 
     if (!atomic_load(&pages->is_suspended))
-        for (size_t cursor = 0; tarn__vmm_next_run(vmm, &cursor, &run);)
-            tarn__vmm_unmap(calls, run);
-    tarn__aliases_unmap_all(vmm, calls);
-    tarn__vmm_end_retiring(vmm);
-    tarn__vmm_sweep(vmm, calls);
+        for (size_t cursor = 0; tarn__vmm_table_next_run(vmm, &cursor, &run);)
+            tarn__vmm_map_unmap(calls, run);
+    tarn__vmm_alias_unmap_all(vmm, calls);
+    tarn__vmm_table_end_retiring(vmm);
+    tarn__vmm_map_sweep(vmm, calls);
     unreserve(vmm, calls);
 }
 
@@ -195,7 +199,7 @@ static size_t piece_of(size_t retired, size_t unit)
 static tarn_status populate(struct tarn__pages *pages, const struct tarn__calls *calls,
                             struct tarn__span span, size_t *done_out)
 {
-    size_t unit = tarn__pages_handle(pages, span.bytes);
+    size_t unit = tarn__handle_size(pages, span.bytes);
     tarn_status status = TARN_OK;
 
     for (size_t done = 0; done < span.bytes && status == TARN_OK;) {
@@ -204,7 +208,7 @@ static tarn_status populate(struct tarn__pages *pages, const struct tarn__calls 
         status = tarn__vmm_map_new(&pages->vmm, calls, handle);
         if (status != TARN_OK)
             break;
-        tarn__vmm_note(pages, handle);
+        tarn__vmm_table_add(pages, handle);
         *done_out = done += handle.bytes;
     }
     return status;
@@ -214,7 +218,7 @@ tarn_status tarn__vmm_check_unmapped(struct tarn__pages *pages,
                                      const struct tarn__calls *calls,
                                      struct tarn__span span)
 {
-    if (!tarn__vmm_holds(&pages->vmm, span))
+    if (!tarn__vmm_table_holds(&pages->vmm, span))
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
             "pool: %zu bytes at 0x%llx are not whole pages of the pool's range",
@@ -223,9 +227,9 @@ tarn_status tarn__vmm_check_unmapped(struct tarn__pages *pages,
         return tarn_error_set(TARN_SUSPENDED,
                               "pool: the pool is suspended, with %zu bytes",
                               atomic_load(&pages->suspended));
-    tarn__vmm_sweep(&pages->vmm, calls);
-    tarn__aliases_unmap_in(&pages->vmm, calls, span);
-    if (!tarn__vmm_is_unmapped(&pages->vmm, span))
+    tarn__vmm_map_sweep(&pages->vmm, calls);
+    tarn__vmm_alias_unmap_in(&pages->vmm, calls, span);
+    if (!tarn__vmm_table_is_unmapped(&pages->vmm, span))
         return tarn_error_set(TARN_STILL_IN_USE,
                               "pool: %zu bytes at 0x%llx are partly mapped", span.bytes,
                               (unsigned long long)span.address);
@@ -236,7 +240,7 @@ tarn_status tarn__vmm_grow(struct tarn__pages *pages, struct tarn__span span)
 {
     struct tarn__scope scope;
     size_t done = 0;
-    tarn_status status = tarn__pages_enter(pages, &scope);
+    tarn_status status = tarn__backing_enter(pages, &scope);
 
     if (status != TARN_OK)
         return status;
@@ -244,12 +248,12 @@ tarn_status tarn__vmm_grow(struct tarn__pages *pages, struct tarn__span span)
     if (status == TARN_OK)
         status = populate(pages, scope.calls, span, &done);
     if (status == TARN_OK)
-        status = tarn__vmm_allow(&pages->vmm, scope.calls, span);
+        status = tarn__vmm_map_set_access(&pages->vmm, scope.calls, span);
     if (status == TARN_OK)
         atomic_fetch_add(&pages->reserved, span.bytes);
     else
-        tarn__vmm_undo(&pages->vmm, scope.calls, (struct tarn__span){span.address, done},
-                       true);
+        tarn__vmm_map_undo(&pages->vmm, scope.calls,
+                           (struct tarn__span){span.address, done}, true);
     tarn__scope_leave(&scope);
     return status;
 }
@@ -261,12 +265,12 @@ static struct tarn__span handle_at(const struct tarn__vmm *vmm, size_t page)
 {
     size_t first = vmm->table[page].first - 1;
 
-    return tarn__vmm_span(vmm, first, first + vmm->table[first].count);
+    return tarn__vmm_table_span(vmm, first, first + vmm->table[first].count);
 }
 
 struct tarn__span tarn__vmm_handle_at(const struct tarn__vmm *vmm, uint64_t address)
 {
-    return handle_at(vmm, tarn__vmm_page(vmm, address));
+    return handle_at(vmm, tarn__vmm_table_page(vmm, address));
 }
 
 /* Only entries of the span's own handles are read. They stay while the caller has the
@@ -279,13 +283,13 @@ struct tarn__span tarn__vmm_removable(const struct tarn__vmm *vmm, struct tarn__
         base + (offset + TARN__PAGE_BYTES - 1) / TARN__PAGE_BYTES * TARN__PAGE_BYTES;
     uint64_t end = base + (offset + idle.bytes) / TARN__PAGE_BYTES * TARN__PAGE_BYTES;
 
-    if (start >= end || vmm->table[tarn__vmm_page(vmm, start)].first == 0 ||
-        vmm->table[tarn__vmm_page(vmm, end - 1)].first == 0)
+    if (start >= end || vmm->table[tarn__vmm_table_page(vmm, start)].first == 0 ||
+        vmm->table[tarn__vmm_table_page(vmm, end - 1)].first == 0)
         return (struct tarn__span){idle.address, 0};
-    struct tarn__span low = handle_at(vmm, tarn__vmm_page(vmm, start));
+    struct tarn__span low = handle_at(vmm, tarn__vmm_table_page(vmm, start));
     if (low.address != start)
         start = low.address + low.bytes;
-    struct tarn__span high = handle_at(vmm, tarn__vmm_page(vmm, end - 1));
+    struct tarn__span high = handle_at(vmm, tarn__vmm_table_page(vmm, end - 1));
     if (high.address + high.bytes != end)
         end = high.address;
     return (struct tarn__span){start, start < end ? end - start : 0};
@@ -297,14 +301,14 @@ struct tarn__span tarn__vmm_first(const struct tarn__vmm *vmm, struct tarn__span
     if (bytes == 0 || bytes >= span.bytes)
         return span;
     struct tarn__span last =
-        handle_at(vmm, tarn__vmm_page(vmm, span.address + bytes - 1));
+        handle_at(vmm, tarn__vmm_table_page(vmm, span.address + bytes - 1));
     return (struct tarn__span){span.address, last.address + last.bytes - span.address};
 }
 
 unsigned tarn__vmm_count(const struct tarn__vmm *vmm, struct tarn__span span)
 {
-    size_t page = tarn__vmm_page(vmm, span.address);
-    size_t end = tarn__vmm_end_page(vmm, span);
+    size_t page = tarn__vmm_table_page(vmm, span.address);
+    size_t end = tarn__vmm_table_end_page(vmm, span);
     unsigned count = 0;
 
     for (; page < end; page += vmm->table[page].count)
@@ -316,9 +320,9 @@ tarn_status tarn__vmm_check_handles(const struct tarn__vmm *vmm, struct tarn__sp
 {
     size_t page = 0, end = 0;
 
-    if (tarn__vmm_holds(vmm, span)) {
-        page = tarn__vmm_page(vmm, span.address);
-        end = tarn__vmm_end_page(vmm, span);
+    if (tarn__vmm_table_holds(vmm, span)) {
+        page = tarn__vmm_table_page(vmm, span.address);
+        end = tarn__vmm_table_end_page(vmm, span);
     }
     bool is_whole = page < end;
     while (is_whole && page < end) {
@@ -338,8 +342,8 @@ static tarn_status unmap_suspended(struct tarn__pages *pages,
                                    const struct tarn__calls *calls,
                                    struct tarn__span span)
 {
-    tarn__vmm_sweep(&pages->vmm, calls);
-    if (tarn__vmm_unmap_failed(&pages->vmm, span))
+    tarn__vmm_map_sweep(&pages->vmm, calls);
+    if (tarn__vmm_table_has_failed(&pages->vmm, span))
         return tarn_error_set(TARN_DRIVER_FAILURE,
                               "pool: the driver failed to unmap %zu bytes at 0x%llx",
                               span.bytes, (unsigned long long)span.address);
@@ -355,9 +359,9 @@ static tarn_status unmap(struct tarn__pages *pages, struct tarn__span span)
         return status;
     if (atomic_load(&pages->is_suspended))
         return unmap_suspended(pages, calls, span);
-    CUresult_ result = tarn__aliases_unmap_of(&pages->vmm, calls, span);
+    CUresult_ result = tarn__vmm_alias_unmap_of(&pages->vmm, calls, span);
     if (result == CUDA_SUCCESS_)
-        result = tarn__vmm_unmap(calls, span);
+        result = tarn__vmm_map_unmap(calls, span);
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuMemUnmap", result, "%zu bytes at 0x%llx",
                                    span.bytes, (unsigned long long)span.address);
@@ -373,7 +377,7 @@ tarn_status tarn__vmm_remove(struct tarn__pages *pages, struct tarn__span span)
         status = unmap(pages, span);
     if (status != TARN_OK)
         return status;
-    tarn__vmm_forget(&pages->vmm, span);
+    tarn__vmm_table_remove(&pages->vmm, span);
     atomic_fetch_sub(&pages->reserved, span.bytes);
     if (atomic_load(&pages->is_suspended))
         atomic_fetch_sub(&pages->suspended, span.bytes);

@@ -14,32 +14,11 @@
  * The others are retired (left), or retiring until queued work is done, or the driver
  * failed to unmap them.
  */
-#include "pool/backing/backing.h"
+#include "pool/backing/vmm_alias.h"
+#include "pool/backing/vmm_map.h"
+#include "pool/backing/vmm_table.h"
 
 #define NOWHERE SIZE_MAX
-
-static size_t next_alias(const struct tarn__vmm *vmm, size_t page)
-{
-    return vmm->table[page].next ? vmm->table[page].next - 1 : page;
-}
-
-void tarn__aliases_add(struct tarn__vmm *vmm, uint64_t from, uint64_t to)
-{
-    size_t one = tarn__vmm_page(vmm, from), other = tarn__vmm_page(vmm, to);
-
-    vmm->table[other].next = (uint32_t)next_alias(vmm, one) + 1;
-    vmm->table[one].next = (uint32_t)other + 1;
-}
-
-void tarn__aliases_remove(struct tarn__vmm *vmm, size_t page)
-{
-    size_t after = next_alias(vmm, page), before = page;
-
-    while (next_alias(vmm, before) != page)
-        before = next_alias(vmm, before);
-    vmm->table[before].next = after == before ? 0 : (uint32_t)after + 1;
-    vmm->table[page].next = 0;
-}
 
 /* Return the place where the memory of this place is in use. */
 static size_t alias_in_use(const struct tarn__vmm *vmm, size_t page)
@@ -49,7 +28,7 @@ static size_t alias_in_use(const struct tarn__vmm *vmm, size_t page)
     do {
         if (!vmm->table[alias].hidden)
             return alias;
-        alias = next_alias(vmm, alias);
+        alias = tarn__vmm_table_next_alias(vmm, alias);
     } while (alias != page);
     return NOWHERE;
 }
@@ -63,8 +42,8 @@ static bool is_retired(const struct tarn__vmm *vmm, size_t page)
 /* Return a retired mapping of the memory at `page`. */
 static size_t retired_alias(const struct tarn__vmm *vmm, size_t page)
 {
-    for (size_t alias = next_alias(vmm, page); alias != page;
-         alias = next_alias(vmm, alias))
+    for (size_t alias = tarn__vmm_table_next_alias(vmm, page); alias != page;
+         alias = tarn__vmm_table_next_alias(vmm, alias))
         if (is_retired(vmm, alias))
             return alias;
     return NOWHERE;
@@ -81,27 +60,27 @@ static void bound_retired(struct tarn__vmm *vmm, const struct tarn__calls *calls
 {
     size_t oldest = retired_alias(vmm, in_use), count = 0;
 
-    for (size_t alias = next_alias(vmm, in_use); alias != in_use;
-         alias = next_alias(vmm, alias))
+    for (size_t alias = tarn__vmm_table_next_alias(vmm, in_use); alias != in_use;
+         alias = tarn__vmm_table_next_alias(vmm, alias))
         count += is_retired(vmm, alias);
     if (count > RETIRED_MAX)
-        tarn__vmm_undo(vmm, calls,
-                       tarn__vmm_span(vmm, oldest, oldest + vmm->table[oldest].count),
-                       true);
+        tarn__vmm_map_undo(
+            vmm, calls,
+            tarn__vmm_table_span(vmm, oldest, oldest + vmm->table[oldest].count), true);
 }
 
-void tarn__aliases_retire(struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                          struct tarn__span span)
+void tarn__vmm_alias_retire(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                            struct tarn__span span)
 {
-    size_t page = tarn__vmm_page(vmm, span.address), end = tarn__vmm_end_page(vmm, span),
-           after;
+    size_t page = tarn__vmm_table_page(vmm, span.address),
+           end = tarn__vmm_table_end_page(vmm, span), after;
 
     for (; page < end; page = after) {
         after = page + vmm->table[page].count;
         vmm->table[page].hidden = 1;
         size_t in_use = alias_in_use(vmm, page);
         if (in_use == NOWHERE) { /* it was released meanwhile, or must not stay here */
-            tarn__vmm_undo(vmm, calls, tarn__vmm_span(vmm, page, after), true);
+            tarn__vmm_map_undo(vmm, calls, tarn__vmm_table_span(vmm, page, after), true);
             continue;
         }
         vmm->table[page].retired = 1;
@@ -109,11 +88,11 @@ void tarn__aliases_retire(struct tarn__vmm *vmm, const struct tarn__calls *calls
     }
 }
 
-void tarn__aliases_unmap_in(struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                            struct tarn__span span)
+void tarn__vmm_alias_unmap_in(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                              struct tarn__span span)
 {
-    size_t page = tarn__vmm_page(vmm, span.address), end = tarn__vmm_end_page(vmm, span),
-           after;
+    size_t page = tarn__vmm_table_page(vmm, span.address),
+           end = tarn__vmm_table_end_page(vmm, span), after;
 
     for (; page < end; page = after) {
         after = page + 1;
@@ -125,21 +104,21 @@ void tarn__aliases_unmap_in(struct tarn__vmm *vmm, const struct tarn__calls *cal
             continue;
         while (after < end && is_retired(vmm, after))
             after += vmm->table[after].count;
-        tarn__vmm_undo(vmm, calls, tarn__vmm_span(vmm, page, after), true);
+        tarn__vmm_map_undo(vmm, calls, tarn__vmm_table_span(vmm, page, after), true);
     }
 }
 
-void tarn__aliases_unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *calls)
+void tarn__vmm_alias_unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *calls)
 {
-    tarn__aliases_unmap_in(vmm, calls, tarn__vmm_span(vmm, vmm->low, vmm->high));
+    tarn__vmm_alias_unmap_in(vmm, calls, tarn__vmm_table_span(vmm, vmm->low, vmm->high));
 }
 
-void tarn__aliases_remove_retiring(struct tarn__vmm *vmm)
+void tarn__vmm_alias_unlink_retiring(struct tarn__vmm *vmm)
 {
     for (size_t page = vmm->low; page < vmm->high; page++) {
         const struct tarn__page *entry = &vmm->table[page];
         if (entry->hidden && !entry->retired && !entry->unmap_failed && entry->next)
-            tarn__aliases_remove(vmm, page);
+            tarn__vmm_table_unlink(vmm, page);
     }
 }
 
@@ -148,7 +127,8 @@ void tarn__aliases_remove_retiring(struct tarn__vmm *vmm)
 static size_t end_of_retired(const struct tarn__vmm *vmm, size_t alias,
                              struct tarn__span span)
 {
-    size_t first = tarn__vmm_page(vmm, span.address), end = tarn__vmm_end_page(vmm, span);
+    size_t first = tarn__vmm_table_page(vmm, span.address),
+           end = tarn__vmm_table_end_page(vmm, span);
 
     do {
         alias += vmm->table[alias].count;
@@ -157,21 +137,21 @@ static size_t end_of_retired(const struct tarn__vmm *vmm, size_t alias,
     return alias;
 }
 
-CUresult_ tarn__aliases_unmap_of(struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                                 struct tarn__span span)
+CUresult_ tarn__vmm_alias_unmap_of(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                                   struct tarn__span span)
 {
-    size_t page = tarn__vmm_page(vmm, span.address), end = tarn__vmm_end_page(vmm, span),
-           alias;
+    size_t page = tarn__vmm_table_page(vmm, span.address),
+           end = tarn__vmm_table_end_page(vmm, span), alias;
     CUresult_ result = CUDA_SUCCESS_;
 
     for (; page < end; page += vmm->table[page].count)
         while ((alias = retired_alias(vmm, page)) != NOWHERE) {
             struct tarn__span retired =
-                tarn__vmm_span(vmm, alias, end_of_retired(vmm, alias, span));
-            result = tarn__vmm_unmap(calls, retired);
+                tarn__vmm_table_span(vmm, alias, end_of_retired(vmm, alias, span));
+            result = tarn__vmm_map_unmap(calls, retired);
             if (result != CUDA_SUCCESS_)
                 return result;
-            tarn__vmm_forget(vmm, retired);
+            tarn__vmm_table_remove(vmm, retired);
         }
     return result;
 }

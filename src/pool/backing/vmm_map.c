@@ -9,104 +9,8 @@
  * keeps mapped as stuck, and unmaps it at a later call or at the end. So a failure loses
  * memory only as long as the driver fails.
  */
-#include "pool/backing/backing.h"
-
-size_t tarn__vmm_page(const struct tarn__vmm *vmm, uint64_t address)
-{
-    return (size_t)(address - vmm->range.address) / TARN__PAGE_BYTES;
-}
-
-size_t tarn__vmm_end_page(const struct tarn__vmm *vmm, struct tarn__span span)
-{
-    return tarn__vmm_page(vmm, span.address) + span.bytes / TARN__PAGE_BYTES;
-}
-
-struct tarn__span tarn__vmm_span(const struct tarn__vmm *vmm, size_t first, size_t end)
-{
-    return (struct tarn__span){vmm->range.address + first * TARN__PAGE_BYTES,
-                               (end - first) * TARN__PAGE_BYTES};
-}
-
-bool tarn__vmm_holds(const struct tarn__vmm *vmm, struct tarn__span span)
-{
-    uint64_t offset = span.address - vmm->range.address;
-
-    return span.bytes > 0 && (offset | span.bytes) % TARN__PAGE_BYTES == 0 &&
-           offset < vmm->range.bytes && span.bytes <= vmm->range.bytes - offset;
-}
-
-bool tarn__vmm_is_unmapped(const struct tarn__vmm *vmm, struct tarn__span span)
-{
-    size_t end = tarn__vmm_end_page(vmm, span);
-
-    for (size_t i = tarn__vmm_page(vmm, span.address); i < end; i++)
-        if (vmm->table[i].first != 0)
-            return false;
-    return true;
-}
-
-bool tarn__vmm_next_handle(const struct tarn__vmm *vmm, size_t *cursor,
-                           struct tarn__span *out)
-{
-    size_t page = *cursor < vmm->low ? vmm->low : *cursor;
-
-    for (; page < vmm->high; page++) {
-        const struct tarn__page *entry = &vmm->table[page];
-        if (entry->first != page + 1 || entry->hidden)
-            continue;
-        *out = tarn__vmm_span(vmm, page, page + entry->count);
-        *cursor = page + entry->count;
-        return true;
-    }
-    return false;
-}
-
-bool tarn__vmm_next_run(const struct tarn__vmm *vmm, size_t *cursor,
-                        struct tarn__span *out)
-{
-    struct tarn__span run, handle;
-
-    if (!tarn__vmm_next_handle(vmm, cursor, &run))
-        return false;
-    for (size_t after = *cursor; tarn__vmm_next_handle(vmm, &after, &handle) &&
-                                 handle.address == run.address + run.bytes;
-         *cursor = after)
-        run.bytes += handle.bytes;
-    *out = run;
-    return true;
-}
-
-/* --- the table --- */
-
-void tarn__vmm_note(struct tarn__pages *pages, struct tarn__span handle)
-{
-    struct tarn__vmm *vmm = &pages->vmm;
-    size_t first = tarn__vmm_page(vmm, handle.address);
-    size_t end = tarn__vmm_end_page(vmm, handle);
-
-    for (size_t i = first; i < end; i++)
-        vmm->table[i] = (struct tarn__page){.first = (uint32_t)first + 1};
-    vmm->table[first].count = (uint8_t)(end - first);
-    if (vmm->high == 0 || first < vmm->low)
-        vmm->low = first;
-    if (end > vmm->high)
-        vmm->high = end;
-    atomic_store(&pages->metadata,
-                 sizeof *pages + (vmm->high - vmm->low) * sizeof *vmm->table);
-}
-
-void tarn__vmm_forget(struct tarn__vmm *vmm, struct tarn__span span)
-{
-    size_t end = tarn__vmm_end_page(vmm, span);
-
-    for (size_t i = tarn__vmm_page(vmm, span.address); i < end; i++) {
-        if (vmm->table[i].unmap_failed)
-            vmm->unmap_failed_count--;
-        if (vmm->table[i].next)
-            tarn__aliases_remove(vmm, i);
-        vmm->table[i] = (struct tarn__page){0};
-    }
-}
+#include "pool/backing/vmm_map.h"
+#include "pool/backing/vmm_table.h"
 
 /* --- mapping --- */
 
@@ -179,8 +83,9 @@ tarn_status tarn__vmm_map_again(const struct tarn__calls *calls, uint64_t from,
     return TARN_OK;
 }
 
-tarn_status tarn__vmm_allow(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                            struct tarn__span span)
+tarn_status tarn__vmm_map_set_access(const struct tarn__vmm *vmm,
+                                     const struct tarn__calls *calls,
+                                     struct tarn__span span)
 {
     CUresult_ result =
         calls->mem_set_access(span.address, span.bytes, vmm->access, vmm->access_count);
@@ -194,7 +99,7 @@ tarn_status tarn__vmm_allow(const struct tarn__vmm *vmm, const struct tarn__call
 
 /* --- unmapping --- */
 
-CUresult_ tarn__vmm_unmap(const struct tarn__calls *calls, struct tarn__span span)
+CUresult_ tarn__vmm_map_unmap(const struct tarn__calls *calls, struct tarn__span span)
 {
     CUresult_ result = calls->mem_unmap(span.address, span.bytes);
 
@@ -204,8 +109,8 @@ CUresult_ tarn__vmm_unmap(const struct tarn__calls *calls, struct tarn__span spa
 /* Note the handles of a span that the driver does not unmap as stuck. */
 static void note_unmap_failed(struct tarn__vmm *vmm, struct tarn__span span, bool hidden)
 {
-    size_t page = tarn__vmm_page(vmm, span.address);
-    size_t end = tarn__vmm_end_page(vmm, span);
+    size_t page = tarn__vmm_table_page(vmm, span.address);
+    size_t end = tarn__vmm_table_end_page(vmm, span);
 
     for (; page < end; page += vmm->table[page].count) {
         vmm->unmap_failed_count += !vmm->table[page].unmap_failed;
@@ -215,55 +120,27 @@ static void note_unmap_failed(struct tarn__vmm *vmm, struct tarn__span span, boo
     }
 }
 
-void tarn__vmm_retire(struct tarn__vmm *vmm, struct tarn__span span)
-{
-    size_t page = tarn__vmm_page(vmm, span.address);
-    size_t end = tarn__vmm_end_page(vmm, span);
-
-    for (; page < end; page += vmm->table[page].count)
-        vmm->table[page].hidden = 1;
-}
-
-void tarn__vmm_end_retiring(struct tarn__vmm *vmm)
-{
-    for (size_t page = vmm->low; page < vmm->high; page++)
-        if (vmm->table[page].hidden && !vmm->table[page].unmap_failed) {
-            vmm->table[page].unmap_failed = 1;
-            vmm->unmap_failed_count++;
-        }
-}
-
-bool tarn__vmm_unmap_failed(const struct tarn__vmm *vmm, struct tarn__span span)
-{
-    size_t end = tarn__vmm_end_page(vmm, span);
-
-    for (size_t i = tarn__vmm_page(vmm, span.address); i < end; i++)
-        if (vmm->table[i].unmap_failed)
-            return true;
-    return false;
-}
-
-void tarn__vmm_undo(struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                    struct tarn__span span, bool hidden)
+void tarn__vmm_map_undo(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                        struct tarn__span span, bool hidden)
 {
     if (span.bytes == 0)
         return;
-    if (tarn__vmm_unmap(calls, span) != CUDA_SUCCESS_)
+    if (tarn__vmm_map_unmap(calls, span) != CUDA_SUCCESS_)
         note_unmap_failed(vmm, span, hidden);
     else if (hidden)
-        tarn__vmm_forget(vmm, span);
+        tarn__vmm_table_remove(vmm, span);
 }
 
-void tarn__vmm_sweep(struct tarn__vmm *vmm, const struct tarn__calls *calls)
+void tarn__vmm_map_sweep(struct tarn__vmm *vmm, const struct tarn__calls *calls)
 {
     for (size_t page = vmm->low; page < vmm->high && vmm->unmap_failed_count > 0;
          page++) {
         struct tarn__page *entry = &vmm->table[page];
-        struct tarn__span handle = tarn__vmm_span(vmm, page, page + entry->count);
-        if (!entry->unmap_failed || tarn__vmm_unmap(calls, handle) != CUDA_SUCCESS_)
+        struct tarn__span handle = tarn__vmm_table_span(vmm, page, page + entry->count);
+        if (!entry->unmap_failed || tarn__vmm_map_unmap(calls, handle) != CUDA_SUCCESS_)
             continue;
         if (entry->hidden) {
-            tarn__vmm_forget(vmm, handle);
+            tarn__vmm_table_remove(vmm, handle);
         } else {
             entry->unmap_failed = 0;
             vmm->unmap_failed_count--;

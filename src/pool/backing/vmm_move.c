@@ -7,25 +7,29 @@
  * old place, that happens when the work is done. Work that is ordered behind it sees the
  * same bytes at the new place.
  */
-#include "pool/backing/backing.h"
+#include "pool/backing/vmm_move.h"
+#include "pool/backing/vmm.h"
+#include "pool/backing/vmm_alias.h"
+#include "pool/backing/vmm_map.h"
+#include "pool/backing/vmm_table.h"
 
 /* Map the handles of `span` at `at` as well. `*done_out`: the bytes that were mapped. */
 static tarn_status map_span(struct tarn__pages *pages, const struct tarn__calls *calls,
                             struct tarn__span span, uint64_t at, size_t *done_out)
 {
     struct tarn__vmm *vmm = &pages->vmm;
-    size_t cursor = tarn__vmm_page(vmm, span.address);
+    size_t cursor = tarn__vmm_table_page(vmm, span.address);
     tarn_status status = TARN_OK;
 
     for (size_t done = 0; done < span.bytes && status == TARN_OK;) {
         struct tarn__span handle;
-        tarn__vmm_next_handle(vmm, &cursor, &handle);
+        tarn__vmm_table_next_handle(vmm, &cursor, &handle);
         struct tarn__span target = {at + done, handle.bytes};
         status = tarn__vmm_map_again(calls, handle.address, target);
         if (status != TARN_OK)
             break;
-        tarn__vmm_note(pages, target);
-        tarn__aliases_add(vmm, handle.address, target.address);
+        tarn__vmm_table_add(pages, target);
+        tarn__vmm_table_link(vmm, handle.address, target.address);
         done += handle.bytes;
         *done_out += handle.bytes;
     }
@@ -69,17 +73,17 @@ static tarn_status move(struct tarn__pages *pages, const struct tarn__calls *cal
         return status;
     status = map_all(pages, calls, spans, count, target.address, &done);
     if (status == TARN_OK)
-        status = tarn__vmm_allow(&pages->vmm, calls, target);
+        status = tarn__vmm_map_set_access(&pages->vmm, calls, target);
     if (status != TARN_OK) {
-        tarn__vmm_undo(&pages->vmm, calls, (struct tarn__span){target.address, done},
-                       true);
+        tarn__vmm_map_undo(&pages->vmm, calls, (struct tarn__span){target.address, done},
+                           true);
         return status;
     }
     for (size_t i = 0; i < count; i++)
         if (i < unused)
-            tarn__aliases_retire(&pages->vmm, calls, spans[i]);
+            tarn__vmm_alias_retire(&pages->vmm, calls, spans[i]);
         else
-            tarn__vmm_retire(&pages->vmm, spans[i]);
+            tarn__vmm_table_retire(&pages->vmm, spans[i]);
     return TARN_OK;
 }
 
@@ -91,7 +95,7 @@ tarn_status tarn__vmm_move(struct tarn__pages *pages, const struct tarn__span *s
     tarn_status status = check_sources(&pages->vmm, spans, count, &target.bytes);
 
     if (status == TARN_OK)
-        status = tarn__pages_enter(pages, &scope);
+        status = tarn__backing_enter(pages, &scope);
     if (status != TARN_OK)
         return status;
     status = move(pages, scope.calls, spans, count, done, target);

@@ -4,7 +4,9 @@
  * access hangs or fails much later. The list of devices with access lies beside the
  * range, and every mapping gets access for the whole list.
  */
-#include "pool/backing/backing.h"
+#include "pool/backing/vmm_peer.h"
+#include "pool/backing/vmm_alias.h"
+#include "pool/backing/vmm_table.h"
 
 /* Return the peer's position in the list, or the list's end. */
 static size_t find(const struct tarn__vmm *vmm, int peer)
@@ -62,7 +64,7 @@ static void revoke(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
     CUmemAccessDesc_ before = describe(peer, access);
     struct tarn__span run;
 
-    for (size_t cursor = 0; cursor < end && tarn__vmm_next_run(vmm, &cursor, &run);)
+    for (size_t cursor = 0; cursor < end && tarn__vmm_table_next_run(vmm, &cursor, &run);)
         if (calls->mem_set_access(run.address, run.bytes, &before, 1) != CUDA_SUCCESS_)
             calls->mem_set_access(run.address, run.bytes, &before, 1);
 }
@@ -74,7 +76,7 @@ static tarn_status set_all(const struct tarn__vmm *vmm, const struct tarn__calls
     CUmemAccessDesc_ wanted = describe(peer, access);
     struct tarn__span run;
 
-    for (size_t cursor = 0, done = 0; tarn__vmm_next_run(vmm, &cursor, &run);
+    for (size_t cursor = 0, done = 0; tarn__vmm_table_next_run(vmm, &cursor, &run);
          done = cursor) {
         CUresult_ result = calls->mem_set_access(run.address, run.bytes, &wanted, 1);
         if (result == CUDA_SUCCESS_)
@@ -104,8 +106,8 @@ static tarn_status set_peer(struct tarn__pages *pages, const struct tarn__calls 
                               "pool: the maximum of %d devices with access is reached",
                               TARN__ACCESS_MAX);
     if (!access) { /* through its retired and retiring mappings, too */
-        tarn__aliases_unmap_all(vmm, calls);
-        tarn__aliases_remove_retiring(vmm);
+        tarn__vmm_alias_unmap_all(vmm, calls);
+        tarn__vmm_alias_unlink_retiring(vmm);
     }
     if (!atomic_load(&pages->is_suspended))
         status = set_all(vmm, calls, peer, access);
@@ -118,13 +120,13 @@ static tarn_status set_peer(struct tarn__pages *pages, const struct tarn__calls 
     return TARN_OK;
 }
 
-tarn_status tarn__vmm_set_peer(struct tarn__pages *pages, int peer, bool access)
+tarn_status tarn__vmm_peer_set(struct tarn__pages *pages, int peer, bool access)
 {
     struct tarn__scope scope;
     tarn_status status = tarn__device_check("pool", peer);
 
     if (status == TARN_OK)
-        status = tarn__pages_enter(pages, &scope);
+        status = tarn__backing_enter(pages, &scope);
     if (status != TARN_OK)
         return status;
     status = set_peer(pages, scope.calls, peer, access);

@@ -10,7 +10,10 @@
  * The copies run on a stream of their own: on a default stream they would end captures of
  * blocking streams.
  */
-#include "pool/backing/backing.h"
+#include "pool/backing/vmm_suspend.h"
+#include "pool/backing/vmm_alias.h"
+#include "pool/backing/vmm_map.h"
+#include "pool/backing/vmm_table.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +30,7 @@ static size_t sum(const struct tarn__span *spans, size_t count)
 
 static bool has_memory(const struct tarn__vmm *vmm, uint64_t address)
 {
-    return vmm->table[tarn__vmm_page(vmm, address)].first != 0;
+    return vmm->table[tarn__vmm_table_page(vmm, address)].first != 0;
 }
 
 /* Return the part of a span from `address` on that has memory throughout, or none
@@ -102,7 +105,7 @@ static tarn_status copy(const struct tarn__vmm *vmm, const struct tarn__calls *c
     return status;
 }
 
-void tarn__vmm_drop_kept(struct tarn__vmm *vmm, const struct tarn__scope *scope)
+void tarn__vmm_suspend_drop_kept(struct tarn__vmm *vmm, const struct tarn__scope *scope)
 {
     struct tarn__kept *kept = &vmm->kept;
 
@@ -144,7 +147,7 @@ static tarn_status keep(struct tarn__vmm *vmm, const struct tarn__scope *scope,
     if (status == TARN_OK)
         status = copy(vmm, scope->calls, true);
     if (status != TARN_OK)
-        tarn__vmm_drop_kept(vmm, scope);
+        tarn__vmm_suspend_drop_kept(vmm, scope);
     return status;
 }
 
@@ -171,14 +174,14 @@ static tarn_status retain_handles(const struct tarn__vmm *vmm,
     struct tarn__span handle;
     size_t count = 0;
 
-    for (size_t cursor = 0; tarn__vmm_next_handle(vmm, &cursor, &handle);)
+    for (size_t cursor = 0; tarn__vmm_table_next_handle(vmm, &cursor, &handle);)
         count++;
     *retained =
         (struct retained){.handles = malloc((count + 1) * sizeof *retained->handles)};
     if (!retained->handles)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory for %zu handles",
                               count);
-    for (size_t cursor = 0; tarn__vmm_next_handle(vmm, &cursor, &handle);
+    for (size_t cursor = 0; tarn__vmm_table_next_handle(vmm, &cursor, &handle);
          retained->count++) {
         CUresult_ result = calls->mem_retain(&retained->handles[retained->count],
                                              (void *)(uintptr_t)handle.address);
@@ -206,12 +209,14 @@ static bool restore(const struct tarn__vmm *vmm, const struct tarn__calls *calls
     struct tarn__span span;
     size_t i = 0;
 
-    for (size_t cursor = 0; cursor < end && tarn__vmm_next_handle(vmm, &cursor, &span);)
+    for (size_t cursor = 0;
+         cursor < end && tarn__vmm_table_next_handle(vmm, &cursor, &span);)
         if (!map_back(calls, span, retained->handles[i++]))
             return false;
-    for (size_t cursor = 0; cursor < end && tarn__vmm_next_run(vmm, &cursor, &span);)
-        if (tarn__vmm_allow(vmm, calls, span) != TARN_OK &&
-            tarn__vmm_allow(vmm, calls, span) != TARN_OK)
+    for (size_t cursor = 0;
+         cursor < end && tarn__vmm_table_next_run(vmm, &cursor, &span);)
+        if (tarn__vmm_map_set_access(vmm, calls, span) != TARN_OK &&
+            tarn__vmm_map_set_access(vmm, calls, span) != TARN_OK)
             return false;
     return true;
 }
@@ -223,9 +228,9 @@ static tarn_status unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *ca
 {
     struct tarn__span run;
 
-    for (size_t cursor = 0, done = 0; tarn__vmm_next_run(vmm, &cursor, &run);
+    for (size_t cursor = 0, done = 0; tarn__vmm_table_next_run(vmm, &cursor, &run);
          done = cursor) {
-        CUresult_ result = tarn__vmm_unmap(calls, run);
+        CUresult_ result = tarn__vmm_map_unmap(calls, run);
         if (result == CUDA_SUCCESS_)
             continue;
         if (restore(vmm, calls, retained, done))
@@ -233,8 +238,8 @@ static tarn_status unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *ca
                                        "%zu bytes at 0x%llx", run.bytes,
                                        (unsigned long long)run.address);
         cursor = 0;
-        while (tarn__vmm_next_run(vmm, &cursor, &run))
-            tarn__vmm_undo(vmm, calls, run, false);
+        while (tarn__vmm_table_next_run(vmm, &cursor, &run))
+            tarn__vmm_map_undo(vmm, calls, run, false);
         return TARN_OK;
     }
     return TARN_OK;
@@ -256,7 +261,7 @@ static tarn_status suspend(struct tarn__pages *pages, const struct tarn__scope *
         release_handles(&retained, scope->calls);
     }
     if (status != TARN_OK) {
-        tarn__vmm_drop_kept(vmm, scope);
+        tarn__vmm_suspend_drop_kept(vmm, scope);
         return status;
     }
     atomic_store(&pages->suspended, atomic_load(&pages->reserved));
@@ -271,11 +276,11 @@ tarn_status tarn__vmm_suspend(struct tarn__pages *pages, const struct tarn__span
 
     if (atomic_load(&pages->is_suspended))
         return TARN_OK;
-    tarn_status status = tarn__pages_enter(pages, &scope);
+    tarn_status status = tarn__backing_enter(pages, &scope);
     if (status != TARN_OK)
         return status;
-    tarn__vmm_sweep(&pages->vmm, scope.calls);
-    tarn__aliases_unmap_all(&pages->vmm, scope.calls);
+    tarn__vmm_map_sweep(&pages->vmm, scope.calls);
+    tarn__vmm_alias_unmap_all(&pages->vmm, scope.calls);
     status = suspend(pages, &scope, kept, count);
     tarn__scope_leave(&scope);
     return status;
@@ -291,14 +296,15 @@ static tarn_status map_all(struct tarn__vmm *vmm, const struct tarn__calls *call
     struct tarn__span span;
     tarn_status status = TARN_OK;
 
-    for (size_t cursor = 0; tarn__vmm_next_handle(vmm, &cursor, &span);
+    for (size_t cursor = 0; tarn__vmm_table_next_handle(vmm, &cursor, &span);
          *end_out = cursor) {
         status = tarn__vmm_map_new(vmm, calls, span);
         if (status != TARN_OK)
             return status;
     }
-    for (size_t cursor = 0; status == TARN_OK && tarn__vmm_next_run(vmm, &cursor, &span);)
-        status = tarn__vmm_allow(vmm, calls, span);
+    for (size_t cursor = 0;
+         status == TARN_OK && tarn__vmm_table_next_run(vmm, &cursor, &span);)
+        status = tarn__vmm_map_set_access(vmm, calls, span);
     return status;
 }
 
@@ -307,8 +313,9 @@ static void unmap_until(struct tarn__vmm *vmm, const struct tarn__calls *calls,
 {
     struct tarn__span handle;
 
-    for (size_t cursor = 0; cursor < end && tarn__vmm_next_handle(vmm, &cursor, &handle);)
-        tarn__vmm_undo(vmm, calls, handle, false);
+    for (size_t cursor = 0;
+         cursor < end && tarn__vmm_table_next_handle(vmm, &cursor, &handle);)
+        tarn__vmm_map_undo(vmm, calls, handle, false);
 }
 
 /* In a scope. */
@@ -317,7 +324,7 @@ static tarn_status resume(struct tarn__pages *pages, const struct tarn__scope *s
     struct tarn__vmm *vmm = &pages->vmm;
     size_t end = 0;
 
-    tarn__vmm_sweep(vmm, scope->calls);
+    tarn__vmm_map_sweep(vmm, scope->calls);
     if (vmm->unmap_failed_count > 0)
         return tarn_error_set(TARN_DRIVER_FAILURE,
                               "pool: the driver failed to unmap %zu retired handles",
@@ -329,19 +336,19 @@ static tarn_status resume(struct tarn__pages *pages, const struct tarn__scope *s
         unmap_until(vmm, scope->calls, end);
         return status;
     }
-    tarn__vmm_drop_kept(vmm, scope);
+    tarn__vmm_suspend_drop_kept(vmm, scope);
     atomic_store(&pages->is_suspended, false);
     atomic_store(&pages->suspended, 0);
     return TARN_OK;
 }
 
-tarn_status tarn__vmm_resume(struct tarn__pages *pages)
+tarn_status tarn__vmm_suspend_end(struct tarn__pages *pages)
 {
     struct tarn__scope scope;
 
     if (!atomic_load(&pages->is_suspended))
         return TARN_OK;
-    tarn_status status = tarn__pages_enter(pages, &scope);
+    tarn_status status = tarn__backing_enter(pages, &scope);
     if (status != TARN_OK)
         return status;
     status = resume(pages, &scope);

@@ -6,6 +6,7 @@
  */
 #include "pool/pool.h"
 #include "pool/compact/reclaimable.h"
+#include "pool/backing/handle_size.h"
 #include "base/error.h"
 
 /* The largest fenced or completed neighbour that a free coalesces with, as a part of the
@@ -114,9 +115,9 @@ static tarn_status grow_segment(struct tarn__caller *caller,
     tarn__pool_lock(pool);
     uint64_t most = tarn__pool_headroom(pool);
     tarn__pool_unlock(pool);
-    uint64_t step = tarn__pages_step(pool->pages, bytes + slack, most);
+    uint64_t step = tarn__handle_size_step(pool->pages, bytes + slack, most);
     if (step == 0) /* without the slack it may just fit */
-        step = tarn__pages_step(pool->pages, bytes, most);
+        step = tarn__handle_size_step(pool->pages, bytes, most);
     if (step == 0)
         return tarn__over_limit(pool, bytes);
     struct tarn__stream_state *stream_state = state_of_new_memory(caller);

@@ -16,6 +16,7 @@
  * A move costs per handle, so large ones move first.
  */
 #include "pool/compact/reclaimable.h"
+#include "pool/backing/handle_size.h"
 #include <stdlib.h>
 
 /* One growth: at `at`, `idle->bytes` move there, and `fresh` new bytes follow. */
@@ -60,7 +61,7 @@ static uint64_t extra_bytes(const struct tarn__pool *pool, uint64_t need,
 {
     uint64_t has = tarn__pages_reserved(pool->pages) + new_bytes,
              most = bytes_before_moves(pool, need);
-    uint64_t handle = tarn__pages_handle(pool->pages, 0);
+    uint64_t handle = tarn__handle_size(pool->pages, 0);
 
     return most > has ? (most - has) / handle * handle : 0;
 }
@@ -80,7 +81,7 @@ static bool plan_new(const struct tarn__pool *pool, const struct tarn__site *sit
     if (plan->least == 0)
         return moved <= range;
     most = most < available ? most : available;
-    plan->new_bytes = tarn__pages_step(pool->pages, plan->least, most);
+    plan->new_bytes = tarn__handle_size_step(pool->pages, plan->least, most);
     uint64_t more = plan->new_bytes ? extra_bytes(pool, need, plan->new_bytes) : 0;
     if (more <= most - plan->new_bytes)
         plan->new_bytes += more;

@@ -13,6 +13,7 @@
  * so that long pieces stay whole.
  */
 #include "pool/compact/reclaimable.h"
+#include "pool/backing/handle_size.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -285,7 +286,7 @@ static uint64_t new_bytes_at(const struct look *look, const struct candidate *ca
                              uint64_t moved, uint64_t least)
 {
     const struct tarn__pool *pool = look->caller->pool;
-    uint64_t handle = tarn__pages_handle(pool->pages, 0);
+    uint64_t handle = tarn__handle_size(pool->pages, 0);
     uint64_t available = candidate->most - moved, most = tarn__pool_headroom(pool);
     uint64_t whole = (least + handle - 1) / handle * handle;
 
@@ -293,7 +294,7 @@ static uint64_t new_bytes_at(const struct look *look, const struct candidate *ca
     if (least == 0 || least > most || candidate->at_end)
         return least;
     if (pool->options.growth_bytes > 0)
-        return tarn__pages_step(pool->pages, least, most);
+        return tarn__handle_size_step(pool->pages, least, most);
     return whole <= most ? whole : least;
 }
 

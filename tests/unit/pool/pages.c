@@ -1,6 +1,7 @@
 /* The memory beneath a pool: growing, steps, what can be removed, the barrier. */
 #include "memory.h"
 #include "pool/backing/backing.h"
+#include "pool/backing/handle_size.h"
 #include "capturing.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -92,13 +93,13 @@ TEST(pages_step_is_what_is_needed_in_whole_pages)
 {
     struct tarn__pages *pages = open_pages();
 
-    CHECK_EQUAL(PAGE, tarn__pages_step(pages, 1, SIZE_MAX));
-    CHECK_EQUAL(PAGE, tarn__pages_step(pages, PAGE, PAGE));
-    CHECK_EQUAL(2 * PAGE, tarn__pages_step(pages, PAGE + 1, SIZE_MAX));
-    CHECK_EQUAL(0, tarn__pages_step(pages, PAGE + 1, 2 * PAGE - 1));
-    CHECK_EQUAL(0, tarn__pages_step(pages, 1, PAGE - 1));
-    CHECK_EQUAL(0, tarn__pages_step(pages, SIZE_MAX, SIZE_MAX));
-    CHECK_EQUAL(0, tarn__pages_step(pages, SIZE_MAX - PAGE + 2, SIZE_MAX));
+    CHECK_EQUAL(PAGE, tarn__handle_size_step(pages, 1, SIZE_MAX));
+    CHECK_EQUAL(PAGE, tarn__handle_size_step(pages, PAGE, PAGE));
+    CHECK_EQUAL(2 * PAGE, tarn__handle_size_step(pages, PAGE + 1, SIZE_MAX));
+    CHECK_EQUAL(0, tarn__handle_size_step(pages, PAGE + 1, 2 * PAGE - 1));
+    CHECK_EQUAL(0, tarn__handle_size_step(pages, 1, PAGE - 1));
+    CHECK_EQUAL(0, tarn__handle_size_step(pages, SIZE_MAX, SIZE_MAX));
+    CHECK_EQUAL(0, tarn__handle_size_step(pages, SIZE_MAX - PAGE + 2, SIZE_MAX));
     tarn__pages_close(pages);
 }
 
@@ -108,16 +109,16 @@ TEST(pages_step_grows_with_the_pool_and_shrinks_near_the_limit)
     size_t step;
 
     CHECK_OK(grow_at(pages, 0, 512 * MIB / PAGE));
-    CHECK_EQUAL(4 * MIB, tarn__pages_step(pages, 1, SIZE_MAX));
-    CHECK_EQUAL(100 * MIB, tarn__pages_step(pages, 100 * MIB, SIZE_MAX));
-    step = tarn__pages_step(pages, 1, 8 * MIB + 5);
+    CHECK_EQUAL(4 * MIB, tarn__handle_size_step(pages, 1, SIZE_MAX));
+    CHECK_EQUAL(100 * MIB, tarn__handle_size_step(pages, 100 * MIB, SIZE_MAX));
+    step = tarn__handle_size_step(pages, 1, 8 * MIB + 5);
     CHECK_EQUAL(2 * MIB, step);
-    CHECK_EQUAL(PAGE, tarn__pages_step(pages, 1, 3 * MIB));
+    CHECK_EQUAL(PAGE, tarn__handle_size_step(pages, 1, 3 * MIB));
     CHECK_OK(grow_at(pages, 512 * MIB / PAGE, 6144 * MIB / PAGE));
-    CHECK_EQUAL(64 * MIB, tarn__pages_step(pages, 1, SIZE_MAX));
-    CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 0));
-    CHECK_EQUAL(128 * MIB, tarn__pages_step(pages, 100 * MIB, SIZE_MAX));
-    CHECK_EQUAL(100 * MIB, tarn__pages_step(pages, 100 * MIB, 101 * MIB));
+    CHECK_EQUAL(64 * MIB, tarn__handle_size_step(pages, 1, SIZE_MAX));
+    CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 0));
+    CHECK_EQUAL(128 * MIB, tarn__handle_size_step(pages, 100 * MIB, SIZE_MAX));
+    CHECK_EQUAL(100 * MIB, tarn__handle_size_step(pages, 100 * MIB, 101 * MIB));
     tarn__pages_close(pages);
 }
 
@@ -129,17 +130,17 @@ TEST(pages_of_a_pool_that_has_little_of_a_large_device_have_larger_handles)
 
     pages->vmm.device_bytes = 141 * gib;
     CHECK_EQUAL(4 * MIB,
-                tarn__pages_handle(pages, gib)); /* nobody said what it may have */
+                tarn__handle_size(pages, gib)); /* nobody said what it may have */
     tarn__pages_set_maximum(pages, UINT64_MAX);
-    CHECK_EQUAL(2 * MIB, tarn__pages_handle(pages, 128 * MIB));
-    CHECK_EQUAL(8 * MIB, tarn__pages_handle(pages, 512 * MIB));
-    CHECK_EQUAL(16 * MIB, tarn__pages_handle(pages, gib));
-    CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 2 * gib));
-    CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 6 * gib));
+    CHECK_EQUAL(2 * MIB, tarn__handle_size(pages, 128 * MIB));
+    CHECK_EQUAL(8 * MIB, tarn__handle_size(pages, 512 * MIB));
+    CHECK_EQUAL(16 * MIB, tarn__handle_size(pages, gib));
+    CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 2 * gib));
+    CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 6 * gib));
     tarn__pages_set_maximum(pages, 32 * gib);
-    CHECK_EQUAL(8 * MIB, tarn__pages_handle(pages, gib));
+    CHECK_EQUAL(8 * MIB, tarn__handle_size(pages, gib));
     tarn__pages_set_maximum(pages, 2 * gib);
-    CHECK_EQUAL(4 * MIB, tarn__pages_handle(pages, gib));
+    CHECK_EQUAL(4 * MIB, tarn__handle_size(pages, gib));
     tarn__pages_close(pages);
 }
 
@@ -151,13 +152,13 @@ TEST(pages_of_a_pool_near_its_limit_have_small_handles)
 
     pages->vmm.device_bytes = 141 * gib;
     tarn__pages_set_maximum(pages, 141 * gib);
-    CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 6 * gib));
+    CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 6 * gib));
     tarn__pages_set_maximum(pages, 8 * gib);
-    CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 6 * gib));
+    CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 6 * gib));
     tarn__pages_set_maximum(pages, 4 * gib);
-    CHECK_EQUAL(16 * MIB, tarn__pages_handle(pages, 6 * gib));
+    CHECK_EQUAL(16 * MIB, tarn__handle_size(pages, 6 * gib));
     tarn__pages_set_maximum(pages, MIB);
-    CHECK_EQUAL(2 * MIB, tarn__pages_handle(pages, 6 * gib));
+    CHECK_EQUAL(2 * MIB, tarn__handle_size(pages, 6 * gib));
     tarn__pages_close(pages);
 }
 
@@ -166,12 +167,12 @@ TEST(pages_step_is_at_least_the_growth_that_was_asked_for)
     struct tarn__pages *pages;
 
     CHECK_OK(tarn__pages_open(0, NULL, 5 * MIB, &pages));
-    CHECK_EQUAL(6 * MIB, tarn__pages_step(pages, 1, SIZE_MAX));
-    CHECK_EQUAL(8 * MIB, tarn__pages_step(pages, 7 * MIB, SIZE_MAX));
-    CHECK_EQUAL(4 * MIB, tarn__pages_step(pages, 1, 5 * MIB));
+    CHECK_EQUAL(6 * MIB, tarn__handle_size_step(pages, 1, SIZE_MAX));
+    CHECK_EQUAL(8 * MIB, tarn__handle_size_step(pages, 7 * MIB, SIZE_MAX));
+    CHECK_EQUAL(4 * MIB, tarn__handle_size_step(pages, 1, 5 * MIB));
     tarn__pages_close(pages);
     CHECK_OK(tarn__pages_open(0, NULL, SIZE_MAX, &pages));
-    CHECK_EQUAL(4 * MIB, tarn__pages_step(pages, 1, 5 * MIB));
+    CHECK_EQUAL(4 * MIB, tarn__handle_size_step(pages, 1, 5 * MIB));
     tarn__pages_close(pages);
 }
 

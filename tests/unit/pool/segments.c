@@ -1,5 +1,6 @@
 /* A pool's memory as blocks of another resource. */
 #include "memory.h"
+#include "pool/backing/handle_size.h"
 #include "scripted.h"
 
 static struct tarn__pages *open_on(tarn_resource *upstream, int device)
@@ -118,7 +119,7 @@ TEST(pages_of_an_upstream_may_be_no_devices)
     CHECK_OK(tarn__pages_grow(pages, 0, PAGE, NULL, &segment));
     memset((void *)(uintptr_t)segment.address, 1, segment.bytes);
     CHECK_OK(tarn__pages_wait_for_device(pages));
-    CHECK_EQUAL(PAGE, tarn__pages_step(pages, 1, SIZE_MAX));
+    CHECK_EQUAL(PAGE, tarn__handle_size_step(pages, 1, SIZE_MAX));
     tarn__pages_close(pages);
     CHECK_EQUAL(0, tarn_resource_live_blocks(host));
     CHECK_OK(tarn_resource_release(host));
