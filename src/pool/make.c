@@ -9,6 +9,7 @@
  * then.
  */
 #include "resource/internal.h"
+#include "pool/make.h"
 #include "pool/pool.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -63,13 +64,13 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
         return status;
     tarn__pages_set_maximum(pool->pages, pool->limit);
     struct tarn__stream_state *nobody =
-        tarn__heap_stream_state(&pool->heap, TARN__KEY_NO_STREAM);
+        tarn__identity_get(&pool->heap, TARN__KEY_NO_STREAM);
     if (!nobody)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
     nobody->users++; /* it is never deleted */
     if (tarn__pages_is_vmm(pool->pages)) {
         struct tarn__span range = tarn__pages_range(pool->pages);
-        if (!tarn__heap_add_range(&pool->heap, range.address, range.bytes))
+        if (!tarn__ranges_add(&pool->heap, range.address, range.bytes))
             return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
     }
     return TARN_OK;
@@ -171,10 +172,10 @@ static tarn_status reserve_initial_bytes(struct tarn__pool *pool)
 tarn_status tarn_pool_create(int device, tarn_resource *upstream,
                              const tarn_pool_options *options, tarn_resource **out)
 {
-    return tarn__pool_make(device, upstream, options, 0, out);
+    return tarn__make_pool(device, upstream, options, 0, out);
 }
 
-tarn_status tarn__pool_make(int device, tarn_resource *upstream,
+tarn_status tarn__make_pool(int device, tarn_resource *upstream,
                             const tarn_pool_options *given, size_t block_bytes,
                             tarn_resource **out)
 {
@@ -217,9 +218,9 @@ static void free_events(struct tarn__pool *pool)
 
     if (tarn__scope_enter(pool->device, &scope) != TARN_OK)
         return;
-    tarn__heap_collect_events(&pool->heap);
+    tarn__events_collect(&pool->heap);
     while (scope.context_generation == pool->context_generation &&
-           (event = tarn__heap_event(&pool->heap)) != NULL)
+           (event = tarn__events_take(&pool->heap)) != NULL)
         scope.calls->event_destroy(event);
     tarn__scope_leave(&scope);
 }

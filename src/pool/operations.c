@@ -110,8 +110,8 @@ static tarn__index quick_take(struct tarn__pool *pool, struct tarn__thread_cache
         tarn__thread_cache_before_search(pool, cache);
     tarn__index index = lifecycle(pool)
                             ? 0
-                            : tarn__heap_take(&pool->heap, stream_state, request,
-                                              &was_completed, &no_memory);
+                            : tarn__take_block(&pool->heap, stream_state, request,
+                                               &was_completed, &no_memory);
     if (index) {
         *(was_completed ? &pool->completed : &pool->same_stream) += 1;
         tarn__count_allocation(&pool->counts, requested);
@@ -395,7 +395,7 @@ static tarn_status quick_put_no_stream(struct tarn__pool *pool, tarn__index inde
     tarn__pool_lock(pool);
     tarn__count_free(&pool->counts, tarn__node_requested(node));
     tarn__heap_put(&pool->heap, index,
-                   tarn__heap_find_stream_state(&pool->heap, TARN__KEY_NO_STREAM));
+                   tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM));
     bool due = tarn__no_stream_fence_is_due(pool, quanta);
     tarn__pool_unlock(pool);
     if (due)

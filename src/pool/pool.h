@@ -22,10 +22,15 @@
 #define TARN_POOL_INTERNAL_H
 
 #include "driver/opened.h"
-#include "pool/blocks/heap.h"
+#include "pool/blocks/check.h"
+#include "pool/blocks/ranges.h"
+#include "pool/blocks/runs.h"
 #include "pool/cache/thread_cache.h"
 #include "pool/mutations.h"
 #include "pool/backing/pages.h"
+#include "pool/order/epoch.h"
+#include "pool/order/events.h"
+#include "pool/order/identity.h"
 
 /* Reasons why cache hits are off: bits of the lifecycle state (`gate`). */
 enum {
@@ -280,15 +285,6 @@ bool tarn__pool_has_ended(const struct tarn__pool *pool);
 bool tarn__pool_check_context(struct tarn__pool *pool);
 /* Return true if the pool releases free memory above a threshold or a lowered limit. */
 bool tarn__pool_releases_memory(const struct tarn__pool *pool);
-void tarn__pool_check(struct tarn__pool *pool); /* debug builds: `lock` held */
-
-/* --- make.c --- */
-
-/* Make a pool. With `block_bytes`, make a slab: every block takes that much and serves
- * any request of up to that. Options are in bytes, as for a pool. */
-tarn_status tarn__pool_make(int device, tarn_resource *upstream,
-                            const tarn_pool_options *options, size_t block_bytes,
-                            tarn_resource **out);
 /* Destroy a pool that no caller uses any more. */
 void tarn__pool_destroy(void *self);
 
@@ -305,7 +301,7 @@ bool tarn__pool_lock_if_possible(struct tarn__pool *pool);
 static inline void tarn__pool_unlock(struct tarn__pool *pool)
 {
 #ifdef TARN_DEBUG
-    tarn__pool_check(pool);
+    tarn__check_or_abort(&pool->heap, pool->device);
 #endif
     tarn__lock_leave(&pool->lock);
 }

@@ -43,9 +43,9 @@ static uint64_t captured_bytes(const struct tarn__pool *pool)
     uint64_t bytes = 0;
 
     for (tarn__index i = pool->heap.with_memory; i;
-         i = tarn__stream_state(&pool->heap, i)->next_with_memory)
-        if (tarn__stream_state(&pool->heap, i)->is_capture)
-            bytes += tarn__stream_state(&pool->heap, i)->free_bytes;
+         i = tarn__heap_state(&pool->heap, i)->next_with_memory)
+        if (tarn__heap_state(&pool->heap, i)->is_capture)
+            bytes += tarn__heap_state(&pool->heap, i)->free_bytes;
     return bytes;
 }
 
@@ -55,10 +55,10 @@ static uint64_t largest_free(const struct tarn__pool *pool)
     uint32_t largest = tarn__bins_largest(&heap->completed, &heap->nodes);
 
     for (tarn__index i = heap->with_memory; i;
-         i = tarn__stream_state(heap, i)->next_with_memory) {
+         i = tarn__heap_state(heap, i)->next_with_memory) {
         uint32_t other =
-            tarn__bins_largest(&tarn__stream_state(heap, i)->bins, &heap->nodes);
-        if (!tarn__stream_state(heap, i)->is_capture && other > largest)
+            tarn__bins_largest(&tarn__heap_state(heap, i)->bins, &heap->nodes);
+        if (!tarn__heap_state(heap, i)->is_capture && other > largest)
             largest = other;
     }
     return (uint64_t)largest << TARN__QUANTUM_SHIFT;
@@ -167,7 +167,7 @@ void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t al
     report->completed = pool->heap.completed_bytes;
     report->other_streams =
         all.cached - report->completed - (caller->capturing ? 0 : report->same_stream);
-    report->largest_free = (uint64_t)tarn__heap_largest(&pool->heap, caller->stream_state)
+    report->largest_free = (uint64_t)tarn__take_largest(&pool->heap, caller->stream_state)
                            << TARN__QUANTUM_SHIFT;
     tarn__pool_unlock(pool);
     report->size = sizeof *report;

@@ -144,7 +144,7 @@ static tarn_status find_state(struct tarn__caller *caller, uint64_t key)
     bool is_new;
 
     tarn__pool_lock(pool);
-    is_new = !caller->capturing && !tarn__heap_find_stream_state(&pool->heap, key);
+    is_new = !caller->capturing && !tarn__identity_find(&pool->heap, key);
     tarn__pool_unlock(pool);
     if (is_new || caller->capturing) { /* cuStreamGetCtx ends no capture */
         tarn_status status =
@@ -154,14 +154,14 @@ static tarn_status find_state(struct tarn__caller *caller, uint64_t key)
     }
     tarn__pool_lock(pool);
     caller->stream_state = caller->capturing ? tarn__capture_state(caller)
-                                             : tarn__heap_stream_state(&pool->heap, key);
+                                             : tarn__identity_get(&pool->heap, key);
     if (caller->stream_state) {
         caller->stream_state->users++;
         if (caller->registration && !caller->capturing)
             caller->stream_state->registration = caller->stream;
         if (has_new_handle(caller))
-            ended =
-                tarn__heap_bind_handle(&pool->heap, caller->stream_state, caller->handle);
+            ended = tarn__identity_bind_handle(&pool->heap, caller->stream_state,
+                                               caller->handle);
         if (ended)
             tarn__stream_ended(pool, ended);
     }
@@ -227,7 +227,7 @@ void tarn__caller_end(struct tarn__caller *caller)
     tarn__pool_lock(pool);
     tarn__capture_leave(caller);
     caller->stream_state->users--;
-    tarn__heap_delete_if_unused(&pool->heap, caller->stream_state);
+    tarn__identity_delete_if_unused(&pool->heap, caller->stream_state);
     tarn__pool_unlock(pool);
     tarn__scope_leave(&caller->scope);
 }

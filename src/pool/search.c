@@ -23,8 +23,8 @@ tarn__index tarn__search_available(struct tarn__caller *caller,
     /* A callback, or another thread, may have suspended it. */
     tarn__index index = atomic_load(&pool->lifecycle)
                             ? 0
-                            : tarn__heap_take(&pool->heap, caller->stream_state, request,
-                                              &was_completed, &no_memory);
+                            : tarn__take_block(&pool->heap, caller->stream_state, request,
+                                               &was_completed, &no_memory);
 
     if (index)
         *(was_completed ? &pool->completed : &pool->same_stream) += 1;
@@ -65,8 +65,8 @@ static bool others_have_memory(const struct tarn__caller *caller)
     bool have = false;
 
     for (tarn__index i = heap->with_memory; i && !have && !caller->capturing;
-         i = tarn__stream_state(heap, i)->next_with_memory) {
-        const struct tarn__stream_state *stream_state = tarn__stream_state(heap, i);
+         i = tarn__heap_state(heap, i)->next_with_memory) {
+        const struct tarn__stream_state *stream_state = tarn__heap_state(heap, i);
         have = stream_state != caller->stream_state && stream_state->in_order &&
                !stream_state->is_capture;
     }
@@ -93,7 +93,7 @@ static tarn__index completed_now(struct search *search)
     struct tarn__pool *pool = search->caller->pool;
 
     tarn__pool_lock(pool);
-    bool may_query = tarn__backoff_allows(&pool->miss_backoff);
+    bool may_query = tarn__backoff_next(&pool->miss_backoff);
     tarn__pool_unlock(pool);
     if (!may_query)
         return 0;
@@ -110,7 +110,7 @@ static tarn__index coalesced(struct search *search)
     tarn__index index = 0;
 
     tarn__pool_lock(pool);
-    if (tarn__heap_coalesce_for(&pool->heap, search->caller->stream_state,
+    if (tarn__runs_coalesce_for(&pool->heap, search->caller->stream_state,
                                 search->request))
         index = tarn__search_available(search->caller, search->request);
     tarn__pool_unlock(pool);

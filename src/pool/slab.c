@@ -6,7 +6,9 @@
  * accounting: a block records the requested bytes, and a free with other bytes fails.
  */
 #include "resource/internal.h"
-#include "pool/pool.h"
+#include "pool/backing/pages.h"
+#include "pool/blocks/node.h"
+#include "pool/make.h"
 #include "base/options.h"
 #include "base/sizes.h"
 #include <string.h>
@@ -73,5 +75,5 @@ tarn_status tarn_slab_create(int device, tarn_resource *upstream,
     status = translate(options, block_bytes, &pool);
     if (status != TARN_OK)
         return status;
-    return tarn__pool_make(device, upstream, &pool, block_bytes, out);
+    return tarn__make_pool(device, upstream, &pool, block_bytes, out);
 }

@@ -33,7 +33,7 @@ static tarn_pool_block_state state_of(const struct tarn__heap *heap,
     if (node->stream_state == 0)
         return TARN_POOL_COMPLETED;
     const struct tarn__stream_state *stream_state =
-        tarn__stream_state(heap, node->stream_state);
+        tarn__heap_state(heap, node->stream_state);
     if (stream_state->is_capture)
         return TARN_POOL_CAPTURED;
     return node->epoch <= stream_state->fenced_epoch ? TARN_POOL_FENCED
@@ -55,8 +55,8 @@ static tarn_pool_block describe(const struct tarn__heap *heap,
     if (state == TARN__LIVE)
         block.requested_bytes = requested;
     if (state == TARN__FREE && node->stream_state &&
-        tarn__stream_state(heap, node->stream_state)->in_order)
-        block.stream_id = tarn__stream_state(heap, node->stream_state)->key;
+        tarn__heap_state(heap, node->stream_state)->in_order)
+        block.stream_id = tarn__heap_state(heap, node->stream_state)->key;
     return block;
 }
 

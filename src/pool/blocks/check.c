@@ -1,5 +1,5 @@
-/* check.c -- the named invariants of a pool, for debug builds and tests. */
-#include "pool/pool.h"
+/* check.c -- the named invariants of a heap, for debug builds and tests. */
+#include "pool/blocks/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void add(const struct tarn__heap *heap, const struct tarn__node *node,
     totals->free_bytes += bytes;
     if (node->stream_state == 0)
         totals->completed_bytes += bytes;
-    else if (node->epoch > tarn__stream_state(heap, node->stream_state)->fenced_epoch)
+    else if (node->epoch > tarn__heap_state(heap, node->stream_state)->fenced_epoch)
         totals->unfenced_bytes += bytes;
 }
 
@@ -71,7 +71,7 @@ static const char *check_free(const struct tarn__heap *heap,
         return NULL;
     if (node->stream_state) {
         const struct tarn__stream_state *stream_state =
-            tarn__stream_state(heap, node->stream_state);
+            tarn__heap_state(heap, node->stream_state);
         if (stream_state->key == 0)
             return "fence: a free block belongs to a deleted stream state";
         if (node->epoch > stream_state->open_epoch)
@@ -97,11 +97,11 @@ static const char *check_segment(const struct tarn__heap *heap, uint64_t start,
     if (NODE(index)->before)
         return "borders: the first block of a segment has a left neighbour";
     for (; index; index = NODE(index)->after) {
-        const char *words = check_neighbours(heap, index);
-        if (!words)
-            words = check_free(heap, NODE(index));
-        if (words)
-            return words;
+        const char *message = check_neighbours(heap, index);
+        if (!message)
+            message = check_free(heap, NODE(index));
+        if (message)
+            return message;
         add(heap, NODE(index), totals);
     }
     return NULL;
@@ -145,27 +145,27 @@ static const char *check_handles(const struct tarn__heap *heap)
 
     while (tarn__map_next(&heap->by_handle, &cursor, &handle, &index)) {
         const struct tarn__stream_state *stream_state =
-            tarn__stream_state(heap, *(const tarn__index *)index);
+            tarn__heap_state(heap, *(const tarn__index *)index);
         if (stream_state->key == 0 || (uint64_t)(uintptr_t)stream_state->handle != handle)
             return "identity: a stream handle maps to another stream state";
     }
     return NULL;
 }
 
-const char *tarn__heap_check(const struct tarn__heap *heap)
+const char *tarn__check_heap(const struct tarn__heap *heap)
 {
     struct totals totals = {0};
-    const char *words = NULL;
+    const char *message = NULL;
 
-    for (size_t i = 0; !words && i < heap->segments; i++)
-        words = check_segment(heap, heap->starts[i], &totals);
-    for (tarn__index i = heap->with_memory; !words && i;
-         i = tarn__stream_state(heap, i)->next_with_memory)
-        words = check_stream_state(heap, tarn__stream_state(heap, i));
-    if (!words)
-        words = check_handles(heap);
-    if (words)
-        return words;
+    for (size_t i = 0; !message && i < heap->segments; i++)
+        message = check_segment(heap, heap->starts[i], &totals);
+    for (tarn__index i = heap->with_memory; !message && i;
+         i = tarn__heap_state(heap, i)->next_with_memory)
+        message = check_stream_state(heap, tarn__heap_state(heap, i));
+    if (!message)
+        message = check_handles(heap);
+    if (message)
+        return message;
     if (totals.free_bytes != heap->free_bytes ||
         totals.completed_bytes != heap->completed_bytes)
         return "bounded hoards: the sum of the free bytes is wrong";
@@ -179,18 +179,17 @@ const char *tarn__heap_check(const struct tarn__heap *heap)
     return NULL;
 }
 
-/* In a heap of many blocks a walk at every change would take hours, so it walks at
- * intervals. */
-void tarn__pool_check(struct tarn__pool *pool)
+/* In a heap of many blocks a walk at every change would take hours. */
+void tarn__check_or_abort(const struct tarn__heap *heap, int device)
 {
     static _Thread_local unsigned turns;
-    const char *words;
+    const char *message;
 
-    if (pool->heap.blocks > 64 && ++turns % (pool->heap.blocks / 16) != 0)
+    if (heap->blocks > 64 && ++turns % (heap->blocks / 16) != 0)
         return;
-    words = tarn__heap_check(&pool->heap);
-    if (!words)
+    message = tarn__check_heap(heap);
+    if (!message)
         return;
-    fprintf(stderr, "tarn: pool of device %d: %s\n", pool->device, words);
+    fprintf(stderr, "tarn: pool of device %d: %s\n", device, message);
     abort();
 }

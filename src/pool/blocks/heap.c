@@ -1,8 +1,11 @@
 /* heap.c -- freeing: coalescing with neighbours, in the order of a lane (one stream) or
  * as completed. */
-#include "pool/blocks/heap_inside.h"
+#include "pool/blocks/heap.h"
 #include "pool/mutations.h"
+#include <stdlib.h>
 #include <string.h>
+
+#define NODE(index) tarn__node(&heap->nodes, (index))
 
 /* Where several streams have memory, a free coalesces with a completed neighbour of at
  * most this size. A larger bound would take more from the other streams. */
@@ -16,9 +19,51 @@ void tarn__heap_init(struct tarn__heap *heap)
     heap->absorb_bytes = (uint64_t)16 << 20;
 }
 
+void tarn__heap_free(struct tarn__heap *heap)
+{
+    for (tarn__index i = 1; i < heap->states_made; i++)
+        free(tarn__heap_state(heap, i)->fences);
+    for (size_t i = 0; i < TARN__STATE_CHUNKS && heap->stream_states[i]; i++)
+        free(heap->stream_states[i]);
+    tarn__map_free(&heap->by_key);
+    tarn__map_free(&heap->by_handle);
+    tarn__nodes_free(&heap->nodes);
+    tarn__addresses_free(&heap->addresses);
+    free(heap->events);
+    free(heap->starts);
+}
+
 tarn__index tarn__heap_find(const struct tarn__heap *heap, uint64_t address)
 {
     return tarn__addresses_find(&heap->addresses, &heap->nodes, address);
+}
+
+/* --- the list of stream states that have free blocks --- */
+
+void tarn__heap_link_state(struct tarn__heap *heap,
+                           struct tarn__stream_state *stream_state)
+{
+    stream_state->previous_with_memory = 0;
+    stream_state->next_with_memory = heap->with_memory;
+    if (heap->with_memory)
+        tarn__heap_state(heap, heap->with_memory)->previous_with_memory =
+            stream_state->index;
+    heap->with_memory = stream_state->index;
+    heap->with_memory_count++;
+}
+
+void tarn__heap_unlink_state(struct tarn__heap *heap,
+                             struct tarn__stream_state *stream_state)
+{
+    tarn__index next = stream_state->next_with_memory,
+                previous = stream_state->previous_with_memory;
+
+    if (next)
+        tarn__heap_state(heap, next)->previous_with_memory = previous;
+    *(previous ? &tarn__heap_state(heap, previous)->next_with_memory
+               : &heap->with_memory) = next;
+    stream_state->next_with_memory = stream_state->previous_with_memory = 0;
+    heap->with_memory_count--;
 }
 
 /* --- free nodes as a whole --- */
@@ -33,7 +78,7 @@ static inline void attach(struct tarn__heap *heap, tarn__index index,
     node->stream_state = stream_state ? stream_state->index : 0;
     if (stream_state) {
         if (stream_state->oldest == 0)
-            tarn__stream_state_link(heap, stream_state);
+            tarn__heap_link_state(heap, stream_state);
         node->epoch = stream_state->open_epoch;
         tarn__heap_link_after(heap, stream_state, stream_state->youngest, index);
     }
@@ -51,7 +96,7 @@ static void attach_in_epoch(struct tarn__heap *heap, tarn__index index,
         return;
     }
     if (stream_state->oldest == 0)
-        tarn__stream_state_link(heap, stream_state);
+        tarn__heap_link_state(heap, stream_state);
     for (older = stream_state->youngest; older && NODE(older)->epoch > epoch;)
         older = NODE(older)->age.older;
     NODE(index)->stream_state = stream_state->index;
@@ -271,5 +316,5 @@ void tarn__heap_coalesce_neighbours(struct tarn__heap *heap, tarn__index first,
         tarn__heap_absorb(heap, first);
     }
     attach_in_epoch(heap, first,
-                    stream_state ? tarn__stream_state(heap, stream_state) : NULL, epoch);
+                    stream_state ? tarn__heap_state(heap, stream_state) : NULL, epoch);
 }

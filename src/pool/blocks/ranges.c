@@ -1,9 +1,11 @@
 /* ranges.c -- the address ranges of a heap: adding and removing segments, unmapped
  * ranges (holes), and where the pool grows next.
  */
-#include "pool/blocks/heap_inside.h"
+#include "pool/blocks/ranges.h"
 #include "pool/mutations.h"
 #include <stdlib.h>
+
+#define NODE(index) tarn__node(&heap->nodes, (index))
 
 /* --- memory is added and removed --- */
 
@@ -69,8 +71,8 @@ static tarn__index new_range(struct tarn__heap *heap, uint64_t address, uint64_t
     return index;
 }
 
-bool tarn__heap_add_segment(struct tarn__heap *heap, uint64_t address, uint64_t bytes,
-                            struct tarn__stream_state *stream_state)
+bool tarn__ranges_add_segment(struct tarn__heap *heap, uint64_t address, uint64_t bytes,
+                              struct tarn__stream_state *stream_state)
 {
     tarn__index index = new_range(heap, address, bytes);
 
@@ -80,13 +82,13 @@ bool tarn__heap_add_segment(struct tarn__heap *heap, uint64_t address, uint64_t 
     return true;
 }
 
-bool tarn__heap_add_range(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
+bool tarn__ranges_add(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
 {
     tarn__index index = new_range(heap, address, bytes);
 
     if (!index)
         return false;
-    tarn__heap_make_unmapped(heap, index);
+    tarn__ranges_make_unmapped(heap, index);
     return true;
 }
 
@@ -103,7 +105,7 @@ static void remove_unmapped(struct tarn__heap *heap, tarn__index index)
     heap->unmapped_bytes -= tarn__node_bytes(NODE(index));
 }
 
-void tarn__heap_make_unmapped(struct tarn__heap *heap, tarn__index index)
+void tarn__ranges_make_unmapped(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
 
@@ -124,7 +126,7 @@ void tarn__heap_make_unmapped(struct tarn__heap *heap, tarn__index index)
     heap->unmapped_bytes += tarn__node_bytes(NODE(index));
 }
 
-void tarn__heap_make_retired(struct tarn__heap *heap, tarn__index index)
+void tarn__ranges_make_retired(struct tarn__heap *heap, tarn__index index)
 {
     heap->allocated_bytes -= tarn__node_bytes(NODE(index));
     heap->unmapped_bytes += tarn__node_bytes(NODE(index));
@@ -132,7 +134,7 @@ void tarn__heap_make_retired(struct tarn__heap *heap, tarn__index index)
     tarn__node_set(NODE(index), TARN__RETIRED);
 }
 
-void tarn__heap_end_retired(struct tarn__heap *heap, tarn__index index)
+void tarn__ranges_end_retired(struct tarn__heap *heap, tarn__index index)
 {
     heap->allocated_bytes += tarn__node_bytes(NODE(index));
     heap->unmapped_bytes -= tarn__node_bytes(NODE(index));
@@ -140,7 +142,7 @@ void tarn__heap_end_retired(struct tarn__heap *heap, tarn__index index)
     tarn__node_set(NODE(index), TARN__IN_TRANSIT);
 }
 
-void tarn__heap_drop_segment(struct tarn__heap *heap, tarn__index index)
+void tarn__ranges_drop_segment(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
 
@@ -196,10 +198,10 @@ static bool visit_unmapped(void *data, tarn__index index)
     return ++site_search->looks < LOOKS_MAX;
 }
 
-struct tarn__site tarn__heap_find_site(const struct tarn__heap *heap,
-                                       const struct tarn__stream_state *stream_state,
-                                       const struct tarn__request *request,
-                                       uint64_t extra_bytes)
+struct tarn__site tarn__ranges_find_site(const struct tarn__heap *heap,
+                                         const struct tarn__stream_state *stream_state,
+                                         const struct tarn__request *request,
+                                         uint64_t extra_bytes)
 {
     struct site_search site_search = {.heap = heap,
                                       .stream_state = stream_state,
@@ -227,7 +229,7 @@ static bool is_inside(void *data, tarn__index index)
     return false;
 }
 
-tarn__index tarn__heap_unmapped_at(const struct tarn__heap *heap, uint64_t address)
+tarn__index tarn__ranges_unmapped_at(const struct tarn__heap *heap, uint64_t address)
 {
     struct inside inside = {heap, address, 0};
 

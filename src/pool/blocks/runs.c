@@ -7,7 +7,7 @@
  * completed pieces coalesce for good. Fenced pieces of any stream coalesce once the
  * caller's stream has waited for all of their streams.
  */
-#include "pool/blocks/heap.h"
+#include "pool/blocks/runs.h"
 #include "pool/mutations.h"
 
 #define NODE(index) tarn__node(&heap->nodes, (index))
@@ -29,9 +29,9 @@ enum { LOOKS = 128 };
 
 static bool is_usable(const struct look *look, const struct tarn__node *node)
 {
-    return look->fenced_too ? tarn__stream_state_may_use_after_wait(
-                                  look->heap, look->stream_state, node)
-                            : tarn__stream_state_may_use(look->stream_state, node);
+    return look->fenced_too
+               ? tarn__heap_may_use_after_wait(look->heap, look->stream_state, node)
+               : tarn__stream_state_may_use(look->stream_state, node);
 }
 
 static bool fits(const struct look *look)
@@ -42,7 +42,7 @@ static bool fits(const struct look *look)
     if (look->quanta > UINT32_MAX)
         return false;
     whole.quanta = (uint32_t)look->quanta;
-    return tarn__request_fits(look->request, &whole);
+    return tarn__take_fits(look->request, &whole);
 }
 
 /* Extend the run around one block to both sides; returns false, to end the visit, where
@@ -82,7 +82,7 @@ static bool look_in(struct look *look, const struct tarn__bins *bins)
 
 /* --- of one stream, for good --- */
 
-bool tarn__heap_coalesce_for(struct tarn__heap *heap,
+bool tarn__runs_coalesce_for(struct tarn__heap *heap,
                              struct tarn__stream_state *stream_state,
                              const struct tarn__request *request)
 {
@@ -104,8 +104,8 @@ static bool find(struct look *look)
     if (look_in(look, &heap->completed))
         return true;
     for (tarn__index i = heap->with_memory; i;
-         i = tarn__stream_state(heap, i)->next_with_memory)
-        if (look_in(look, &tarn__stream_state(heap, i)->bins))
+         i = tarn__heap_state(heap, i)->next_with_memory)
+        if (look_in(look, &tarn__heap_state(heap, i)->bins))
             return true;
     return false;
 }
@@ -119,8 +119,7 @@ static bool take(struct tarn__heap *heap, tarn__index index, uint64_t quanta,
     uint64_t epoch = node->epoch;
     uint64_t bytes = tarn__node_bytes(node), most = quanta << TARN__QUANTUM_SHIFT;
 
-    index =
-        tarn__heap_split_range(heap, index, node->address, bytes < most ? bytes : most);
+    index = tarn__take_range(heap, index, node->address, bytes < most ? bytes : most);
     if (!index)
         return false;
     out->nodes[out->count] = index;
@@ -129,9 +128,9 @@ static bool take(struct tarn__heap *heap, tarn__index index, uint64_t quanta,
     return true;
 }
 
-void tarn__heap_take_run(struct tarn__heap *heap,
-                         const struct tarn__stream_state *stream_state,
-                         const struct tarn__request *request, struct tarn__run *out)
+void tarn__runs_take(struct tarn__heap *heap,
+                     const struct tarn__stream_state *stream_state,
+                     const struct tarn__request *request, struct tarn__run *out)
 {
     struct look look = {.heap = heap,
                         .stream_state = stream_state,
@@ -146,7 +145,7 @@ void tarn__heap_take_run(struct tarn__heap *heap,
     for (tarn__index i = look.first, next; quanta > 0; i = next) {
         next = NODE(i)->after;
         if (out->count == TARN__RUN_MAX || !take(heap, i, quanta, out)) {
-            tarn__heap_put_run(heap, out);
+            tarn__runs_put(heap, out);
             out->count = 0;
             return;
         }
@@ -154,18 +153,30 @@ void tarn__heap_take_run(struct tarn__heap *heap,
     }
 }
 
-tarn__index tarn__heap_coalesce_run(struct tarn__heap *heap, const struct tarn__run *run)
+tarn__index tarn__runs_coalesce(struct tarn__heap *heap, const struct tarn__run *run)
 {
     for (size_t i = 1; i < run->count; i++)
         tarn__heap_absorb_live(heap, run->nodes[0]);
     return run->nodes[0];
 }
 
-void tarn__heap_put_run(struct tarn__heap *heap, const struct tarn__run *run)
+void tarn__runs_put(struct tarn__heap *heap, const struct tarn__run *run)
 {
     for (size_t i = 0; i < run->count; i++)
-        tarn__heap_put(heap, run->nodes[i],
-                       run->stream_states[i]
-                           ? tarn__stream_state(heap, run->stream_states[i])
-                           : NULL);
+        tarn__heap_put(
+            heap, run->nodes[i],
+            run->stream_states[i] ? tarn__heap_state(heap, run->stream_states[i]) : NULL);
+}
+
+tarn__index tarn__runs_take_block(struct tarn__heap *heap,
+                                  struct tarn__stream_state *stream_state,
+                                  const struct tarn__request *request)
+{
+    bool was_completed, no_memory;
+    tarn__index index =
+        tarn__take_block(heap, stream_state, request, &was_completed, &no_memory);
+
+    if (!index && tarn__runs_coalesce_for(heap, stream_state, request))
+        index = tarn__take_block(heap, stream_state, request, &was_completed, &no_memory);
+    return index;
 }

@@ -15,7 +15,7 @@
 #ifndef TARN_POOL_STREAM_STATE_H
 #define TARN_POOL_STREAM_STATE_H
 
-#include "driver/driver.h"
+#include "base/backoff.h"
 #include "pool/blocks/bins.h"
 
 /* Keys of lanes that are no stream ids. Ids count up from 1. */
@@ -27,29 +27,9 @@
 
 struct tarn__fence {
     uint64_t epoch; /* it covers the frees of this epoch and before */
-    CUevent_ event;
+    struct CUevent_st *event;
     unsigned pins; /* calls that use the event now: it must not be recycled */
 };
-
-/* Exponential back-off. After the answer no, the pool skips the same query once, then
- * three, seven and fifteen times. After the answer yes, it queries each time. */
-struct tarn__backoff {
-    unsigned chosen, left; /* number of queries to skip; how many remain */
-};
-
-static inline bool tarn__backoff_allows(struct tarn__backoff *pace)
-{
-    bool asks = pace->left == 0;
-
-    pace->left -= !asks;
-    return asks;
-}
-
-static inline void tarn__backoff_note(struct tarn__backoff *pace, bool yes)
-{
-    pace->chosen = yes ? 0 : (2 * pace->chosen + 1) & 15;
-    pace->left = pace->chosen;
-}
 
 /* Does the work of other streams order a stream that has nothing queued itself? The
  * legacy stream's work orders a blocking one. */
@@ -64,8 +44,8 @@ struct tarn__stream_state {
     uint64_t key;
     /* Handle of its stream, for comparison alone: another stream may have it by now.
      * NULL: the stream has no handle of its own. */
-    CUstream_ handle;
-    tarn_stream registration; /* the value with which the stream was registered, else 0 */
+    struct CUstream_st *handle;
+    struct tarn__stream *registration; /* the value with which the stream was registered, else 0 */
 
     struct tarn__bins bins;       /* its free blocks by size */
     tarn__index oldest, youngest; /* its free blocks by epoch */

@@ -1,7 +1,9 @@
 /* take.c -- allocation from the heap: finding a free block, and splitting it to
  * size. */
-#include "pool/blocks/heap_inside.h"
+#include "pool/blocks/take.h"
 #include "pool/mutations.h"
+
+#define NODE(index) tarn__node(&heap->nodes, (index))
 
 /* The page by which memory is mapped, and looked up. */
 #define PAGE ((uint64_t)1 << TARN__PAGE_SHIFT)
@@ -34,8 +36,7 @@ static uint64_t start_in(const struct tarn__node *node, uint64_t alignment)
     return (node->address + alignment - 1) & ~(alignment - 1);
 }
 
-bool tarn__request_fits(const struct tarn__request *request,
-                        const struct tarn__node *node)
+bool tarn__take_fits(const struct tarn__request *request, const struct tarn__node *node)
 {
     uint64_t gap = start_in(node, request->alignment) - node->address;
 
@@ -45,11 +46,11 @@ bool tarn__request_fits(const struct tarn__request *request,
 
 static bool fits(const void *request, const struct tarn__node *node)
 {
-    return tarn__request_fits(request, node);
+    return tarn__take_fits(request, node);
 }
 
 /* Take the whole of `index` out of its bins. */
-void tarn__heap_take_whole(struct tarn__heap *heap, tarn__index index)
+void tarn__take_whole(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
 
@@ -97,9 +98,9 @@ static void lose_fence(struct tarn__heap *heap, tarn__index index)
 
     if (!TARN_MUTATION(remainder_without_fence) || !node->stream_state)
         return;
-    tarn__heap_out_of_bins(heap, index, tarn__stream_state(heap, node->stream_state));
-    node->epoch = tarn__stream_state(heap, node->stream_state)->fenced_epoch;
-    tarn__heap_into_bins(heap, index, tarn__stream_state(heap, node->stream_state));
+    tarn__heap_out_of_bins(heap, index, tarn__heap_state(heap, node->stream_state));
+    node->epoch = tarn__heap_state(heap, node->stream_state)->fenced_epoch;
+    tarn__heap_into_bins(heap, index, tarn__heap_state(heap, node->stream_state));
 }
 
 /* Split the first `granules` off a free node or a hole, which has more: MOVING. The rest
@@ -156,14 +157,14 @@ static inline tarn__index take_front(struct tarn__heap *heap, tarn__index index,
                                      uint32_t quanta)
 {
     if (NODE(index)->quanta == quanta) {
-        tarn__heap_take_whole(heap, index);
+        tarn__take_whole(heap, index);
         return index;
     }
     return reserve(heap, 1) ? split_front(heap, index, quanta) : 0;
 }
 
-tarn__index tarn__heap_split_range(struct tarn__heap *heap, tarn__index index,
-                                   uint64_t address, uint64_t bytes)
+tarn__index tarn__take_range(struct tarn__heap *heap, tarn__index index, uint64_t address,
+                             uint64_t bytes)
 {
     if (address > NODE(index)->address) {
         if (!reserve(heap, 2))
@@ -187,11 +188,11 @@ static uint64_t best_address_in(const struct tarn__node *node,
     return end <= tarn__node_end(node) ? page : start;
 }
 
-tarn__index tarn__heap_split_request(struct tarn__heap *heap, tarn__index index,
-                                     const struct tarn__request *request)
+tarn__index tarn__take_request(struct tarn__heap *heap, tarn__index index,
+                               const struct tarn__request *request)
 {
-    return tarn__heap_split_range(heap, index, best_address_in(NODE(index), request),
-                                  (uint64_t)request->quanta << TARN__QUANTUM_SHIFT);
+    return tarn__take_range(heap, index, best_address_in(NODE(index), request),
+                            (uint64_t)request->quanta << TARN__QUANTUM_SHIFT);
 }
 
 /* --- finding --- */
@@ -223,10 +224,10 @@ static inline tarn__index find(const struct tarn__heap *heap,
     return completed && NODE(completed)->quanta <= most ? completed : same_stream;
 }
 
-tarn__index tarn__heap_take(struct tarn__heap *heap,
-                            struct tarn__stream_state *stream_state,
-                            const struct tarn__request *request, bool *was_completed,
-                            bool *no_memory)
+tarn__index tarn__take_block(struct tarn__heap *heap,
+                             struct tarn__stream_state *stream_state,
+                             const struct tarn__request *request, bool *was_completed,
+                             bool *no_memory)
 {
     tarn__index found = find(heap, stream_state, request);
 
@@ -236,12 +237,12 @@ tarn__index tarn__heap_take(struct tarn__heap *heap,
     if (request->alignment <= TARN__QUANTUM && request->quanta % PAGE_QUANTA != 0)
         found = take_front(heap, found, request->quanta);
     else
-        found = tarn__heap_split_request(heap, found, request);
+        found = tarn__take_request(heap, found, request);
     *no_memory = found == 0;
     return found;
 }
 
-uint32_t tarn__heap_largest(const struct tarn__heap *heap,
+uint32_t tarn__take_largest(const struct tarn__heap *heap,
                             const struct tarn__stream_state *stream_state)
 {
     uint32_t completed = tarn__bins_largest(&heap->completed, &heap->nodes),

@@ -14,17 +14,35 @@
 
 enum { MOVED_AT_ONCE = 512 };
 
+/* Move up to `most` unfenced blocks of a lane whose stream has ended to TARN__KEY_ORPHANED.
+ * Returns true if there are more. */
+static bool orphan_unfenced(struct tarn__heap *heap,
+                            struct tarn__stream_state *stream_state, size_t most)
+{
+    tarn__index index;
+
+    while ((index = stream_state->youngest) != 0 &&
+           tarn__node(&heap->nodes, index)->epoch > stream_state->fenced_epoch) {
+        if (most-- == 0)
+            return true;
+        tarn__take_whole(heap, index);
+        tarn__heap_put(heap, index,
+                       TARN_MUTATION(orphaned_taken_as_completed) ? NULL : stream_state);
+    }
+    return false;
+}
+
 void tarn__stream_ended(struct tarn__pool *pool, struct tarn__stream_state *stream_state)
 {
-    if (!tarn__heap_orphaned(&pool->heap)) /* no host memory */
+    if (!tarn__identity_orphaned(&pool->heap)) /* no host memory */
         return;
     stream_state->users++;
     stream_state->has_ended = true;
     tarn__thread_caches_close_stream(pool, stream_state);
-    while (tarn__heap_orphan_unfenced(&pool->heap, stream_state, MOVED_AT_ONCE)) {
+    while (orphan_unfenced(&pool->heap, stream_state, MOVED_AT_ONCE)) {
         tarn__pool_unlock(pool); /* other threads may take it in between */
         tarn__pool_lock(pool);
     }
     stream_state->users--;
-    tarn__heap_delete_if_unused(&pool->heap, stream_state);
+    tarn__identity_delete_if_unused(&pool->heap, stream_state);
 }

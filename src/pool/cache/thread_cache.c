@@ -202,7 +202,7 @@ static void end(struct tarn__pool *pool, struct tarn__thread_cache *cache)
     *link = cache->next;
     counts_add(&pool->counts, &cache->counts);
     cache->stream_state->users--;
-    tarn__heap_delete_if_unused(&pool->heap, cache->stream_state);
+    tarn__identity_delete_if_unused(&pool->heap, cache->stream_state);
     free(cache);
 }
 

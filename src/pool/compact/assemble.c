@@ -34,8 +34,8 @@ static bool is_usable(const struct assembly *assembly, tarn__index index)
 {
     const struct tarn__heap *heap = assembly->heap;
 
-    return index && tarn__stream_state_may_use_after_wait(
-                        heap, assembly->caller->stream_state, NODE(index));
+    return index && tarn__heap_may_use_after_wait(heap, assembly->caller->stream_state,
+                                                  NODE(index));
 }
 
 /* Keep a block that can form a part of a handle with a neighbour. */
@@ -73,9 +73,9 @@ static bool take(struct assembly *assembly, tarn__index first, struct tarn__span
         tarn__index stream_state = NODE(i)->stream_state;
         uint64_t epoch = NODE(i)->epoch;
         uint64_t upto = tarn__node_end(NODE(i)) < end ? tarn__node_end(NODE(i)) : end;
-        i = tarn__heap_split_range(heap, i, at, upto - at);
+        i = tarn__take_range(heap, i, at, upto - at);
         if (!i) {
-            tarn__heap_put_run(heap, run);
+            tarn__runs_put(heap, run);
             return false;
         }
         run->nodes[run->count] = i;
@@ -157,10 +157,10 @@ static void choose(struct assembly *assembly, const struct tarn__request *reques
     for (tarn__index i = heap->with_memory, after;
          i && more && stream_states < STREAMS_MAX; i = after) {
         stream_states++;
-        after = tarn__stream_state(heap, i)->next_with_memory;
+        after = tarn__heap_state(heap, i)->next_with_memory;
         if (i != assembly->caller->stream_state->index &&
-            !tarn__stream_state(heap, i)->is_capture)
-            more = take_from(assembly, &tarn__stream_state(heap, i)->bins);
+            !tarn__heap_state(heap, i)->is_capture)
+            more = take_from(assembly, &tarn__heap_state(heap, i)->bins);
     }
     tarn__wait_set_pin(&assembly->wait_set, assembly->caller->pool);
 }
@@ -184,10 +184,10 @@ static bool wait_and_coalesce(struct assembly *assembly,
     for (unsigned i = 0; i < assembly->count; i++)
         if (waited)
             tarn__heap_put(&pool->heap,
-                           tarn__heap_coalesce_run(&pool->heap, &assembly->handles[i]),
+                           tarn__runs_coalesce(&pool->heap, &assembly->handles[i]),
                            caller->stream_state);
         else
-            tarn__heap_put_run(&pool->heap, &assembly->handles[i]);
+            tarn__runs_put(&pool->heap, &assembly->handles[i]);
     tarn__wait_set_release(&assembly->wait_set, &pool->heap);
     tarn__pool_unlock(pool);
     return waited;

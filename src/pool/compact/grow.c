@@ -65,20 +65,6 @@ static struct tarn__stream_state *state_of_new_memory(const struct tarn__caller 
     return in_order ? caller->stream_state : NULL;
 }
 
-tarn__index tarn__take_new(struct tarn__caller *caller,
-                           const struct tarn__request *request)
-{
-    struct tarn__pool *pool = caller->pool;
-    bool was_completed, no_memory;
-    tarn__index index = tarn__heap_take(&pool->heap, caller->stream_state, request,
-                                        &was_completed, &no_memory);
-
-    if (!index && tarn__heap_coalesce_for(&pool->heap, caller->stream_state, request))
-        index = tarn__heap_take(&pool->heap, caller->stream_state, request,
-                                &was_completed, &no_memory);
-    return index;
-}
-
 /* --- segments --- */
 
 /* Request memory in the order of `lane`. Without a lane it has to be completed, which an
@@ -129,9 +115,9 @@ static tarn_status grow_segment(struct tarn__caller *caller,
 
     tarn__pool_lock(pool);
     bool added =
-        tarn__heap_add_segment(&pool->heap, span.address, span.bytes, stream_state);
+        tarn__ranges_add_segment(&pool->heap, span.address, span.bytes, stream_state);
     if (added) {
-        *out = tarn__take_new(caller, request);
+        *out = tarn__runs_take_block(&pool->heap, caller->stream_state, request);
         pool->grown += *out != 0;
         pool->growths++;
         tarn__note_peaks(pool);

@@ -93,17 +93,17 @@ static void cancel(struct tarn__pool *pool, const struct plan *plan)
     if (plan->reclaimable)
         tarn__reclaimable_put_back(plan->reclaimable, 0);
     if (plan->moved_node)
-        tarn__heap_make_unmapped(&pool->heap, plan->moved_node);
+        tarn__ranges_make_unmapped(&pool->heap, plan->moved_node);
     if (plan->new_node)
-        tarn__heap_make_unmapped(&pool->heap, plan->new_node);
+        tarn__ranges_make_unmapped(&pool->heap, plan->new_node);
 }
 
 /* Split `bytes` at `at` off the unmapped range (the hole) that begins there. */
 static tarn__index split_unmapped(struct tarn__heap *heap, uint64_t at, uint64_t bytes)
 {
-    tarn__index range = tarn__heap_unmapped_at(heap, at);
+    tarn__index range = tarn__ranges_unmapped_at(heap, at);
 
-    return range ? tarn__heap_split_range(heap, range, at, bytes) : 0;
+    return range ? tarn__take_range(heap, range, at, bytes) : 0;
 }
 
 /* Take all that the plan needs. Returns false without host memory; then nothing is
@@ -142,11 +142,11 @@ static struct tarn__site find_site(const struct tarn__caller *caller,
                                    const struct tarn__request *request)
 {
     const struct tarn__heap *heap = &caller->pool->heap;
-    struct tarn__site site =
-        tarn__heap_find_site(heap, caller->stream_state, request, TARN__HANDLE_BYTES_MAX);
+    struct tarn__site site = tarn__ranges_find_site(heap, caller->stream_state, request,
+                                                    TARN__HANDLE_BYTES_MAX);
 
     return site.range ? site
-                      : tarn__heap_find_site(heap, caller->stream_state, request, 0);
+                      : tarn__ranges_find_site(heap, caller->stream_state, request, 0);
 }
 
 /* Plan to move all the memory that is needed, or nearly all. */
@@ -199,7 +199,7 @@ static tarn_status map_new(struct tarn__pool *pool, struct plan *plan)
     if (status != TARN_OUT_OF_MEMORY || plan->least == plan->new_bytes)
         return status;
     tarn__pool_lock(pool);
-    tarn__heap_make_unmapped(&pool->heap, plan->new_node);
+    tarn__ranges_make_unmapped(&pool->heap, plan->new_node);
     plan->new_bytes = plan->least;
     plan->new_node = plan->least ? split_unmapped(&pool->heap, at, plan->least) : 0;
     tarn__pool_unlock(pool);
@@ -340,7 +340,7 @@ static tarn_status grow(struct tarn__caller *caller, const struct tarn__request 
     status = carry_out(caller, &plan, moved_out);
     tarn__pool_lock(pool);
     if (status == TARN_OK)
-        *allocated = tarn__take_new(caller, request);
+        *allocated = tarn__runs_take_block(&pool->heap, caller->stream_state, request);
     pool->grown += *allocated != 0 && is_growth;
     tarn__pool_unlock(pool);
     return status;

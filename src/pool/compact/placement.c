@@ -20,7 +20,7 @@
 enum {
     HANDLES = 1024, /* the most handles considered */
     UNMAPPED_MAX = 256,
-    /* the most blocks on one side: what tarn__heap_coalesce_for() finds */
+    /* the most blocks on one side: what tarn__runs_coalesce_for() finds */
     SIDE = TARN__RUN_MAX / 2 - 1,
     TRIES = 6 /* the most places that are tried in full */
 };

@@ -31,8 +31,7 @@ static bool note_fenced(void *data, tarn__index index)
     struct tarn__reclaimable *reclaimable = data;
     const struct tarn__heap *heap = &reclaimable->pool->heap;
     const struct tarn__node *node = tarn__node(&heap->nodes, index);
-    struct tarn__stream_state *stream_state =
-        tarn__stream_state(heap, node->stream_state);
+    struct tarn__stream_state *stream_state = tarn__heap_state(heap, node->stream_state);
 
     return !tarn__stream_state_has_fenced(stream_state, node) ||
            note(reclaimable, index, stream_state);
@@ -110,8 +109,8 @@ static void find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span exc
     if (TARN_MUTATION(unmapped_with_fence_pending))
         for (tarn__index i = pool->heap.with_memory;
              i && out->count < TARN__RECLAIMABLE_MAX;
-             i = tarn__stream_state(&pool->heap, i)->next_with_memory)
-            tarn__bins_visit(&tarn__stream_state(&pool->heap, i)->bins, &pool->heap.nodes,
+             i = tarn__heap_state(&pool->heap, i)->next_with_memory)
+            tarn__bins_visit(&tarn__heap_state(&pool->heap, i)->bins, &pool->heap.nodes,
                              least_quanta(pool), note_completed, out);
 }
 
@@ -228,9 +227,9 @@ void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
     note_stream(reclaimable, same_stream);
     for (tarn__index i = heap->with_memory, after;
          i && wants_more(reclaimable) && !pool->options.grow_first; i = after) {
-        after = tarn__stream_state(heap, i)->next_with_memory;
-        if (i != same_stream->index && !tarn__stream_state(heap, i)->is_capture)
-            note_stream(reclaimable, tarn__stream_state(heap, i));
+        after = tarn__heap_state(heap, i)->next_with_memory;
+        if (i != same_stream->index && !tarn__heap_state(heap, i)->is_capture)
+            note_stream(reclaimable, tarn__heap_state(heap, i));
     }
     trim_last(reclaimable);
 }
@@ -281,7 +280,7 @@ static tarn__index split_span(struct tarn__heap *heap, tarn__index index,
                        ? span.address + span.bytes
                        : tarn__node_end(node);
 
-    return tarn__heap_split_range(heap, index, start, end - start);
+    return tarn__take_range(heap, index, start, end - start);
 }
 
 /* Return the block there that other parts left over. */
@@ -299,9 +298,8 @@ static tarn__index around(const struct tarn__heap *heap, tarn__index index,
 /* Pin the event fence that covers a span's last use. */
 static CUevent_ pin(struct tarn__stream_state *stream_state, uint64_t epoch)
 {
-    return tarn__stream_state_pin(
-        stream_state,
-        &stream_state->fences[tarn__stream_state_fence_for(stream_state, epoch)]);
+    return tarn__events_pin(
+        stream_state, &stream_state->fences[tarn__events_fence_for(stream_state, epoch)]);
 }
 
 void tarn__reclaimable_split(struct tarn__reclaimable *reclaimable)
@@ -317,7 +315,7 @@ void tarn__reclaimable_split(struct tarn__reclaimable *reclaimable)
         tarn__index new_index =
             split_span(&reclaimable->pool->heap, part.node, part.span);
         if (!new_index && part.stream_state)
-            tarn__stream_state_unpin(part.stream_state, part.event);
+            tarn__events_unpin(part.stream_state, part.event);
         if (!new_index)
             continue;
         part.node = new_index;
@@ -335,7 +333,7 @@ void tarn__reclaimable_put_back(const struct tarn__reclaimable *reclaimable,
         const struct tarn__reclaimable_part *part = &reclaimable->parts[i];
         tarn__heap_put(&reclaimable->pool->heap, part->node, part->stream_state);
         if (part->stream_state)
-            tarn__stream_state_unpin(part->stream_state, part->event);
+            tarn__events_unpin(part->stream_state, part->event);
     }
 }
 
@@ -350,9 +348,9 @@ void tarn__reclaimable_retire(const struct tarn__reclaimable *reclaimable, unsig
             tarn__retired_add(reclaimable->pool, part->node, part->stream_state,
                               part->epoch, part->event);
         else if (tarn__pages_is_vmm(reclaimable->pool->pages))
-            tarn__heap_make_unmapped(heap, part->node);
+            tarn__ranges_make_unmapped(heap, part->node);
         else
-            tarn__heap_drop_segment(heap, part->node);
+            tarn__ranges_drop_segment(heap, part->node);
     }
 }
 

@@ -103,9 +103,6 @@ bool tarn__placement_find(const struct tarn__caller *caller,
  * the device. `lock` held. */
 uint64_t tarn__pool_headroom(const struct tarn__pool *pool);
 tarn_status tarn__over_limit(const struct tarn__pool *pool, uint64_t bytes);
-/* Take the request out of the memory that was just added. `lock` held. */
-tarn__index tarn__take_new(struct tarn__caller *caller,
-                           const struct tarn__request *request);
 
 /* --- grow_vmm.c --- */
 tarn_status tarn__grow_vmm(struct tarn__caller *caller,

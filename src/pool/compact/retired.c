@@ -36,7 +36,7 @@ void tarn__retired_add(struct tarn__pool *pool, tarn__index node,
                        struct tarn__stream_state *stream_state, uint64_t epoch,
                        CUevent_ event)
 {
-    tarn__heap_make_retired(&pool->heap, node);
+    tarn__ranges_make_retired(&pool->heap, node);
     pool->retired[pool->retired_count++] =
         (struct tarn__retired){node, stream_state, epoch, event};
 }
@@ -49,10 +49,10 @@ static void end(struct tarn__pool *pool, const struct tarn__retired *entry)
     tarn__pages_end_retired(pool->pages,
                             (struct tarn__span){node->address, tarn__node_bytes(node)});
     tarn__pool_lock(pool);
-    tarn__heap_end_retired(&pool->heap, entry->node);
-    tarn__heap_make_unmapped(&pool->heap, entry->node);
-    tarn__stream_state_unpin(entry->stream_state, entry->event);
-    tarn__heap_delete_if_unused(&pool->heap, entry->stream_state);
+    tarn__ranges_end_retired(&pool->heap, entry->node);
+    tarn__ranges_make_unmapped(&pool->heap, entry->node);
+    tarn__events_unpin(entry->stream_state, entry->event);
+    tarn__identity_delete_if_unused(&pool->heap, entry->stream_state);
     tarn__pool_unlock(pool);
 }
 

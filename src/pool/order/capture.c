@@ -98,7 +98,7 @@ static struct tarn__captures *make_captures(struct tarn__pool *pool)
 
     if (!captures)
         return NULL;
-    captures->nobody = tarn__heap_orphaned(&pool->heap);
+    captures->nobody = tarn__identity_orphaned(&pool->heap);
     if (!captures->nobody) {
         free(captures);
         return NULL;
@@ -112,7 +112,7 @@ static struct tarn__captures *make_captures(struct tarn__pool *pool)
 static struct tarn__stream_state *new_state(struct tarn__pool *pool, bool in_order)
 {
     uint64_t key = TARN__KEY_CAPTURES + ++pool->captures->state_keys;
-    struct tarn__stream_state *stream_state = tarn__heap_stream_state(&pool->heap, key);
+    struct tarn__stream_state *stream_state = tarn__identity_get(&pool->heap, key);
 
     if (stream_state) {
         stream_state->is_capture = true;
@@ -125,7 +125,7 @@ static struct tarn__stream_state *new_state(struct tarn__pool *pool, bool in_ord
 static void drop_state(struct tarn__pool *pool, struct tarn__stream_state *stream_state)
 {
     stream_state->users--;
-    tarn__heap_delete_if_unused(&pool->heap, stream_state);
+    tarn__identity_delete_if_unused(&pool->heap, stream_state);
 }
 
 static struct tarn_pool_capture *new_capture(struct tarn__pool *pool, uint64_t id)
@@ -176,7 +176,7 @@ struct tarn__stream_state *tarn__capture_state(struct tarn__caller *caller)
     /* An invalidated capture is never launched: no stream uses its memory, and it is soon
      * available to all. */
     if (caller->is_lost)
-        return tarn__heap_orphaned(&pool->heap);
+        return tarn__identity_orphaned(&pool->heap);
     struct tarn_pool_capture *capture = by_id(pool->captures, caller->capture_id);
     if (!capture)
         capture = new_capture(pool, caller->capture_id);
@@ -273,7 +273,7 @@ static void empty_into(struct tarn__pool *pool, struct tarn__stream_state *strea
 {
     while (stream_state->oldest) {
         tarn__index index = stream_state->oldest;
-        tarn__heap_take_whole(&pool->heap, index);
+        tarn__take_whole(&pool->heap, index);
         tarn__heap_put(&pool->heap, index, to);
     }
     drop_state(pool, stream_state);

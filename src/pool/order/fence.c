@@ -106,7 +106,7 @@ static void set_interval(const struct tarn__pool *pool,
 CUevent_ tarn__fence_event(struct tarn__pool *pool, const struct tarn__scope *scope)
 {
     tarn__pool_lock(pool);
-    CUevent_ event = tarn__heap_event(&pool->heap);
+    CUevent_ event = tarn__events_take(&pool->heap);
     tarn__pool_unlock(pool);
     if (event)
         return event;
@@ -119,7 +119,7 @@ static void keep_event(struct tarn__pool *pool, const struct tarn__scope *scope,
                        CUevent_ event)
 {
     tarn__pool_lock(pool);
-    bool kept = tarn__heap_keep_event(&pool->heap, event);
+    bool kept = tarn__events_keep(&pool->heap, event);
     tarn__pool_unlock(pool);
     if (!kept)
         scope->calls->event_destroy(event);
@@ -130,7 +130,7 @@ enum { SWEEP_MAX = 512 };
 /* Make finished frees completed. `lock` held. */
 static void sweep(struct tarn__pool *pool)
 {
-    while (tarn__heap_sweep(&pool->heap, SWEEP_MAX)) {
+    while (tarn__epoch_sweep(&pool->heap, SWEEP_MAX)) {
         tarn__pool_unlock(pool); /* other threads may take it in between */
         tarn__pool_lock(pool);
     }
@@ -156,7 +156,7 @@ static bool close_epoch(struct tarn__pool *pool, struct tarn__stream_state *stre
     bool closes =
         !stream_state->recording && tarn__stream_state_unfenced(stream_state) > 0;
     if (closes)
-        *epoch_out = tarn__stream_state_close_epoch(&pool->heap, stream_state);
+        *epoch_out = tarn__epoch_close(&pool->heap, stream_state);
     tarn__pool_unlock(pool);
     return closes;
 }
@@ -180,7 +180,7 @@ static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *sc
 
     if (TARN_MUTATION(fence_published_before_call)) {
         tarn__pool_lock(pool);
-        tarn__stream_state_publish_fence(&pool->heap, stream_state, epoch, event);
+        tarn__epoch_publish_fence(&pool->heap, stream_state, epoch, event);
         tarn__pool_unlock(pool);
     }
     if (event)
@@ -191,10 +191,9 @@ static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *sc
     pool->fences += event != NULL;
     if (TARN_MUTATION(epoch_closed_after_record))
         epoch = stream_state->open_epoch++;
-    bool published =
-        event && result == CUDA_SUCCESS_ &&
-        (TARN_MUTATION(fence_published_before_call) ||
-         tarn__stream_state_publish_fence(&pool->heap, stream_state, epoch, event));
+    bool published = event && result == CUDA_SUCCESS_ &&
+                     (TARN_MUTATION(fence_published_before_call) ||
+                      tarn__epoch_publish_fence(&pool->heap, stream_state, epoch, event));
     tarn__pool_unlock(pool);
     if (event && !published)
         keep_event(pool, scope, event);
@@ -237,7 +236,7 @@ static bool is_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
     if (!is_non_blocking(pool, scope, stream_state, handle))
         return false;
     tarn__pool_lock(pool);
-    bool may_query = tarn__backoff_allows(&stream_state->idle);
+    bool may_query = tarn__backoff_next(&stream_state->idle);
     tarn__pool_unlock(pool);
     if (!may_query || tarn__relaxed_enter(pool->calls, &mode) != TARN_OK)
         return false;
@@ -270,7 +269,7 @@ static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
     reopen(pool, stream_state);
     if (TARN_MUTATION(epoch_closed_after_query))
         epoch = stream_state->open_epoch++;
-    tarn__stream_state_complete(&pool->heap, stream_state, epoch);
+    tarn__epoch_complete(&pool->heap, stream_state, epoch);
     sweep(pool);
     tarn__pool_unlock(pool);
 }
@@ -343,17 +342,16 @@ static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
     unsigned count = 0;
 
     for (tarn__index i = pool->heap.with_memory; i && count < most;
-         i = tarn__stream_state(&pool->heap, i)->next_with_memory) {
-        struct tarn__stream_state *stream_state = tarn__stream_state(&pool->heap, i);
+         i = tarn__heap_state(&pool->heap, i)->next_with_memory) {
+        struct tarn__stream_state *stream_state = tarn__heap_state(&pool->heap, i);
         struct tarn__fence *fence = next_fence(stream_state);
         if (!fence || stream_state->queried_round >= round)
             continue;
         stream_state->queried_round = round;
-        if (which == DUE && !tarn__backoff_allows(&stream_state->done))
+        if (which == DUE && !tarn__backoff_next(&stream_state->done))
             continue;
-        query[count++] =
-            (struct query){stream_state, tarn__stream_state_pin(stream_state, fence),
-                           fence->epoch, false};
+        query[count++] = (struct query){
+            stream_state, tarn__events_pin(stream_state, fence), fence->epoch, false};
     }
     return count;
 }
@@ -396,13 +394,12 @@ static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most
 
     tarn__pool_lock(pool);
     for (unsigned i = 0; i < count; i++) {
-        tarn__stream_state_unpin(query[i].stream_state, query[i].event);
+        tarn__events_unpin(query[i].stream_state, query[i].event);
         tarn__backoff_note(&query[i].stream_state->done, query[i].done);
         if (!query[i].done)
             continue;
         query[i].stream_state->queried_round = 0;
-        tarn__stream_state_fence_completed(&pool->heap, query[i].stream_state,
-                                           query[i].epoch);
+        tarn__epoch_fence_completed(&pool->heap, query[i].stream_state, query[i].epoch);
     }
     sweep(pool);
     tarn__pool_unlock(pool);
@@ -459,8 +456,8 @@ static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *
     unsigned count = 0;
 
     for (tarn__index i = pool->heap.with_memory; i;
-         i = tarn__stream_state(&pool->heap, i)->next_with_memory) {
-        struct tarn__stream_state *stream_state = tarn__stream_state(&pool->heap, i);
+         i = tarn__heap_state(&pool->heap, i)->next_with_memory) {
+        struct tarn__stream_state *stream_state = tarn__heap_state(&pool->heap, i);
         if (stream_state == caller->stream_state || stream_state->is_capture ||
             tarn__stream_state_unfenced(stream_state) == 0)
             continue;
@@ -503,8 +500,7 @@ void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
         (uintptr_t)registration->handle <= 1 ? TARN__KEY_LEGACY : registration->id;
 
     tarn__pool_lock(pool);
-    struct tarn__stream_state *stream_state =
-        tarn__heap_find_stream_state(&pool->heap, key);
+    struct tarn__stream_state *stream_state = tarn__identity_find(&pool->heap, key);
     if (stream_state) {
         stream_state->users++;
         if (stream_state->registration == stream)
@@ -523,7 +519,7 @@ void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
     }
     tarn__pool_lock(pool);
     stream_state->users--;
-    tarn__heap_delete_if_unused(&pool->heap, stream_state);
+    tarn__identity_delete_if_unused(&pool->heap, stream_state);
     tarn__pool_unlock(pool);
 }
 
@@ -548,7 +544,7 @@ void tarn__fences_request(struct tarn__pool *pool, const struct tarn__caller *ca
 tarn_status tarn__fences_wait_for_device_locked(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
-    tarn__heap_close_all(&pool->heap);
+    tarn__epoch_close_all(&pool->heap);
     pool->device_waits++;
     tarn__pool_unlock(pool);
     tarn_status status = TARN_MUTATION(device_wait_left_out)
@@ -557,7 +553,7 @@ tarn_status tarn__fences_wait_for_device_locked(struct tarn__pool *pool)
     if (status != TARN_OK)
         return status;
     tarn__pool_lock(pool);
-    tarn__heap_complete_all(&pool->heap);
+    tarn__epoch_complete_all(&pool->heap);
     tarn__pool_unlock(pool);
     return TARN_OK;
 }

@@ -13,7 +13,7 @@
  *
  * An allocation without a stream gets completed memory, behind which no work is pending.
  * Both halves of the guarantee (supports_no_stream in tarn/resource.h) are thus kept here
- * and in tarn__heap_take().
+ * and in tarn__take_block().
  */
 #include "pool/pool.h"
 #include "base/wait.h"
@@ -56,8 +56,7 @@ static uint64_t bound(const struct tarn__pool *pool, uint32_t quanta)
 
 static uint64_t bytes_of(const struct tarn__pool *pool, uint64_t key)
 {
-    const struct tarn__stream_state *stream_state =
-        tarn__heap_find_stream_state(&pool->heap, key);
+    const struct tarn__stream_state *stream_state = tarn__identity_find(&pool->heap, key);
 
     return stream_state ? stream_state->free_bytes : 0;
 }
@@ -93,7 +92,7 @@ static enum enough is_enough(struct tarn__pool *pool, const struct tarn__request
 bool tarn__no_stream_fence_is_due(const struct tarn__pool *pool, uint32_t quanta)
 {
     const struct tarn__stream_state *stream_state =
-        tarn__heap_find_stream_state(&pool->heap, TARN__KEY_NO_STREAM);
+        tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM);
 
     return pool->options.no_stream_policy == TARN_POOL_NO_STREAM_EVENT &&
            !stream_state->recording &&
@@ -129,7 +128,7 @@ void tarn__no_stream_fence(struct tarn__pool *pool)
         !captures_are_known(pool, &scope)) {
         tarn__pool_lock(pool);
         struct tarn__stream_state *stream_state =
-            tarn__heap_find_stream_state(&pool->heap, TARN__KEY_NO_STREAM);
+            tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM);
         tarn__pool_unlock(pool);
         tarn__fence_no_stream(pool, &scope, stream_state);
         tarn__capture_announcements_unblock();
@@ -163,7 +162,7 @@ static bool wait_for_event(struct tarn__pool *pool)
 
     tarn__pool_lock(pool);
     struct tarn__stream_state *stream_state =
-        tarn__heap_find_stream_state(&pool->heap, TARN__KEY_NO_STREAM);
+        tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM);
     CUevent_ event =
         pool->calls->event_synchronize ? pin_oldest(stream_state, &epoch) : NULL;
     tarn__pool_unlock(pool);
@@ -177,8 +176,8 @@ static bool wait_for_event(struct tarn__pool *pool)
     tarn__pool_lock(pool);
     unpin(stream_state, event);
     if (done)
-        tarn__stream_state_fence_completed(&pool->heap, stream_state, epoch);
-    while (tarn__heap_sweep(&pool->heap, SIZE_MAX))
+        tarn__epoch_fence_completed(&pool->heap, stream_state, epoch);
+    while (tarn__epoch_sweep(&pool->heap, SIZE_MAX))
         continue;
     tarn__pool_unlock(pool);
     return done;

@@ -8,6 +8,61 @@
  */
 #include "pool/order/steal.h"
 
+#define NODE(index) tarn__node(&heap->nodes, (index))
+
+/* --- one block --- */
+
+struct source {
+    const struct tarn__stream_state *stream_state;
+    const struct tarn__request *request;
+};
+
+/* Return true if a published event fence covers this block of the source stream, and it
+ * is large enough. */
+static bool is_fenced(const void *data, const struct tarn__node *node)
+{
+    const struct source *source = data;
+
+    return tarn__stream_state_has_fenced(source->stream_state, node) &&
+           tarn__take_fits(source->request, node);
+}
+
+/* Source streams considered. With more streams than this the others have their turn
+ * later, since a lane moves to the front of the list when it gets memory. */
+enum { SOURCES_MAX = 64 };
+
+tarn__index tarn__steal_from_source(struct tarn__heap *heap,
+                                    const struct tarn__stream_state *stream_state,
+                                    const struct tarn__request *request,
+                                    struct tarn__stream_state **source_out,
+                                    size_t *fence_out)
+{
+    tarn__index best = 0;
+    int looks = 0;
+
+    for (tarn__index i = heap->with_memory; i && looks < SOURCES_MAX;
+         i = tarn__heap_state(heap, i)->next_with_memory, looks++) {
+        struct tarn__stream_state *other = tarn__heap_state(heap, i);
+        struct source source = {other, request};
+        if (other == stream_state || other->fence_count == 0 || other->is_capture)
+            continue;
+        tarn__index found = tarn__bins_find(&other->bins, &heap->nodes, request->quanta,
+                                            UINT32_MAX, is_fenced, &source);
+        if (found && (!best || NODE(found)->quanta < NODE(best)->quanta))
+            best = found;
+    }
+    if (!best)
+        return 0;
+    struct tarn__stream_state *source = tarn__heap_state(heap, NODE(best)->stream_state);
+    uint64_t epoch = NODE(best)->epoch;
+    best = tarn__take_request(heap, best, request);
+    if (!best)
+        return 0;
+    *source_out = source;
+    *fence_out = tarn__events_fence_for(source, epoch);
+    return best;
+}
+
 struct steal {
     struct tarn__stream_state *source;
     CUevent_ event;
@@ -21,11 +76,11 @@ static bool choose(struct tarn__caller *caller, const struct tarn__request *requ
     struct tarn__pool *pool = caller->pool;
     size_t fence;
 
-    out->block = tarn__heap_take_from_source(&pool->heap, caller->stream_state, request,
-                                             &out->source, &fence);
+    out->block = tarn__steal_from_source(&pool->heap, caller->stream_state, request,
+                                         &out->source, &fence);
     if (!out->block)
         return false;
-    out->event = tarn__stream_state_pin(out->source, &out->source->fences[fence]);
+    out->event = tarn__events_pin(out->source, &out->source->fences[fence]);
     pool->waits++;
     return true;
 }
@@ -34,8 +89,8 @@ static bool choose(struct tarn__caller *caller, const struct tarn__request *requ
 static void release_source(struct tarn__heap *heap, struct tarn__stream_state *source,
                            CUevent_ event)
 {
-    tarn__stream_state_unpin(source, event);
-    tarn__heap_delete_if_unused(heap, source);
+    tarn__events_unpin(source, event);
+    tarn__identity_delete_if_unused(heap, source);
 }
 
 tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request *request)
@@ -92,7 +147,7 @@ void tarn__wait_set_add(struct tarn__wait_set *wait_set,
 
     for (size_t i = 0; i < run->count; i++)
         if (run->stream_states[i] && run->stream_states[i] != caller->stream_state->index)
-            add_to_wait_set(wait_set, tarn__stream_state(heap, run->stream_states[i]),
+            add_to_wait_set(wait_set, tarn__heap_state(heap, run->stream_states[i]),
                             run->epochs[i]);
 }
 
@@ -100,9 +155,9 @@ void tarn__wait_set_pin(struct tarn__wait_set *wait_set, struct tarn__pool *pool
 {
     for (unsigned i = 0; i < wait_set->count; i++) {
         struct tarn__fence_wait *one = &wait_set->all[i];
-        size_t fence = tarn__stream_state_fence_for(one->stream_state, one->epoch);
+        size_t fence = tarn__events_fence_for(one->stream_state, one->epoch);
         one->event =
-            tarn__stream_state_pin(one->stream_state, &one->stream_state->fences[fence]);
+            tarn__events_pin(one->stream_state, &one->stream_state->fences[fence]);
     }
     pool->waits += wait_set->count;
 }
@@ -130,7 +185,7 @@ static bool choose_run(struct tarn__caller *caller, const struct tarn__request *
                        struct tarn__run *run, struct tarn__wait_set *wait_set)
 {
     wait_set->count = 0;
-    tarn__heap_take_run(&caller->pool->heap, caller->stream_state, request, run);
+    tarn__runs_take(&caller->pool->heap, caller->stream_state, request, run);
     tarn__wait_set_add(wait_set, caller, run);
     tarn__wait_set_pin(wait_set, caller->pool);
     return run->count > 0;
@@ -157,10 +212,10 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
 
     tarn__pool_lock(pool);
     if (waited) {
-        index = tarn__heap_coalesce_run(&pool->heap, &run);
+        index = tarn__runs_coalesce(&pool->heap, &run);
         pool->steals++;
     } else {
-        tarn__heap_put_run(&pool->heap, &run);
+        tarn__runs_put(&pool->heap, &run);
     }
     tarn__wait_set_release(&wait_set, &pool->heap);
     tarn__pool_unlock(pool);

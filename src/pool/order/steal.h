@@ -31,4 +31,13 @@ bool tarn__wait_set_wait(const struct tarn__wait_set *wait_set,
 void tarn__wait_set_release(const struct tarn__wait_set *wait_set,
                             struct tarn__heap *heap);
 
+/* Take a fenced block of another lane that fits, split to size (MOVING). `*donor` is set
+ * to the lane of the source stream. `*fence` is set to the position, in that lane's list,
+ * of the event fence that covers the block. A split-off part stays with the source
+ * stream. Returns 0 if there is none. */
+tarn__index tarn__steal_from_source(struct tarn__heap *heap,
+                                    const struct tarn__stream_state *stream_state,
+                                    const struct tarn__request *request,
+                                    struct tarn__stream_state **source, size_t *fence);
+
 #endif

@@ -71,7 +71,7 @@ static inline void give_pieces(void)
     give(field.pool, field.piece[2], READY * KIB, field.other);
     CHECK_OK(tarn__fences_wait_for_device(inside(field.pool)));
     tarn__pool_lock(inside(field.pool));
-    while (tarn__heap_sweep(&inside(field.pool)->heap, 1))
+    while (tarn__epoch_sweep(&inside(field.pool)->heap, 1))
         continue;
     tarn__pool_unlock(inside(field.pool));
     hold_up(field.own, &field.gate);

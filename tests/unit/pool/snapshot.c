@@ -128,8 +128,8 @@ TEST(snapshot_tells_holes_and_what_is_in_the_hands_of_a_call)
     tarn__pool_lock(inside(pool));
     struct tarn__request request = {MIB / TARN__QUANTUM, TARN__QUANTUM};
     tarn__index index =
-        tarn__heap_take(heap, tarn__heap_find_stream_state(heap, TARN__KEY_LEGACY),
-                        &request, &was_completed, &no_memory);
+        tarn__take_block(heap, tarn__identity_find(heap, TARN__KEY_LEGACY), &request,
+                         &was_completed, &no_memory);
     tarn__pool_unlock(inside(pool));
     CHECK(index != 0);
     seen = snapshot(pool);
