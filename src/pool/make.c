@@ -8,9 +8,19 @@
  * and memory of the driver's pools, outlive the reset, so the pool releases them even
  * then.
  */
-#include "resource/internal.h"
 #include "pool/make.h"
+#include "resource/internal.h"
+#include "pool/blocks/ranges.h"
+#include "pool/blocks/take.h"
+#include "pool/cache/thread_cache.h"
+#include "pool/compact/grow.h"
+#include "pool/oom_callback.h"
+#include "pool/order/capture.h"
+#include "pool/order/events.h"
+#include "pool/order/fence.h"
+#include "pool/order/identity.h"
 #include "pool/pool.h"
+#include "pool/resolve.h"
 #include "base/error.h"
 #include "base/options.h"
 #include <stdlib.h>
@@ -99,7 +109,7 @@ static void free_pool(struct tarn__pool *pool)
 {
     tarn__heap_free(&pool->heap);
     free(pool->retired);
-    tarn__oom_hooks_free(&pool->oom_hooks);
+    tarn__oom_callbacks_free(&pool->oom_callbacks);
     pthread_mutex_destroy(&pool->device_wait);
     pthread_mutex_destroy(&pool->growth);
     free(pool);
@@ -127,6 +137,68 @@ static void stream_closes(void *data, tarn_stream stream,
     tarn__fence_last(pool, stream, registration);
 }
 
+/* --- destruction --- */
+
+/* Events of a context that was reset went with it. */
+static void free_events(struct tarn__pool *pool)
+{
+    struct tarn__scope scope;
+    CUevent_ event;
+
+    if (tarn__scope_enter(pool->device, &scope) != TARN_OK)
+        return;
+    tarn__events_collect(&pool->heap);
+    while (scope.context_generation == pool->context_generation &&
+           (event = tarn__events_take(&pool->heap)) != NULL)
+        scope.calls->event_destroy(event);
+    tarn__scope_leave(&scope);
+}
+
+static bool is_all_completed(const struct tarn__pool *pool)
+{
+    return pool->heap.completed_bytes == pool->heap.free_bytes &&
+           pool->retired_count == 0;
+}
+
+/* Return true if the device has finished with all memory of the pool. The wait is tried
+ * twice. After two failures the answer is still true if the context was reset meanwhile.
+ * If not, the memory may be in use, and it is leaked rather than released. */
+static bool wait_for_last_use(struct tarn__pool *pool)
+{
+    tarn__fences_poll_all(pool);
+    return is_all_completed(pool) ||
+           tarn__pages_wait_for_device(pool->pages) == TARN_OK ||
+           tarn__pages_wait_for_device(pool->pages) == TARN_OK ||
+           tarn__pool_end_after_reset(pool);
+}
+
+/* Destroy a pool without users. Its memory is released only when the device has finished
+ * with it. */
+static void destroy(void *self)
+{
+    struct tarn__pool *pool = self;
+
+    /* In a forked child the lock of the list of pools may be held forever, too. At exit
+     * other threads may still use the pool. The pool's host memory ends with the
+     * process. */
+    if (tarn__driver_gone()) {
+        tarn__pages_close(pool->pages);
+        return;
+    }
+    tarn__unregister_callback_remove(stream_closes, pool);
+    tarn__thread_caches_remove_pool(pool);
+    tarn__thread_caches_free(pool);
+    bool is_done = tarn__pool_end_after_reset(pool) || wait_for_last_use(pool);
+    if (!tarn__pool_has_ended(pool))
+        free_events(pool);
+    if (is_done)
+        tarn__pages_close(pool->pages);
+    tarn__captures_free(pool);
+    free_pool(pool);
+}
+
+/* --- creation --- */
+
 /* Make it a resource, and make it known to threads that unregister streams and to threads
  * that end. */
 static tarn_status register_pool(struct tarn__pool *pool, tarn_resource *upstream)
@@ -136,6 +208,7 @@ static tarn_status register_pool(struct tarn__pool *pool, tarn_resource *upstrea
 
     if (status != TARN_OK)
         return status;
+    ops.destroy = destroy;
     ops.name = pool->least_bytes ? "slab" : "pool";
     status = tarn_resource_create_with_upstream(&ops, pool, pool->device, upstream,
                                                 &pool->resource);
@@ -144,7 +217,7 @@ static tarn_status register_pool(struct tarn__pool *pool, tarn_resource *upstrea
         return status;
     }
     pool->resource->calls_blocking_hook = true;
-    tarn__pools_add(pool);
+    tarn__thread_caches_add_pool(pool);
     return TARN_OK;
 }
 
@@ -157,11 +230,41 @@ static size_t initial_bytes(const tarn_pool_options *options)
     return most > 0 && options->initial_bytes > most ? most : options->initial_bytes;
 }
 
+/* Map `bytes`. */
+static tarn_status grow_by(struct tarn__pool *pool, uint64_t bytes)
+{
+    struct tarn__caller caller;
+    struct tarn__request request = {.alignment = TARN__QUANTUM};
+    tarn__index index = 0;
+    tarn_status status;
+
+    if (bytes > (uint64_t)INT32_MAX << TARN__QUANTUM_SHIFT)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "pool: %llu bytes exceed the largest possible pool",
+                              (unsigned long long)bytes);
+    request.quanta = (uint32_t)((bytes + TARN__QUANTUM - 1) >> TARN__QUANTUM_SHIFT);
+    status = tarn__resolve_begin(pool, TARN_STREAM_NONE, &caller);
+    if (status != TARN_OK)
+        return status;
+    status = tarn__pool_take_growth(pool);
+    if (status == TARN_OK) {
+        status = tarn__grow(&caller, &request, &index);
+        tarn__pool_leave_growth(pool);
+    }
+    if (index) {
+        tarn__pool_lock(pool);
+        tarn__heap_put(&pool->heap, index, NULL);
+        tarn__pool_unlock(pool);
+    }
+    tarn__resolve_end(&caller);
+    return status;
+}
+
 static tarn_status reserve_initial_bytes(struct tarn__pool *pool)
 {
     if (pool->options.initial_bytes == 0)
         return TARN_OK;
-    tarn_status status = tarn__grow_by(pool, initial_bytes(&pool->options));
+    tarn_status status = grow_by(pool, initial_bytes(&pool->options));
     if (status == TARN_OK)
         return TARN_OK;
     struct tarn__kept_error words = tarn__error_keep();
@@ -206,64 +309,4 @@ tarn_status tarn__make_pool(int device, tarn_resource *upstream,
     if (status == TARN_OK)
         *out = resource;
     return status;
-}
-
-/* --- the end --- */
-
-/* Events of a context that was reset went with it. */
-static void free_events(struct tarn__pool *pool)
-{
-    struct tarn__scope scope;
-    CUevent_ event;
-
-    if (tarn__scope_enter(pool->device, &scope) != TARN_OK)
-        return;
-    tarn__events_collect(&pool->heap);
-    while (scope.context_generation == pool->context_generation &&
-           (event = tarn__events_take(&pool->heap)) != NULL)
-        scope.calls->event_destroy(event);
-    tarn__scope_leave(&scope);
-}
-
-static bool is_all_completed(const struct tarn__pool *pool)
-{
-    return pool->heap.completed_bytes == pool->heap.free_bytes &&
-           pool->retired_count == 0;
-}
-
-/* Return true if the device has finished with all memory of the pool. The wait is tried
- * twice. After two failures the answer is still true if the context was reset meanwhile.
- * If not, the memory may be in use, and it is leaked rather than released. */
-static bool wait_for_last_use(struct tarn__pool *pool)
-{
-    tarn__fences_poll_all(pool);
-    return is_all_completed(pool) ||
-           tarn__pages_wait_for_device(pool->pages) == TARN_OK ||
-           tarn__pages_wait_for_device(pool->pages) == TARN_OK ||
-           tarn__pool_check_context(pool);
-}
-
-/* Destroy a pool without users. Its memory is released only when the device has finished
- * with it. */
-void tarn__pool_destroy(void *self)
-{
-    struct tarn__pool *pool = self;
-
-    /* In a forked child the lock of the list of pools may be held forever, too. At exit
-     * other threads may still use the pool. The pool's host memory ends with the
-     * process. */
-    if (tarn__driver_gone()) {
-        tarn__pages_close(pool->pages);
-        return;
-    }
-    tarn__unregister_callback_remove(stream_closes, pool);
-    tarn__pools_remove(pool);
-    tarn__thread_caches_free(pool);
-    bool is_done = tarn__pool_check_context(pool) || wait_for_last_use(pool);
-    if (!tarn__pool_has_ended(pool))
-        free_events(pool);
-    if (is_done)
-        tarn__pages_close(pool->pages);
-    tarn__captures_free(pool);
-    free_pool(pool);
 }

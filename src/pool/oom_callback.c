@@ -5,6 +5,7 @@
  * takes the callback out of the list and waits until no other thread runs it. A callback
  * that removes itself is freed when its call ends.
  */
+#include "pool/oom_callback.h"
 #include "base/hook.h"
 #include "pool/pool.h"
 #include <stdlib.h>
@@ -12,20 +13,20 @@
 /* Registered at once, and calls for one request. */
 enum { CALLBACKS_MAX = 8, CALLS_MAX = 16 };
 
-struct tarn__oom_hook {
-    struct tarn__hook hook;      /* a tarn_pool_oom_callback */
-    struct tarn__oom_hook *next; /* in the order of their numbers */
-    uint64_t number;             /* unique in a pool; increases */
+struct tarn__oom_callback {
+    struct tarn__hook hook;          /* a tarn_pool_oom_callback */
+    struct tarn__oom_callback *next; /* in the order of their numbers */
+    uint64_t number;                 /* unique in a pool; increases */
     /* it is in no list; its last call frees it when it ends */
     bool goes_with_its_call;
 };
 
 static _Thread_local bool inside; /* this thread runs a callback, of any pool */
 
-void tarn__oom_hooks_free(struct tarn__oom_hooks *all)
+void tarn__oom_callbacks_free(struct tarn__oom_callbacks *all)
 {
     while (all->first) {
-        struct tarn__oom_hook *one = all->first;
+        struct tarn__oom_callback *one = all->first;
         all->first = one->next;
         free(one);
     }
@@ -33,7 +34,7 @@ void tarn__oom_hooks_free(struct tarn__oom_hooks *all)
 
 /* --- calling --- */
 
-static unsigned behind(const struct tarn__oom_hook *one)
+static unsigned behind(const struct tarn__oom_callback *one)
 {
     unsigned count = 0;
 
@@ -45,10 +46,10 @@ static unsigned behind(const struct tarn__oom_hook *one)
 /* Choose the next callback. It is that of `turn`, if it still exists and may be called
  * once more, so that each one after it has a call left. Otherwise it is the next one.
  * Locked. */
-static struct tarn__oom_hook *choose(const struct tarn__oom_hooks *all,
-                                     struct tarn__oom_progress *progress)
+static struct tarn__oom_callback *choose(const struct tarn__oom_callbacks *all,
+                                         struct tarn__oom_progress *progress)
 {
-    struct tarn__oom_hook *one = all->first;
+    struct tarn__oom_callback *one = all->first;
 
     while (one && one->number < progress->number)
         one = one->next;
@@ -63,11 +64,11 @@ static struct tarn__oom_hook *choose(const struct tarn__oom_hooks *all,
 }
 
 /* Begin a call. Returns false if no callback is left. */
-static bool begin_call(struct tarn__oom_hooks *all, struct tarn__oom_progress *progress,
-                       struct tarn__hook_call *call)
+static bool begin_call(struct tarn__oom_callbacks *all,
+                       struct tarn__oom_progress *progress, struct tarn__hook_call *call)
 {
     tarn__hooks_lock();
-    struct tarn__oom_hook *one = choose(all, progress);
+    struct tarn__oom_callback *one = choose(all, progress);
     if (one) {
         tarn__hook_begin_locked(&one->hook, call);
         progress->calls++;
@@ -78,7 +79,7 @@ static bool begin_call(struct tarn__oom_hooks *all, struct tarn__oom_progress *p
 
 static void end_call(struct tarn__hook_call *call)
 {
-    struct tarn__oom_hook *one = (struct tarn__oom_hook *)(void *)call->hook;
+    struct tarn__oom_callback *one = (struct tarn__oom_callback *)(void *)call->hook;
 
     tarn__hooks_lock();
     tarn__hook_end_locked(call);
@@ -88,15 +89,15 @@ static void end_call(struct tarn__hook_call *call)
         free(one);
 }
 
-bool tarn__oom_hooks_call(struct tarn__pool *pool, uint64_t bytes,
-                          struct tarn__oom_progress *progress)
+bool tarn__oom_callbacks_call(struct tarn__pool *pool, uint64_t bytes,
+                              struct tarn__oom_progress *progress)
 {
     struct tarn__hook_call call;
     bool freed = false;
 
     /* A callback may allocate, and that allocation may fail. */
     while (!freed && !inside && !tarn__driver_gone() &&
-           begin_call(&pool->oom_hooks, progress, &call)) {
+           begin_call(&pool->oom_callbacks, progress, &call)) {
         inside = true;
         freed = ((tarn_pool_oom_callback)call.function)(call.data, pool->resource, bytes,
                                                         progress->attempt++);
@@ -113,9 +114,9 @@ bool tarn__oom_hooks_call(struct tarn__pool *pool, uint64_t bytes,
 /* --- coming and going --- */
 
 /* Enter it as the last one. Returns false if the list is full. */
-static bool add_hook(struct tarn__oom_hooks *all, struct tarn__oom_hook *made)
+static bool add_hook(struct tarn__oom_callbacks *all, struct tarn__oom_callback *made)
 {
-    struct tarn__oom_hook **link = &all->first;
+    struct tarn__oom_callback **link = &all->first;
     unsigned count = 0;
 
     tarn__hooks_lock();
@@ -144,13 +145,13 @@ tarn_status tarn_pool_add_oom_callback(tarn_resource *resource,
             "pool: add_oom_callback: this process is exiting or is a forked child");
     if (status != TARN_OK)
         return status;
-    struct tarn__oom_hook *made = malloc(sizeof *made);
+    struct tarn__oom_callback *made = malloc(sizeof *made);
     if (!made)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "pool: no host memory for a callback of %zu bytes",
                               sizeof *made);
-    *made = (struct tarn__oom_hook){.hook = {(tarn__any_function *)call, data, 0, 0}};
-    if (add_hook(&pool->oom_hooks, made))
+    *made = (struct tarn__oom_callback){.hook = {(tarn__any_function *)call, data, 0, 0}};
+    if (add_hook(&pool->oom_callbacks, made))
         return TARN_OK;
     free(made);
     return tarn_error_set(TARN_LIMIT_REACHED,
@@ -161,12 +162,12 @@ tarn_status tarn_pool_add_oom_callback(tarn_resource *resource,
 /* Return the link to it, or NULL. Of several equal ones, it is the one that this thread
  * runs. Otherwise two callbacks that remove themselves on two threads would wait for each
  * other. Locked. */
-static struct tarn__oom_hook **find(struct tarn__oom_hooks *all,
-                                    tarn__any_function *function, const void *data)
+static struct tarn__oom_callback **find(struct tarn__oom_callbacks *all,
+                                        tarn__any_function *function, const void *data)
 {
-    struct tarn__oom_hook **found = NULL;
+    struct tarn__oom_callback **found = NULL;
 
-    for (struct tarn__oom_hook **link = &all->first; *link; link = &(*link)->next)
+    for (struct tarn__oom_callback **link = &all->first; *link; link = &(*link)->next)
         if ((*link)->hook.function == function && (*link)->hook.data == data &&
             (!found || tarn__hook_is_mine(&(*link)->hook)))
             found = link;
@@ -174,14 +175,14 @@ static struct tarn__oom_hook **find(struct tarn__oom_hooks *all,
 }
 
 /* Remove it from the list. Returns false if there is none. */
-static bool remove_hook(struct tarn__oom_hooks *all, tarn__any_function *function,
+static bool remove_hook(struct tarn__oom_callbacks *all, tarn__any_function *function,
                         const void *data)
 {
-    struct tarn__oom_hook *one = NULL;
+    struct tarn__oom_callback *one = NULL;
     bool is_idle = false;
 
     tarn__hooks_lock();
-    struct tarn__oom_hook **link = find(all, function, data);
+    struct tarn__oom_callback **link = find(all, function, data);
     if (link) {
         one = *link;
         *link = one->next;
@@ -204,7 +205,7 @@ tarn_status tarn_pool_remove_oom_callback(tarn_resource *resource,
     /* then no callback is called any more */
     if (status != TARN_OK || tarn__driver_gone())
         return status;
-    return remove_hook(&pool->oom_hooks, (tarn__any_function *)call, data)
+    return remove_hook(&pool->oom_callbacks, (tarn__any_function *)call, data)
                ? TARN_OK
                : tarn_error_set(TARN_NOT_FOUND,
                                 "pool: this out-of-memory callback is not registered");

@@ -8,7 +8,15 @@
  *    slow path  caller.c resolves the stream, and search.c finds the memory.
  */
 #include "resource/internal.h"
-#include "pool/cache/thread_cache_inline.h"
+#include "pool/blocks/take.h"
+#include "pool/cache/thread_cache.h"
+#include "pool/compact/reclaimable.h"
+#include "pool/order/capture.h"
+#include "pool/order/fence.h"
+#include "pool/order/identity.h"
+#include "pool/order/no_stream.h"
+#include "pool/resolve.h"
+#include "pool/search.h"
 #include "base/sizes.h"
 #include "base/wait.h"
 #include <stdlib.h>
@@ -16,36 +24,7 @@
 
 _Static_assert(TARN__QUANTUM == TARN_POOL_QUANTUM, "the quantum is public");
 
-/* --- the end of a context, a device, a process --- */
-
-tarn_status tarn__pool_fail_ended(struct tarn__pool *pool)
-{
-    atomic_fetch_or(&pool->lifecycle, TARN__POOL_ENDED);
-    return tarn_error_set(TARN_DRIVER_FAILURE,
-                          "pool: the context of device %d was reset or the device is "
-                          "lost, the pool cannot be used",
-                          pool->device);
-}
-
-/* Return the lifecycle state. If it is not 0, cache hits are off. */
-static unsigned lifecycle(const struct tarn__pool *pool)
-{
-    return atomic_load_explicit(&((struct tarn__pool *)pool)->lifecycle,
-                                memory_order_acquire);
-}
-
-bool tarn__pool_has_ended(const struct tarn__pool *pool)
-{
-    return tarn__driver_gone() || (lifecycle(pool) & TARN__POOL_ENDED);
-}
-
-bool tarn__pool_check_context(struct tarn__pool *pool)
-{
-    if (!tarn__pool_has_ended(pool) &&
-        !tarn__context_generation_is_current(pool->device, pool->context_generation))
-        atomic_fetch_or(&pool->lifecycle, TARN__POOL_ENDED);
-    return tarn__pool_has_ended(pool);
-}
+/* --- lifecycle --- */
 
 static tarn_status check_lifecycle(struct tarn__pool *pool)
 {
@@ -54,9 +33,9 @@ static tarn_status check_lifecycle(struct tarn__pool *pool)
             TARN_DRIVER_FAILURE,
             "pool: this process is exiting or is a forked child: no memory of device %d",
             pool->device);
-    if (lifecycle(pool) & TARN__POOL_ENDED)
+    if (tarn__pool_lifecycle(pool) & TARN__POOL_ENDED)
         return tarn__pool_fail_ended(pool);
-    if (!(lifecycle(pool) & TARN__POOL_SUSPENDED))
+    if (!(tarn__pool_lifecycle(pool) & TARN__POOL_SUSPENDED))
         return TARN_OK;
     if (pool->options.suspended_policy == TARN_POOL_SUSPENDED_RESUME)
         return tarn_pool_resume(pool->resource);
@@ -90,11 +69,11 @@ static void fence_now(struct tarn__pool *pool, tarn_stream stream)
 {
     struct tarn__caller caller;
 
-    if (tarn__caller_begin(pool, stream, &caller) != TARN_OK)
+    if (tarn__resolve_begin(pool, stream, &caller) != TARN_OK)
         return;
     tarn__fence_if_due(&caller);
     tarn__thread_cache_make(&caller);
-    tarn__caller_end(&caller);
+    tarn__resolve_end(&caller);
 }
 
 /* Take a same-stream free or a completed free (magazine NULL: a completed one alone),
@@ -108,13 +87,13 @@ static tarn__index quick_take(struct tarn__pool *pool, struct tarn__thread_cache
     tarn__pool_lock(pool);
     if (cache)
         tarn__thread_cache_before_search(pool, cache);
-    tarn__index index = lifecycle(pool)
+    tarn__index index = tarn__pool_lifecycle(pool)
                             ? 0
                             : tarn__take_block(&pool->heap, stream_state, request,
                                                &was_completed, &no_memory);
     if (index) {
         *(was_completed ? &pool->completed : &pool->same_stream) += 1;
-        tarn__count_allocation(&pool->counts, requested);
+        tarn__counts_note_allocation(&pool->counts, requested);
         note_peak_allocated(pool);
     }
     tarn__pool_unlock(pool);
@@ -131,18 +110,18 @@ static tarn_status allocate_slow(struct tarn__pool *pool,
     tarn__call_blocking_hook();
     tarn_status status = check_lifecycle(pool);
     if (status == TARN_OK)
-        status = tarn__caller_begin(pool, stream, &caller);
+        status = tarn__resolve_begin(pool, stream, &caller);
     if (status != TARN_OK)
         return status;
     status = tarn__search(&caller, request, requested, &index);
     /* It may have been suspended meanwhile. */
-    if (status != TARN_OK && lifecycle(pool) &&
+    if (status != TARN_OK && tarn__pool_lifecycle(pool) &&
         (status = check_lifecycle(pool)) == TARN_OK)
         status = tarn__search(&caller, request, requested, &index);
     tarn__pool_lock(pool);
     if (status == TARN_OK) {
         tarn__capture_note(&caller, tarn__node(&pool->heap.nodes, index));
-        tarn__count_allocation(&pool->counts, requested);
+        tarn__counts_note_allocation(&pool->counts, requested);
         note_peak_allocated(pool);
         *out = make_live(pool, index, requested, request->alignment);
     } else {
@@ -152,7 +131,7 @@ static tarn_status allocate_slow(struct tarn__pool *pool,
     if (!tarn__pool_has_ended(pool)) /* a callback may have reset the context */
         tarn__fence_if_due(&caller);
     tarn__thread_cache_make(&caller);
-    tarn__caller_end(&caller);
+    tarn__resolve_end(&caller);
     return status;
 }
 
@@ -200,7 +179,7 @@ static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
         alignment > (size_t)1 << 40)
         return too_large(pool, bytes);
     stream = effective_stream(pool, stream);
-    if (lifecycle(pool) == 0 && !tarn__driver_gone()) {
+    if (tarn__pool_lifecycle(pool) == 0 && !tarn__driver_gone()) {
         cache = tarn__thread_cache_find(pool, stream);
         if (cache && tarn__thread_cache_check(pool, cache, TARN__TO_ALLOCATE)) {
             if (alignment <= TARN__QUANTUM)
@@ -320,24 +299,18 @@ static void shrink_to_limit(struct tarn__pool *pool)
             return;
         /* Handles may be larger than the excess. */
         bool exactly = turn == 0 && free_bytes > over;
-        tarn__shrink(pool, exactly ? free_bytes - over : 0, &released);
+        tarn__reclaimable_shrink(pool, exactly ? free_bytes - over : 0, &released);
     }
-}
-
-bool tarn__pool_releases_memory(const struct tarn__pool *pool)
-{
-    return pool->options.release_threshold_bytes > 0 ||
-           atomic_load(&((struct tarn__pool *)pool)->over_limit);
 }
 
 static void shrink_to_threshold_now(struct tarn__pool *pool)
 {
     uint64_t threshold = pool->options.release_threshold_bytes, released;
 
-    if (lifecycle(pool))
+    if (tarn__pool_lifecycle(pool))
         return;
     tarn__call_blocking_hook();
-    if (tarn__pool_check_context(pool))
+    if (tarn__pool_end_after_reset(pool))
         return;
     tarn__pool_lock(pool);
     bool over = threshold && pool->heap.free_bytes > threshold;
@@ -348,9 +321,9 @@ static void shrink_to_threshold_now(struct tarn__pool *pool)
     atomic_store(&pool->grower, pthread_self());
     tarn__fences_poll_all(pool);
     if (over)
-        tarn__shrink(pool, threshold, &released);
+        tarn__reclaimable_shrink(pool, threshold, &released);
     shrink_to_limit(pool);
-    tarn__growth_leave(pool);
+    tarn__pool_leave_growth(pool);
 }
 
 static inline void shrink_to_threshold(struct tarn__pool *pool)
@@ -371,7 +344,7 @@ static tarn_status quick_put(struct tarn__pool *pool, struct tarn__thread_cache 
         return not_live(block);
     tarn__pool_lock(pool);
     tarn__thread_cache_raise_grant(pool, cache, tarn__node_bytes(node));
-    tarn__count_free(&pool->counts, tarn__node_requested(node));
+    tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
     tarn__thread_cache_before_search(pool, cache);
     if (!tarn__thread_cache_keep_last_freed(pool, cache, index))
         tarn__heap_put(&pool->heap, index, cache->stream_state);
@@ -393,7 +366,7 @@ static tarn_status quick_put_no_stream(struct tarn__pool *pool, tarn__index inde
         return not_live(block);
     uint32_t quanta = node->quanta;
     tarn__pool_lock(pool);
-    tarn__count_free(&pool->counts, tarn__node_requested(node));
+    tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
     tarn__heap_put(&pool->heap, index,
                    tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM));
     bool due = tarn__no_stream_fence_is_due(pool, quanta);
@@ -409,21 +382,21 @@ static tarn_status free_slow(struct tarn__pool *pool, tarn__index index,
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
     struct tarn__caller caller;
-    tarn_status status = tarn__caller_begin(pool, stream, &caller);
+    tarn_status status = tarn__resolve_begin(pool, stream, &caller);
 
     if (status != TARN_OK)
         return tarn__pool_has_ended(pool) ? TARN_OK : status;
     if (!tarn__node_claim(node, block, TARN__IN_TRANSIT)) {
-        tarn__caller_end(&caller);
+        tarn__resolve_end(&caller);
         return not_live(block);
     }
     tarn__pool_lock(pool);
-    tarn__count_free(&pool->counts, tarn__node_requested(node));
+    tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
     tarn__heap_put(&pool->heap, index, tarn__capture_state_for_free(&caller, node));
     tarn__pool_unlock(pool);
     tarn__fence_if_due(&caller);
     tarn__thread_cache_make(&caller);
-    tarn__caller_end(&caller);
+    tarn__resolve_end(&caller);
     shrink_to_threshold(pool);
     return TARN_OK;
 }
@@ -440,7 +413,8 @@ static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t byt
     if (status != TARN_OK)
         return status;
     stream = effective_stream(pool, stream);
-    if (lifecycle(pool) || tarn__node_capture(tarn__node(&pool->heap.nodes, index)))
+    if (tarn__pool_lifecycle(pool) ||
+        tarn__node_capture(tarn__node(&pool->heap.nodes, index)))
         return free_slow(pool, index, block, stream);
     struct tarn__thread_cache *cache = tarn__thread_cache_find(pool, stream);
     if (!cache && is_no_stream(pool, stream))
@@ -493,7 +467,7 @@ static size_t pool_live_blocks(const void *self)
     uint64_t bytes = 0, blocks = 0;
     size_t metadata = 0;
 
-    if (tarn__pool_check_context(pool))
+    if (tarn__pool_end_after_reset(pool))
         return 0;
     tarn__pool_lock(pool);
     counts = pool->counts;
@@ -521,11 +495,11 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
     uint64_t released = 0;
     tarn_status status;
 
-    if (tarn__pool_check_context(pool) || lifecycle(pool)) {
+    if (tarn__pool_end_after_reset(pool) || tarn__pool_lifecycle(pool)) {
         *released_out = 0;
         return TARN_OK;
     }
-    status = tarn__growth_take(pool);
+    status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
     tarn__thread_caches_drain(pool);
@@ -533,8 +507,8 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
     if (trim_needs_wait(pool, keep_bytes))
         status = tarn__fences_wait_for_device(pool);
     if (status == TARN_OK)
-        status = tarn__shrink(pool, keep_bytes, &released);
-    tarn__growth_leave(pool);
+        status = tarn__reclaimable_shrink(pool, keep_bytes, &released);
+    tarn__pool_leave_growth(pool);
     if (status == TARN_OK)
         *released_out = released;
     return status;
@@ -582,7 +556,6 @@ const tarn_resource_ops tarn__pool_ops = {
     .name = "pool",
     .allocate = pool_allocate,
     .deallocate = pool_deallocate,
-    .destroy = tarn__pool_destroy,
     .memory_info = pool_memory_info,
     .supports_streams = pool_supports_streams,
     .trim = pool_trim,
@@ -591,16 +564,6 @@ const tarn_resource_ops tarn__pool_ops = {
     .supports_no_stream = pool_supports_no_stream,
 };
 
-tarn_status tarn__pool_of(tarn_resource *resource, const char *component,
-                          struct tarn__pool **out)
-{
-    if (!resource || resource->ops.allocate != pool_allocate)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "%s: %s is not a pool", component,
-                              resource ? resource->ops.name : "NULL");
-    *out = resource->self;
-    return TARN_OK;
-}
-
 tarn_status tarn_pool_set_maximum(tarn_resource *resource, size_t bytes)
 {
     struct tarn__pool *pool = NULL;
@@ -608,9 +571,9 @@ tarn_status tarn_pool_set_maximum(tarn_resource *resource, size_t bytes)
 
     if (status != TARN_OK)
         return status;
-    if (tarn__pool_check_context(pool))
+    if (tarn__pool_end_after_reset(pool))
         return check_lifecycle(pool);
-    status = tarn__growth_take(pool);
+    status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
     tarn__thread_caches_drain(pool);
@@ -626,10 +589,10 @@ tarn_status tarn_pool_set_maximum(tarn_resource *resource, size_t bytes)
                            bytes, (unsigned long long)allocated_bytes);
     }
     tarn__pool_unlock(pool);
-    if (status == TARN_OK && !lifecycle(pool)) {
+    if (status == TARN_OK && !tarn__pool_lifecycle(pool)) {
         tarn__fences_poll_all(pool);
         shrink_to_limit(pool);
     }
-    tarn__growth_leave(pool);
+    tarn__pool_leave_growth(pool);
     return status;
 }

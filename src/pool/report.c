@@ -1,4 +1,9 @@
 /* report.c -- the statistics of a pool, and the report of an out-of-memory failure. */
+#include "pool/report.h"
+#include "pool/blocks/take.h"
+#include "pool/cache/thread_cache.h"
+#include "pool/order/capture.h"
+#include "pool/order/no_stream.h"
 #include "pool/pool.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -116,14 +121,6 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
     out->driver_calls = pool->waits + pool->fences + pool->queries + pool->growths +
                         pool->shrinks + pool->moves + pool->device_waits;
     out->streams = tarn__heap_streams(&pool->heap);
-}
-
-bool tarn__pool_lock_if_possible(struct tarn__pool *pool)
-{
-    if (tarn__driver_gone())
-        return tarn__lock_try(&pool->lock);
-    tarn__pool_lock(pool);
-    return true;
 }
 
 tarn_status tarn_pool_get_statistics(tarn_resource *resource, tarn_pool_statistics *out)

@@ -6,6 +6,10 @@
  * capturing stream ends the capture. The legacy stream has a constant key: querying its
  * id can end a capture on another stream.
  */
+#include "pool/resolve.h"
+#include "pool/cache/thread_cache.h"
+#include "pool/order/capture.h"
+#include "pool/order/identity.h"
 #include "pool/pool.h"
 #include "base/wait.h"
 
@@ -163,7 +167,7 @@ static tarn_status find_state(struct tarn__caller *caller, uint64_t key)
             ended = tarn__identity_bind_handle(&pool->heap, caller->stream_state,
                                                caller->handle);
         if (ended)
-            tarn__stream_ended(pool, ended);
+            tarn__thread_caches_end_stream(pool, ended);
     }
     tarn__pool_unlock(pool);
     if (!caller->stream_state)
@@ -195,8 +199,8 @@ static tarn_status note_loss(struct tarn__pool *pool, tarn_status status)
     return status;
 }
 
-tarn_status tarn__caller_begin(struct tarn__pool *pool, tarn_stream stream,
-                               struct tarn__caller *out)
+tarn_status tarn__resolve_begin(struct tarn__pool *pool, tarn_stream stream,
+                                struct tarn__caller *out)
 {
     struct tarn__caller caller = {.pool = pool, .stream = stream};
     uint64_t key = 0;
@@ -220,7 +224,7 @@ tarn_status tarn__caller_begin(struct tarn__pool *pool, tarn_stream stream,
     return TARN_OK;
 }
 
-void tarn__caller_end(struct tarn__caller *caller)
+void tarn__resolve_end(struct tarn__caller *caller)
 {
     struct tarn__pool *pool = caller->pool;
 

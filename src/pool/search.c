@@ -6,7 +6,19 @@
  * memory. When there is no more, the last steps are all deferred memory, the user's
  * callbacks, and a device-wide wait.
  */
+#include "pool/search.h"
+#include "pool/blocks/runs.h"
+#include "pool/blocks/take.h"
+#include "pool/cache/thread_cache.h"
+#include "pool/compact/grow.h"
+#include "pool/compact/reclaimable.h"
+#include "pool/oom_callback.h"
+#include "pool/order/capture.h"
+#include "pool/order/fence.h"
+#include "pool/order/no_stream.h"
+#include "pool/order/steal.h"
 #include "pool/pool.h"
+#include "pool/report.h"
 
 struct search {
     struct tarn__caller *caller;
@@ -15,29 +27,13 @@ struct search {
     tarn_error upstream; /* the last failure of growth */
 };
 
-tarn__index tarn__search_available(struct tarn__caller *caller,
-                                   const struct tarn__request *request)
-{
-    struct tarn__pool *pool = caller->pool;
-    bool was_completed, no_memory = false;
-    /* A callback, or another thread, may have suspended it. */
-    tarn__index index = atomic_load(&pool->lifecycle)
-                            ? 0
-                            : tarn__take_block(&pool->heap, caller->stream_state, request,
-                                               &was_completed, &no_memory);
-
-    if (index)
-        *(was_completed ? &pool->completed : &pool->same_stream) += 1;
-    return index;
-}
-
 static tarn__index available(struct search *search)
 {
     struct tarn__pool *pool = search->caller->pool;
 
     tarn__pool_lock(pool);
     tarn__captures_collect(pool);
-    tarn__index index = tarn__search_available(search->caller, search->request);
+    tarn__index index = tarn__caller_take(search->caller, search->request);
     tarn__pool_unlock(pool);
     return index;
 }
@@ -51,7 +47,7 @@ static tarn__index last_freed_blocks(struct search *search)
 
     tarn__pool_lock(pool);
     if (tarn__thread_caches_return_last_freed(pool))
-        index = tarn__search_available(search->caller, search->request);
+        index = tarn__caller_take(search->caller, search->request);
     tarn__pool_unlock(pool);
     return index;
 }
@@ -112,7 +108,7 @@ static tarn__index coalesced(struct search *search)
     tarn__pool_lock(pool);
     if (tarn__runs_coalesce_for(&pool->heap, search->caller->stream_state,
                                 search->request))
-        index = tarn__search_available(search->caller, search->request);
+        index = tarn__caller_take(search->caller, search->request);
     tarn__pool_unlock(pool);
     return index;
 }
@@ -155,18 +151,18 @@ static tarn__index grown(struct search *search)
     struct tarn__pool *pool = search->caller->pool;
     tarn__index index;
 
-    if (tarn__growth_take(pool) != TARN_OK) {
+    if (tarn__pool_take_growth(pool) != TARN_OK) {
         search->upstream = *tarn_error_last();
         return 0;
     }
     if (atomic_load(&pool->lifecycle)) {
-        tarn__growth_leave(pool);
+        tarn__pool_leave_growth(pool);
         return 0;
     }
     index = available(search);
     if (!index && tarn__grow(search->caller, search->request, &index) != TARN_OK)
         search->upstream = *tarn_error_last();
-    tarn__growth_leave(pool);
+    tarn__pool_leave_growth(pool);
     return index;
 }
 
@@ -216,10 +212,10 @@ static tarn__index reclaimed(struct search *search)
         index = grown(search);
     if (index || !is_enough(search))
         return index;
-    if (tarn__growth_take(pool) != TARN_OK)
+    if (tarn__pool_take_growth(pool) != TARN_OK)
         return 0;
-    tarn__shrink(pool, 0, &released);
-    tarn__growth_leave(pool);
+    tarn__reclaimable_shrink(pool, 0, &released);
+    tarn__pool_leave_growth(pool);
     return released ? grown(search) : 0;
 }
 
@@ -278,8 +274,8 @@ static tarn__index call_oom_callbacks(struct search *search, uint64_t requested)
     struct tarn__pool *pool = search->caller->pool;
     tarn__index index = 0;
 
-    while (!index && tarn__oom_hooks_call(pool, requested, &progress) &&
-           !tarn__pool_check_context(pool)) {
+    while (!index && tarn__oom_callbacks_call(pool, requested, &progress) &&
+           !tarn__pool_end_after_reset(pool)) {
         search->attempts++;
         index = try_steps(search);
     }

@@ -6,6 +6,9 @@
  * only notes frees meanwhile. Resume restores every page that existed, at its address, or
  * none.
  */
+#include "pool/cache/thread_cache.h"
+#include "pool/compact/retired.h"
+#include "pool/order/fence.h"
 #include "pool/pool.h"
 #include <stdlib.h>
 
@@ -79,7 +82,7 @@ tarn_status tarn_pool_suspend(tarn_resource *resource, tarn_pool_suspend_mode mo
     if (status == TARN_OK)
         status = reject(pool);
     if (status == TARN_OK)
-        status = tarn__growth_take(pool);
+        status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
     if (!(atomic_load(&pool->lifecycle) & TARN__POOL_SUSPENDED)) {
@@ -92,7 +95,7 @@ tarn_status tarn_pool_suspend(tarn_resource *resource, tarn_pool_suspend_mode mo
         if (status != TARN_OK)
             atomic_fetch_and(&pool->lifecycle, ~(unsigned)TARN__POOL_SUSPENDED);
     }
-    tarn__growth_leave(pool);
+    tarn__pool_leave_growth(pool);
     return status;
 }
 
@@ -104,7 +107,7 @@ tarn_status tarn_pool_resume(tarn_resource *resource)
     if (status == TARN_OK)
         status = reject(pool);
     if (status == TARN_OK)
-        status = tarn__growth_take(pool);
+        status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
     if (atomic_load(&pool->lifecycle) & TARN__POOL_SUSPENDED) {
@@ -112,7 +115,7 @@ tarn_status tarn_pool_resume(tarn_resource *resource)
         if (status == TARN_OK)
             atomic_fetch_and(&pool->lifecycle, ~(unsigned)TARN__POOL_SUSPENDED);
     }
-    tarn__growth_leave(pool);
+    tarn__pool_leave_growth(pool);
     return status;
 }
 
@@ -142,10 +145,10 @@ tarn_status tarn_pool_set_peer_access(tarn_resource *resource, int peer, bool ac
     if (status == TARN_OK)
         status = reject(pool);
     if (status == TARN_OK)
-        status = tarn__growth_take(pool);
+        status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
     status = tarn__pages_set_peer(pool->pages, peer, access);
-    tarn__growth_leave(pool);
+    tarn__pool_leave_growth(pool);
     return status;
 }

@@ -27,13 +27,13 @@ struct tarn__span {
     size_t bytes;
 };
 
-static inline bool tarn__span_has(struct tarn__span span, uint64_t address)
+static inline bool tarn__pages_span_has(struct tarn__span span, uint64_t address)
 {
     return address - span.address < span.bytes;
 }
 
 /* Round up to whole pages; for sizes within the range, which do not wrap. */
-static inline uint64_t tarn__to_pages(uint64_t bytes)
+static inline uint64_t tarn__pages_round_up(uint64_t bytes)
 {
     return (bytes + TARN__PAGE_BYTES - 1) & ~((uint64_t)TARN__PAGE_BYTES - 1);
 }

@@ -48,48 +48,52 @@ tarn__index tarn__addresses_find(const struct tarn__addresses *addresses,
                                  const struct tarn__nodes *nodes, uint64_t address);
 void tarn__addresses_free(struct tarn__addresses *addresses);
 
-static inline size_t tarn__chain_of(const struct tarn__chains *chains, uint64_t address)
+static inline size_t tarn__addresses_chain_of(const struct tarn__chains *chains,
+                                              uint64_t address)
 {
     return (size_t)(tarn__hash_number(chains->factor, address >> TARN__QUANTUM_SHIFT) >>
                     chains->shift);
 }
 
 /* Every change is made under the lock, so a plain read sees what the lock protects. */
-static inline struct tarn__chains *tarn__chains(const struct tarn__addresses *addresses)
+static inline struct tarn__chains *tarn__addresses_chains(
+    const struct tarn__addresses *addresses)
 {
     return atomic_load_explicit(&addresses->chains, memory_order_relaxed);
 }
 
-static inline tarn__index tarn__chain_load(const _Atomic tarn__index *link)
+static inline tarn__index tarn__addresses_chain_load(const _Atomic tarn__index *link)
 {
     return atomic_load_explicit(link, memory_order_relaxed);
 }
 
-static inline void tarn__chain_store(_Atomic tarn__index *link, tarn__index index)
+static inline void tarn__addresses_chain_store(_Atomic tarn__index *link,
+                                               tarn__index index)
 {
     atomic_store_explicit(link, index, memory_order_release);
 }
 
-static inline void tarn__chain_push(struct tarn__chains *chains,
-                                    const struct tarn__nodes *nodes, tarn__index index)
+static inline void tarn__addresses_chain_push(struct tarn__chains *chains,
+                                              const struct tarn__nodes *nodes,
+                                              tarn__index index)
 {
     struct tarn__node *node = tarn__node(nodes, index);
-    _Atomic tarn__index *first = &chains->first[tarn__chain_of(chains, node->address)];
+    _Atomic tarn__index *first =
+        &chains->first[tarn__addresses_chain_of(chains, node->address)];
 
-    tarn__chain_store(&node->chain, tarn__chain_load(first));
-    tarn__chain_store(first, index);
+    tarn__addresses_chain_store(&node->chain, tarn__addresses_chain_load(first));
+    tarn__addresses_chain_store(first, index);
 }
 
 /* Return the link by which `index` is entered. */
-static inline _Atomic tarn__index *tarn__chain_link(struct tarn__chains *chains,
-                                                    const struct tarn__nodes *nodes,
-                                                    tarn__index index)
+static inline _Atomic tarn__index *tarn__addresses_chain_link(
+    struct tarn__chains *chains, const struct tarn__nodes *nodes, tarn__index index)
 {
     uint64_t address = tarn__node(nodes, index)->address;
-    _Atomic tarn__index *link = &chains->first[tarn__chain_of(chains, address)];
+    _Atomic tarn__index *link = &chains->first[tarn__addresses_chain_of(chains, address)];
 
-    while (tarn__chain_load(link) != index)
-        link = &tarn__node(nodes, tarn__chain_load(link))->chain;
+    while (tarn__addresses_chain_load(link) != index)
+        link = &tarn__node(nodes, tarn__addresses_chain_load(link))->chain;
     return link;
 }
 
@@ -97,7 +101,7 @@ static inline _Atomic tarn__index *tarn__chain_link(struct tarn__chains *chains,
 static inline void tarn__addresses_add(struct tarn__addresses *addresses,
                                        const struct tarn__nodes *nodes, tarn__index index)
 {
-    tarn__chain_push(tarn__chains(addresses), nodes, index);
+    tarn__addresses_chain_push(tarn__addresses_chains(addresses), nodes, index);
     addresses->count++;
 }
 
@@ -105,8 +109,9 @@ static inline void tarn__addresses_remove(struct tarn__addresses *addresses,
                                           const struct tarn__nodes *nodes,
                                           tarn__index index)
 {
-    tarn__chain_store(tarn__chain_link(tarn__chains(addresses), nodes, index),
-                      tarn__chain_load(&tarn__node(nodes, index)->chain));
+    tarn__addresses_chain_store(
+        tarn__addresses_chain_link(tarn__addresses_chains(addresses), nodes, index),
+        tarn__addresses_chain_load(&tarn__node(nodes, index)->chain));
     addresses->count--;
 }
 
@@ -115,9 +120,11 @@ static inline void tarn__addresses_replace(struct tarn__addresses *addresses,
                                            const struct tarn__nodes *nodes,
                                            tarn__index index, tarn__index by)
 {
-    tarn__chain_store(&tarn__node(nodes, by)->chain,
-                      tarn__chain_load(&tarn__node(nodes, index)->chain));
-    tarn__chain_store(tarn__chain_link(tarn__chains(addresses), nodes, index), by);
+    tarn__addresses_chain_store(
+        &tarn__node(nodes, by)->chain,
+        tarn__addresses_chain_load(&tarn__node(nodes, index)->chain));
+    tarn__addresses_chain_store(
+        tarn__addresses_chain_link(tarn__addresses_chains(addresses), nodes, index), by);
 }
 
 /* A reader that has followed this many links has strayed into other chains. */
@@ -134,7 +141,7 @@ static inline tarn__index tarn__addresses_look(const struct tarn__addresses *add
     if (!chains)
         return 0;
     tarn__index index = atomic_load_explicit(
-        &chains->first[tarn__chain_of(chains, address)], memory_order_acquire);
+        &chains->first[tarn__addresses_chain_of(chains, address)], memory_order_acquire);
     for (int looks = 0; index && looks < TARN__CHAIN_LOOKS; looks++) {
         const struct tarn__node *node = tarn__node(nodes, index);
         if (tarn__node_address(node) == address)

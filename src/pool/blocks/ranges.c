@@ -2,6 +2,7 @@
  * ranges (holes), and where the pool grows next.
  */
 #include "pool/blocks/ranges.h"
+#include "pool/blocks/take.h"
 #include "pool/mutations.h"
 #include <stdlib.h>
 

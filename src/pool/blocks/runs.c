@@ -8,6 +8,7 @@
  * caller's stream has waited for all of their streams.
  */
 #include "pool/blocks/runs.h"
+#include "pool/blocks/take.h"
 #include "pool/mutations.h"
 
 #define NODE(index) tarn__node(&heap->nodes, (index))

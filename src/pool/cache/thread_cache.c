@@ -6,7 +6,10 @@
  * is freed when its thread ends or the pool does, whichever is first. A serial number is
  * never reused, so a stale entry in a thread's table matches no pool.
  */
-#include "pool/cache/thread_cache_inline.h"
+#include "pool/cache/thread_cache.h"
+#include "pool/blocks/take.h"
+#include "pool/order/fence.h"
+#include "pool/order/identity.h"
 #include "base/wait.h"
 #include <stdlib.h>
 #include <string.h>
@@ -170,10 +173,53 @@ void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream)
     tarn__pool_unlock(pool);
 }
 
-void tarn__thread_caches_close_stream(struct tarn__pool *pool,
-                                      const struct tarn__stream_state *stream_state)
+/* --- streams that end ---
+ *
+ * The driver reuses a destroyed stream's handle for the next stream, but never its id. So
+ * a stream has ended once its handle names a stream with another id (resolve.c). A
+ * per-thread stream ends with its thread. Its work may still be queued. No
+ * event can be recorded behind that work any more, because the handle names another
+ * stream. Only a wait for the whole device proves that the work is done.
+ *
+ * Frees that event fences cover stay in the stream's lane (its state), because the events
+ * remain valid. The other frees, and the stream's thread-cached blocks, move to the lane
+ * TARN__KEY_ORPHANED. streamless.c counts that memory and waits for it.
+ */
+
+enum { MOVED_AT_ONCE = 512 };
+
+/* Move up to `most` unfenced blocks of a lane whose stream has ended to TARN__KEY_ORPHANED.
+ * Returns true if there are more. */
+static bool orphan_unfenced(struct tarn__heap *heap,
+                            struct tarn__stream_state *stream_state, size_t most)
 {
+    tarn__index index;
+
+    while ((index = stream_state->youngest) != 0 &&
+           tarn__node(&heap->nodes, index)->epoch > stream_state->fenced_epoch) {
+        if (most-- == 0)
+            return true;
+        tarn__take_whole(heap, index);
+        tarn__heap_put(heap, index,
+                       TARN_MUTATION(orphaned_taken_as_completed) ? NULL : stream_state);
+    }
+    return false;
+}
+
+void tarn__thread_caches_end_stream(struct tarn__pool *pool,
+                                    struct tarn__stream_state *stream_state)
+{
+    if (!tarn__identity_orphaned(&pool->heap)) /* no host memory */
+        return;
+    stream_state->users++;
+    stream_state->has_ended = true;
     drain_some(pool, stream_state, NULL, IS_CLOSED);
+    while (orphan_unfenced(&pool->heap, stream_state, MOVED_AT_ONCE)) {
+        tarn__pool_unlock(pool); /* other threads may take it in between */
+        tarn__pool_lock(pool);
+    }
+    stream_state->users--;
+    tarn__identity_delete_if_unused(&pool->heap, stream_state);
 }
 
 /* --- creation and deletion --- */
@@ -228,7 +274,7 @@ static void clear(struct tarn__slot *slot, enum reason reason)
     if (pool) {
         tarn__pool_lock(pool);
         if (reason == THREAD_ENDS && slot->cache->is_per_thread)
-            tarn__stream_ended(pool, slot->cache->stream_state);
+            tarn__thread_caches_end_stream(pool, slot->cache->stream_state);
         end(pool, slot->cache);
         tarn__pool_unlock(pool);
     }
@@ -290,7 +336,8 @@ void tarn__thread_cache_make(const struct tarn__caller *caller)
     struct tarn__thread *thread = tarn__this_thread ? tarn__this_thread : make_thread();
     if (!thread)
         return;
-    struct tarn__slot *slot = tarn__slot_of(thread, pool->serial, caller->stream);
+    struct tarn__slot *slot =
+        tarn__thread_cache_slot_of(thread, pool->serial, caller->stream);
     if (slot->serial == pool->serial && slot->stream == caller->stream &&
         slot->cache->key == caller->stream_state->key &&
         slot->cache->registration == caller->registration)
@@ -339,7 +386,7 @@ void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *count
     }
 }
 
-void tarn__pools_add(struct tarn__pool *pool)
+void tarn__thread_caches_add_pool(struct tarn__pool *pool)
 {
     static uint64_t last_serial;
 
@@ -350,7 +397,7 @@ void tarn__pools_add(struct tarn__pool *pool)
     pthread_mutex_unlock(&pools_lock);
 }
 
-void tarn__pools_remove(struct tarn__pool *pool)
+void tarn__thread_caches_remove_pool(struct tarn__pool *pool)
 {
     struct tarn__pool **link = &pools;
 

@@ -8,8 +8,11 @@
  * whose pieces make up a handle. From then on the pieces are one block, in the caller's
  * order, and it moves like the stream's own memory.
  */
+#include "pool/compact/assemble.h"
+#include "pool/blocks/runs.h"
+#include "pool/blocks/take.h"
 #include "pool/compact/reclaimable.h"
-#include "pool/order/steal.h"
+#include "pool/order/wait_set.h"
 #include <stdlib.h>
 
 #define NODE(index) tarn__node(&heap->nodes, (index))

@@ -15,8 +15,17 @@
  *
  * A move costs per handle, so large ones move first.
  */
-#include "pool/compact/reclaimable.h"
+#include "pool/compact/grow_vmm.h"
 #include "pool/backing/handle_size.h"
+#include "pool/blocks/ranges.h"
+#include "pool/blocks/runs.h"
+#include "pool/blocks/take.h"
+#include "pool/compact/assemble.h"
+#include "pool/compact/budget.h"
+#include "pool/compact/placement.h"
+#include "pool/compact/reclaimable.h"
+#include "pool/compact/retired.h"
+#include "pool/order/fence.h"
 #include <stdlib.h>
 
 /* One growth: at `at`, `idle->bytes` move there, and `fresh` new bytes follow. */
@@ -70,11 +79,11 @@ static uint64_t extra_bytes(const struct tarn__pool *pool, uint64_t need,
 static bool plan_new(const struct tarn__pool *pool, const struct tarn__site *site,
                      struct plan *plan)
 {
-    uint64_t need = tarn__to_pages(site->bytes ? site->bytes : 1);
+    uint64_t need = tarn__pages_round_up(site->bytes ? site->bytes : 1);
     uint64_t moved = moved_bytes(plan);
     uint64_t range = tarn__node_bytes(tarn__node(&pool->heap.nodes, site->range));
     uint64_t available = range > moved ? range - moved : 0;
-    uint64_t most = tarn__pool_headroom(pool);
+    uint64_t most = tarn__budget_headroom(pool);
 
     plan->least = need > moved ? need - moved : 0;
     plan->new_bytes = 0;
@@ -172,17 +181,17 @@ static tarn_status plan_end(struct tarn__caller *caller,
 {
     struct tarn__pool *pool = caller->pool;
     struct tarn__site site = find_site(caller, request);
-    uint64_t need = tarn__to_pages(site.bytes ? site.bytes : 1);
+    uint64_t need = tarn__pages_round_up(site.bytes ? site.bytes : 1);
 
     *allocated = (struct plan){.at = site.address};
     if (!site.range)
-        return tarn__over_limit(pool, (uint64_t)request->quanta << TARN__QUANTUM_SHIFT);
+        return tarn__budget_fail(pool, (uint64_t)request->quanta << TARN__QUANTUM_SHIFT);
     if (found) {
         allocated->reclaimable = found;
         find_reclaimable(caller, need, &site, allocated);
     }
     if (!plan_new(pool, &site, allocated))
-        return tarn__over_limit(pool, need);
+        return tarn__budget_fail(pool, need);
     if (!take_nodes(pool, allocated))
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to grow");
     return TARN_OK;
@@ -233,7 +242,7 @@ static void publish_new(struct tarn__pool *pool, struct plan *plan)
         tarn__heap_put(&pool->heap, plan->new_node, NULL);
     plan->new_node = 0;
     pool->growths++;
-    tarn__note_peaks(pool);
+    tarn__budget_note_peaks(pool);
 }
 
 static tarn_status move(const struct tarn__caller *caller, const struct plan *plan)
@@ -291,7 +300,7 @@ static bool assembled(struct tarn__caller *caller, const struct tarn__request *r
         return false;
     tarn__fence_same_stream(caller);
     tarn__pool_lock(caller->pool);
-    *allocated = tarn__search_available(caller, request);
+    *allocated = tarn__caller_take(caller, request);
     tarn__pool_unlock(caller->pool);
     return true;
 }

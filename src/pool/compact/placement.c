@@ -12,8 +12,12 @@
  * The pool takes large handles first. Of one size it takes those in short pieces first,
  * so that long pieces stay whole.
  */
-#include "pool/compact/reclaimable.h"
+#include "pool/compact/placement.h"
+#include "pool/blocks/runs.h"
 #include "pool/backing/handle_size.h"
+#include "pool/blocks/take.h"
+#include "pool/compact/budget.h"
+#include "pool/compact/reclaimable.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,7 +216,7 @@ static bool visit_unmapped(void *data, tarn__index index)
         (candidate.low.address + mask) & ~mask; /* where the block would begin */
 
     if (first + bytes > candidate.range.address) {
-        candidate.least = tarn__to_pages(first + bytes - candidate.range.address);
+        candidate.least = tarn__pages_round_up(first + bytes - candidate.range.address);
         note(look, candidate);
     }
     if (high.bytes == 0)
@@ -225,7 +229,7 @@ static bool visit_unmapped(void *data, tarn__index index)
     first = (end - bytes) & ~mask;
     if (bytes < end && first < unmapped_end) {
         candidate.low.bytes = 0;
-        candidate.least = tarn__to_pages(unmapped_end - first);
+        candidate.least = tarn__pages_round_up(unmapped_end - first);
         candidate.at_end = true;
         note(look, candidate);
     }
@@ -246,8 +250,8 @@ static unsigned fill(struct look *look, const struct candidate *candidate,
          i++) {
         struct tarn__span handle = look->handles[i].span;
         if (bytes + handle.bytes > candidate->most ||
-            tarn__span_has(candidate->low, handle.address) ||
-            tarn__span_has(candidate->high, handle.address))
+            tarn__pages_span_has(candidate->low, handle.address) ||
+            tarn__pages_span_has(candidate->high, handle.address))
             continue;
         look->chosen[count++] = i;
         bytes += handle.bytes;
@@ -287,7 +291,7 @@ static uint64_t new_bytes_at(const struct look *look, const struct candidate *ca
 {
     const struct tarn__pool *pool = look->caller->pool;
     uint64_t handle = tarn__handle_size(pool->pages, 0);
-    uint64_t available = candidate->most - moved, most = tarn__pool_headroom(pool);
+    uint64_t available = candidate->most - moved, most = tarn__budget_headroom(pool);
     uint64_t whole = (least + handle - 1) / handle * handle;
 
     most = most < available ? most : available;
@@ -315,7 +319,7 @@ static int choose_nearest(struct look *look, struct tarn__placement *out)
     out->least = bytes < candidate->least ? candidate->least - bytes : 0;
     out->new_bytes = new_bytes_at(look, candidate, bytes, out->least);
     out->at = start_at(candidate, out->bytes + out->new_bytes);
-    return out->least <= tarn__pool_headroom(look->caller->pool) ? (int)count : -1;
+    return out->least <= tarn__budget_headroom(look->caller->pool) ? (int)count : -1;
 }
 
 /* --- the parts that move --- */

@@ -1,5 +1,9 @@
 /* reclaimable.c -- reclaimable memory: finding it, splitting it off its blocks, releasing it. */
 #include "pool/compact/reclaimable.h"
+#include "pool/blocks/ranges.h"
+#include "pool/blocks/take.h"
+#include "pool/compact/retired.h"
+#include "pool/order/events.h"
 #include <stdlib.h>
 
 /* Note a free block that has whole handles in it, or is a whole segment; of `lane`, NULL
@@ -11,7 +15,7 @@ static bool note(struct tarn__reclaimable *reclaimable, tarn__index index,
     const struct tarn__node *node = tarn__node(&reclaimable->pool->heap.nodes, index);
     struct tarn__span span = {node->address, tarn__node_bytes(node)};
 
-    if (tarn__span_has(reclaimable->excluded, node->address))
+    if (tarn__pages_span_has(reclaimable->excluded, node->address))
         return true;
     span = tarn__pages_removable(pages, span);
     if (span.bytes == 0)
@@ -141,7 +145,7 @@ static bool is_piece(const struct pieces *pieces, tarn__index index)
         tarn__node(&pieces->reclaimable->pool->heap.nodes, index);
 
     if (!index || tarn__node_state(node) != TARN__FREE ||
-        tarn__span_has(pieces->reclaimable->excluded, node->address))
+        tarn__pages_span_has(pieces->reclaimable->excluded, node->address))
         return false;
     if (node->stream_state == pieces->stream_state->index)
         return tarn__stream_state_has_fenced(pieces->stream_state, node);
@@ -415,7 +419,8 @@ static bool shrink_once(struct tarn__pool *pool, uint64_t keep,
     return removed > 0 && *status == TARN_OK;
 }
 
-tarn_status tarn__shrink(struct tarn__pool *pool, uint64_t keep, uint64_t *released_out)
+tarn_status tarn__reclaimable_shrink(struct tarn__pool *pool, uint64_t keep,
+                                     uint64_t *released_out)
 {
     struct tarn__reclaimable *reclaimable = malloc(sizeof *reclaimable);
     uint64_t released = 0;

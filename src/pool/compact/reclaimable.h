@@ -5,13 +5,12 @@
  * still use the memory, the pool can move it for a stream whose work is ordered behind
  * that work.
  *
- * This header also declares what the files about growth share. `growth` is held around
- * all of it; `lock`, where a comment says so.
+ * `growth` is held around all of it; `lock`, where a comment says so.
  */
 #ifndef TARN_POOL_RECLAIMABLE_H
 #define TARN_POOL_RECLAIMABLE_H
 
-#include "pool/pool.h"
+#include "pool/order/caller.h"
 
 enum { TARN__RECLAIMABLE_MAX = 256 };
 
@@ -68,44 +67,8 @@ void tarn__reclaimable_put_back(const struct tarn__reclaimable *reclaimable,
 void tarn__reclaimable_retire(const struct tarn__reclaimable *reclaimable,
                               unsigned count);
 
-/* --- old.c: retired mappings, whose memory moved while queued work still used them
- * --- */
-
-/* Reserve capacity for `count` more. Returns false without host memory, or if there are
- * too many. */
-bool tarn__retired_reserve(struct tarn__pool *pool, unsigned count);
-/* Add a node that is MOVING; `event` covers its last use and is pinned. `lock` held. */
-void tarn__retired_add(struct tarn__pool *pool, tarn__index node,
-                       struct tarn__stream_state *stream_state, uint64_t epoch,
-                       CUevent_ event);
-
-/* --- gap.c --- */
-
-/* A hole (an unmapped range), or its beginning or end, that the pool is going to fill. */
-struct tarn__placement {
-    uint64_t at, bytes;        /* where the moved memory goes */
-    uint64_t new_bytes, least; /* new memory behind it: bytes wanted, bytes needed */
-};
-
-/* Find the place where the fewest reclaimable handles make a block for the request,
- * together with the memory beside it that the caller's stream may use. Those handles are
- * in `reclaimable_out`. Where all reclaimable memory is not enough anywhere, find a place that
- * needs little new memory. Returns false if no place is better than the end of the range.
- * `lock` held. */
-bool tarn__placement_find(const struct tarn__caller *caller,
-                          const struct tarn__request *request,
-                          struct tarn__reclaimable *reclaimable_out,
-                          struct tarn__placement *out);
-
-/* --- grow.c --- */
-
-/* Return the headroom: the bytes left below the limit, and with VMM below the memory of
- * the device. `lock` held. */
-uint64_t tarn__pool_headroom(const struct tarn__pool *pool);
-tarn_status tarn__over_limit(const struct tarn__pool *pool, uint64_t bytes);
-
-/* --- grow_vmm.c --- */
-tarn_status tarn__grow_vmm(struct tarn__caller *caller,
-                           const struct tarn__request *request, tarn__index *out);
+/* Release reclaimable memory while more than `keep` bytes are free. `growth` held. */
+tarn_status tarn__reclaimable_shrink(struct tarn__pool *pool, uint64_t keep,
+                                     uint64_t *released_out);
 
 #endif

@@ -6,7 +6,9 @@
  * the device, both mappings are the same bytes. The retired mapping stays until an event
  * reports that no work uses it.
  */
-#include "pool/compact/reclaimable.h"
+#include "pool/compact/retired.h"
+#include "pool/blocks/ranges.h"
+#include "pool/order/identity.h"
 #include <stdlib.h>
 
 struct tarn__retired {
@@ -51,8 +53,7 @@ static void end(struct tarn__pool *pool, const struct tarn__retired *entry)
     tarn__pool_lock(pool);
     tarn__ranges_end_retired(&pool->heap, entry->node);
     tarn__ranges_make_unmapped(&pool->heap, entry->node);
-    tarn__events_unpin(entry->stream_state, entry->event);
-    tarn__identity_delete_if_unused(&pool->heap, entry->stream_state);
+    tarn__identity_unpin(&pool->heap, entry->stream_state, entry->event);
     tarn__pool_unlock(pool);
 }
 

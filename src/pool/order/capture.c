@@ -11,55 +11,23 @@
  * The pool tells the streams of one capture apart by their handles: querying an id would
  * end the capture.
  */
-#include "pool/pool.h"
-#include "resource/internal.h"
+#include "pool/order/capture.h"
+#include "pool/blocks/take.h"
+#include "pool/order/identity.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* State that the graph and the pool share; the last of the two frees it. */
-struct tie {
+struct tarn__capture_tie {
     atomic_bool gone; /* the graph and everything made of it are destroyed */
     atomic_int owners;
-};
-
-struct tarn_pool_capture {
-    struct tarn__pool *pool;
-    tarn_resource *resource; /* retained while a user holds a reference */
-    uint64_t id;             /* of the capture, from the driver's count; unique */
-    unsigned slot;
-    unsigned references; /* held by users */
-    unsigned callers;    /* calls under way that use the slot */
-    bool is_let_go;
-    uint64_t live; /* live blocks that belong to it */
-    uint64_t live_bytes;
-    /* Lane (state of a stream) of blocks that are not in the order of the graph alone:
-     * its own blocks that were freed elsewhere, and earlier blocks that it freed. No
-     * stream may reuse them. */
-    struct tarn__stream_state *home;
-    struct member {
-        CUstream_ handle;
-        struct tarn__stream_state *stream_state;
-    } *members;
-    size_t member_count;
-    struct tie *tie; /* or NULL: the driver has no user objects */
-};
-
-struct tarn__captures {
-    struct tarn_pool_capture *slots[UINT16_MAX + 1]; /* 0 is never used */
-    unsigned used;                                   /* slots below have been used */
-    uint16_t spare[UINT16_MAX + 1];                  /* slots below that are free */
-    unsigned spare_count;
-    struct tarn__map by_id; /* id -> slot, of the captures that were not released */
-    struct tarn__stream_state *nobody;
-    uint64_t state_keys;
-    unsigned gone_seen;
 };
 
 /* Destroyed graphs that had memory of any pool. A pool checks its ties when this
  * changes. */
 static atomic_uint graphs_gone;
 
-static void drop_tie(struct tie *tie)
+static void drop_tie(struct tarn__capture_tie *tie)
 {
     if (tie && atomic_fetch_sub(&tie->owners, 1) == 1)
         free(tie);
@@ -68,7 +36,7 @@ static void drop_tie(struct tie *tie)
 /* Set the flags: the driver calls this on its own thread when the graph is destroyed. */
 static void graph_is_gone(void *data)
 {
-    struct tie *tie = data;
+    struct tarn__capture_tie *tie = data;
 
     atomic_store(&tie->gone, true);
     atomic_fetch_add(&graphs_gone, 1);
@@ -191,7 +159,7 @@ struct tarn__stream_state *tarn__capture_state(struct tarn__caller *caller)
 
 /* Undo the tie: the graph will not notify the pool. The next call on the capture tries
  * again. */
-static void untie(const struct tarn__caller *caller, struct tie *tie)
+static void untie(const struct tarn__caller *caller, struct tarn__capture_tie *tie)
 {
     tarn__pool_lock(caller->pool);
     caller->pool->captures->slots[caller->capture_slot]->tie = NULL;
@@ -200,7 +168,7 @@ static void untie(const struct tarn__caller *caller, struct tie *tie)
 }
 
 /* Have the graph notify the pool when it is destroyed. Otherwise its owner has to. */
-static void tie_to(const struct tarn__caller *caller, struct tie *tie)
+static void tie_to(const struct tarn__caller *caller, struct tarn__capture_tie *tie)
 {
     const struct tarn__calls *calls = caller->scope.calls;
     CUuserObject_ object;
@@ -223,7 +191,7 @@ void tarn__capture_tie(const struct tarn__caller *caller)
 {
     struct tarn__pool *pool = caller->pool;
     const struct tarn__calls *calls = caller->scope.calls;
-    struct tie *tie = NULL;
+    struct tarn__capture_tie *tie = NULL;
 
     if (!caller->capture_slot || !caller->capture_graph || !calls->user_object_create ||
         !calls->graph_retain_user_object || !calls->user_object_release)
@@ -254,7 +222,7 @@ void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node)
 /* --- going --- */
 
 /* Free the slot once no reference, call or block uses the capture. */
-static void forget(struct tarn_pool_capture *capture)
+void tarn__capture_forget(struct tarn_pool_capture *capture)
 {
     struct tarn__captures *captures = capture->pool->captures;
 
@@ -282,8 +250,8 @@ static void empty_into(struct tarn__pool *pool, struct tarn__stream_state *strea
 /* Release the memory of a capture. Blocks that only the graph used get the order of `to`,
  * or are completed. Other streams used the blocks at home too; neither the end of the
  * graph nor its last launch waits for those streams. */
-static void release_members(struct tarn_pool_capture *capture,
-                            struct tarn__stream_state *to)
+void tarn__capture_release(struct tarn_pool_capture *capture,
+                           struct tarn__stream_state *to)
 {
     struct tarn__pool *pool = capture->pool;
 
@@ -306,7 +274,7 @@ void tarn__capture_leave(struct tarn__caller *caller)
         return;
     capture = caller->pool->captures->slots[caller->capture_slot];
     capture->callers--;
-    forget(capture);
+    tarn__capture_forget(capture);
 }
 
 /* Return the lane for the frees of a capturing caller: its graph can run again. */
@@ -335,7 +303,7 @@ struct tarn__stream_state *tarn__capture_state_for_free(struct tarn__caller *cal
         home = is_own ? NULL : capture->home;
         capture->live--;
         capture->live_bytes -= tarn__node_bytes(node);
-        forget(capture);
+        tarn__capture_forget(capture);
     }
     if (home)
         return home;
@@ -356,8 +324,8 @@ void tarn__captures_collect(struct tarn__pool *pool)
             capture->is_let_go)
             continue;
         /* The driver keeps a graph's objects until its last launch is done. */
-        release_members(capture, NULL);
-        forget(capture);
+        tarn__capture_release(capture, NULL);
+        tarn__capture_forget(capture);
     }
 }
 
@@ -385,144 +353,4 @@ void tarn__captures_free(struct tarn__pool *pool)
     if (pool->captures)
         tarn__map_free(&pool->captures->by_id);
     free(pool->captures);
-}
-
-/* --- by hand --- */
-
-tarn_status tarn_pool_get_capture(tarn_resource *resource, tarn_stream stream,
-                                  tarn_pool_capture **out)
-{
-    struct tarn__pool *pool;
-    struct tarn__caller caller;
-    tarn_status status = tarn__pool_of(resource, "pool", &pool);
-
-    if (status == TARN_OK && !out)
-        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: get_capture: out is NULL");
-    if (status == TARN_OK)
-        status = tarn__caller_begin(pool, stream, &caller);
-    if (status != TARN_OK)
-        return status;
-    if (caller.capture_slot) {
-        tarn__pool_lock(pool);
-        *out = pool->captures->slots[caller.capture_slot];
-        if ((*out)->references++ == 0)
-            (*out)->resource = tarn_resource_retain(resource);
-        tarn__pool_unlock(pool);
-    } else {
-        status = tarn_error_set(TARN_NOT_FOUND, "pool: stream %p is not capturing%s",
-                                (void *)stream,
-                                caller.is_lost ? ", its capture was invalidated" : "");
-    }
-    tarn__caller_end(&caller);
-    return status;
-}
-
-/* Drop one reference. After the last one, the caller has to release the returned
- * resource. `lock` held. */
-static tarn_resource *drop_reference(tarn_pool_capture *capture)
-{
-    if (--capture->references > 0)
-        return NULL;
-    tarn_resource *resource = capture->resource;
-    forget(capture);
-    return resource;
-}
-
-/* Release the pool of a capture whose handle is destroyed. The release fails for the last
- * owner of a pool with live blocks. Such a pool is never destroyed, and there is no
- * handle to try again with. */
-static tarn_status release_pool(tarn_resource *resource)
-{
-    tarn__resource_release_or_warn(resource);
-    return TARN_OK;
-}
-
-/* Drop a reference; the last one releases the memory into `to`. `lock` held. */
-static tarn_resource *release_reference(tarn_pool_capture *capture,
-                                        struct tarn__stream_state *to)
-{
-    if (capture->references == 1)
-        release_members(capture, to);
-    return drop_reference(capture);
-}
-
-/* Free the host memory alone: the context is gone, and its device memory with it. */
-static tarn_status release_rest(tarn_pool_capture *capture)
-{
-    struct tarn__pool *pool = capture->pool;
-
-    if (tarn__driver_gone()) /* a lock may be held forever */
-        return TARN_OK;
-    tarn__pool_lock(pool);
-    tarn_resource *resource = release_reference(capture, pool->captures->nobody);
-    tarn__pool_unlock(pool);
-    return release_pool(resource);
-}
-
-tarn_status tarn_pool_capture_release(tarn_pool_capture *capture, tarn_stream stream)
-{
-    struct tarn__caller caller;
-
-    if (!capture)
-        return TARN_OK;
-    struct tarn__pool *pool = capture->pool;
-    tarn_status status = tarn__caller_begin(pool, stream, &caller);
-    if (status != TARN_OK)
-        return tarn__pool_has_ended(pool) ? release_rest(capture) : status;
-    if (caller.capturing) {
-        tarn__caller_end(&caller);
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: the memory of a graph cannot be released on stream "
-                              "%p, which is capturing",
-                              (void *)stream);
-    }
-    tarn__pool_lock(pool);
-    tarn_resource *resource = release_reference(capture, caller.stream_state);
-    tarn__pool_unlock(pool);
-    tarn__caller_end(&caller);
-    return release_pool(resource);
-}
-
-tarn_status tarn_pool_capture_unreference(tarn_pool_capture *capture)
-{
-    if (!capture || tarn__driver_gone()) /* a lock may be held forever */
-        return TARN_OK;
-    struct tarn__pool *pool = capture->pool;
-    tarn__pool_lock(pool);
-    tarn_resource *resource = drop_reference(capture);
-    tarn__pool_unlock(pool);
-    return release_pool(resource);
-}
-
-static tarn_pool_capture_statistics count(const struct tarn_pool_capture *capture)
-{
-    tarn_pool_capture_statistics all = {.live = capture->live_bytes,
-                                        .live_blocks = capture->live,
-                                        .streams = capture->member_count,
-                                        .has_ended = capture->is_let_go};
-
-    all.retained = capture->home ? capture->home->free_bytes : 0;
-    for (size_t i = 0; i < capture->member_count; i++)
-        all.retained += capture->members[i].stream_state->free_bytes;
-    return all;
-}
-
-tarn_status tarn_pool_capture_get_statistics(tarn_pool_capture *capture,
-                                             tarn_pool_capture_statistics *out)
-{
-    if (!capture || !out || out->size < sizeof out->size)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: capture_get_statistics: capture or out is NULL, or "
-                              "out.size is not set");
-    struct tarn__pool *pool = capture->pool;
-    if (!tarn__pool_lock_if_possible(pool))
-        return tarn_error_set(
-            TARN_BUSY, "pool: the pool is locked by a thread that no longer exists");
-    tarn__captures_collect(pool);
-    tarn_pool_capture_statistics all = count(capture);
-    tarn__pool_unlock(pool);
-    size_t known = out->size < sizeof all ? out->size : sizeof all;
-    all.size = known;
-    memcpy(out, &all, known);
-    return TARN_OK;
 }

@@ -7,6 +7,10 @@
  * between. It publishes the fence only after the record has succeeded, so that no stream
  * waits for an event that was never recorded. A call pins the events that it uses.
  */
+#include "pool/order/fence.h"
+#include "pool/order/epoch.h"
+#include "pool/order/events.h"
+#include "pool/order/identity.h"
 #include "pool/pool.h"
 
 /* Bound of free memory without an event fence, as a part of the pool. It limits the

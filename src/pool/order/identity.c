@@ -109,6 +109,13 @@ void tarn__identity_delete_if_unused(struct tarn__heap *heap,
     heap->state_count--;
 }
 
+void tarn__identity_unpin(struct tarn__heap *heap,
+                          struct tarn__stream_state *stream_state, CUevent_ event)
+{
+    tarn__events_unpin(stream_state, event);
+    tarn__identity_delete_if_unused(heap, stream_state);
+}
+
 /* --- streams that end --- */
 
 struct tarn__stream_state *tarn__identity_orphaned(struct tarn__heap *heap)

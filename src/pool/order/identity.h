@@ -22,5 +22,9 @@ struct tarn__stream_state *tarn__identity_orphaned(struct tarn__heap *heap);
  * nothing and returns NULL. */
 struct tarn__stream_state *tarn__identity_bind_handle(
     struct tarn__heap *heap, struct tarn__stream_state *stream_state, CUstream_ handle);
+/* Unpin the event of an event fence. Its stream may have ended, and have lost its last
+ * block: then its state is deleted. */
+void tarn__identity_unpin(struct tarn__heap *heap,
+                          struct tarn__stream_state *stream_state, CUevent_ event);
 
 #endif

@@ -15,6 +15,12 @@
  * Both halves of the guarantee (supports_no_stream in tarn/resource.h) are thus kept here
  * and in tarn__take_block().
  */
+#include "pool/order/no_stream.h"
+#include "pool/blocks/take.h"
+#include "pool/order/capture.h"
+#include "pool/order/epoch.h"
+#include "pool/order/fence.h"
+#include "pool/order/identity.h"
 #include "pool/pool.h"
 #include "base/wait.h"
 

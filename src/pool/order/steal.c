@@ -7,6 +7,11 @@
  * recorded behind the wait.
  */
 #include "pool/order/steal.h"
+#include "pool/blocks/runs.h"
+#include "pool/blocks/take.h"
+#include "pool/order/events.h"
+#include "pool/order/identity.h"
+#include "pool/order/wait_set.h"
 
 #define NODE(index) tarn__node(&heap->nodes, (index))
 
@@ -85,14 +90,6 @@ static bool choose(struct tarn__caller *caller, const struct tarn__request *requ
     return true;
 }
 
-/* Delete the lane of a source stream that has ended, and lost its last block here. */
-static void release_source(struct tarn__heap *heap, struct tarn__stream_state *source,
-                           CUevent_ event)
-{
-    tarn__events_unpin(source, event);
-    tarn__identity_delete_if_unused(heap, source);
-}
-
 tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request *request)
 {
     struct tarn__pool *pool = caller->pool;
@@ -119,66 +116,12 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
         tarn__heap_put(&pool->heap, steal.block, steal.source);
         steal.block = 0;
     }
-    release_source(&pool->heap, steal.source, steal.event);
+    tarn__identity_unpin(&pool->heap, steal.source, steal.event);
     tarn__pool_unlock(pool);
     return steal.block;
 }
 
 /* --- adjacent blocks of several streams --- */
-
-static void add_to_wait_set(struct tarn__wait_set *wait_set,
-                            struct tarn__stream_state *stream_state, uint64_t epoch)
-{
-    unsigned i = 0;
-
-    while (i < wait_set->count && wait_set->all[i].stream_state != stream_state)
-        i++;
-    if (i == wait_set->count)
-        wait_set->all[wait_set->count++] =
-            (struct tarn__fence_wait){stream_state, epoch, NULL};
-    if (wait_set->all[i].epoch < epoch)
-        wait_set->all[i].epoch = epoch;
-}
-
-void tarn__wait_set_add(struct tarn__wait_set *wait_set,
-                        const struct tarn__caller *caller, const struct tarn__run *run)
-{
-    struct tarn__heap *heap = &caller->pool->heap;
-
-    for (size_t i = 0; i < run->count; i++)
-        if (run->stream_states[i] && run->stream_states[i] != caller->stream_state->index)
-            add_to_wait_set(wait_set, tarn__heap_state(heap, run->stream_states[i]),
-                            run->epochs[i]);
-}
-
-void tarn__wait_set_pin(struct tarn__wait_set *wait_set, struct tarn__pool *pool)
-{
-    for (unsigned i = 0; i < wait_set->count; i++) {
-        struct tarn__fence_wait *one = &wait_set->all[i];
-        size_t fence = tarn__events_fence_for(one->stream_state, one->epoch);
-        one->event =
-            tarn__events_pin(one->stream_state, &one->stream_state->fences[fence]);
-    }
-    pool->waits += wait_set->count;
-}
-
-bool tarn__wait_set_wait(const struct tarn__wait_set *wait_set,
-                         const struct tarn__caller *caller)
-{
-    for (unsigned i = 0; i < wait_set->count; i++)
-        if (!TARN_MUTATION(steal_without_wait) &&
-            caller->scope.calls->stream_wait_event(caller->handle, wait_set->all[i].event,
-                                                   0) != CUDA_SUCCESS_)
-            return false;
-    return true;
-}
-
-void tarn__wait_set_release(const struct tarn__wait_set *wait_set,
-                            struct tarn__heap *heap)
-{
-    for (unsigned i = 0; i < wait_set->count; i++)
-        release_source(heap, wait_set->all[i].stream_state, wait_set->all[i].event);
-}
 
 /* Take a run, and pin the event fences that cover its pieces. `lock` held. */
 static bool choose_run(struct tarn__caller *caller, const struct tarn__request *request,

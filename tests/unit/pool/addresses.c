@@ -62,13 +62,13 @@ TEST(address_is_found_from_its_entering_to_its_leaving)
 
 static size_t longest_chain(void)
 {
-    const struct tarn__chains *chains = tarn__chains(&addresses);
+    const struct tarn__chains *chains = tarn__addresses_chains(&addresses);
     size_t longest = 0;
 
     for (size_t i = 0; i < addresses.room; i++) {
         size_t length = 0;
-        for (tarn__index at = tarn__chain_load(&chains->first[i]); at;
-             at = tarn__chain_load(&tarn__node(&nodes, at)->chain))
+        for (tarn__index at = tarn__addresses_chain_load(&chains->first[i]); at;
+             at = tarn__addresses_chain_load(&tarn__node(&nodes, at)->chain))
             length++;
         longest = length > longest ? length : longest;
     }

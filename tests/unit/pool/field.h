@@ -8,6 +8,9 @@
 #define TARN_TESTS_POOL_FIELD_H
 
 #include "pools.h"
+#include "pool/cache/thread_cache.h"
+#include "pool/order/epoch.h"
+#include "pool/order/fence.h"
 #include "pool/pool.h"
 
 static inline struct tarn__pool *inside(tarn_resource *resource)

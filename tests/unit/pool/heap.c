@@ -1,8 +1,9 @@
 /* The heap of a pool: cutting, joining, epochs and fences, without a driver. */
-#include "pool/blocks/heap.h"
 #include "pool/blocks/check.h"
+#include "pool/blocks/heap.h"
 #include "pool/blocks/ranges.h"
 #include "pool/blocks/runs.h"
+#include "pool/blocks/take.h"
 #include "pool/order/epoch.h"
 #include "pool/order/identity.h"
 #include "pool/order/steal.h"

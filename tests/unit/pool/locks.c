@@ -3,6 +3,7 @@
  * The calls of Tarn's table are replaced by ones that look at these locks first. One thread
  * calls here, so a lock that is taken is taken by whoever makes the driver call.
  */
+#include "pool/cache/thread_cache.h"
 #include "field.h"
 #include "driver/driver.h"
 

@@ -1,4 +1,5 @@
 /* What a pool's options do, each seen by what it changes; and options that are unknown. */
+#include "pool/order/fence.h"
 #include "field.h"
 #include "driver/driver.h"
 

@@ -1,4 +1,6 @@
 /* Why memory was out, in numbers and in words. */
+#include "pool/report.h"
+#include "pool/resolve.h"
 #include "field.h"
 #include <stdio.h>
 
@@ -104,9 +106,9 @@ TEST(report_counts_what_threads_keep)
     tarn_resource *pool = strict_pool(2 * MIB);
     for (int i = 0; i < 200; i++)
         put(pool, take(pool, 1000, NULL), 1000, NULL);
-    CHECK_OK(tarn__caller_begin(inside(pool), NULL, &caller));
+    CHECK_OK(tarn__resolve_begin(inside(pool), NULL, &caller));
     tarn__report_fill(&caller, 1, 256, 0, &upstream, &report);
-    tarn__caller_end(&caller);
+    tarn__resolve_end(&caller);
     CHECK_EQUAL(1024, report.thread_cached);
     CHECK_EQUAL(0, report.live);
     CHECK_EQUAL(2 * MIB - 1024, report.cached);

@@ -1,4 +1,5 @@
 /* What a pool has and did: its statistics. */
+#include "pool/order/fence.h"
 #include "field.h"
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,9 @@
 /* A snapshot of a pool: every block, and what becomes of it, also while threads go on. */
 #include "field.h"
+#include "pool/blocks/take.h"
+#include "pool/cache/thread_cache.h"
+#include "pool/order/fence.h"
+#include "pool/order/identity.h"
 #include "pool/snapshot.h"
 
 static uint64_t id_of(tarn_stream stream)

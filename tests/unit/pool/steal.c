@@ -1,6 +1,11 @@
 /* Memory of another stream, behind a wait: steps of the search, called one by one. */
 #include "pools.h"
+#include "pool/blocks/take.h"
+#include "pool/cache/thread_cache.h"
+#include "pool/order/fence.h"
+#include "pool/order/steal.h"
 #include "pool/pool.h"
+#include "pool/resolve.h"
 #include <unistd.h>
 
 /* A pool, streams that are open, so that who needs their memory can have it fenced, and one
@@ -72,7 +77,7 @@ static struct tarn__caller caller_of(tarn_stream stream)
 {
     struct tarn__caller caller;
 
-    CHECK_OK(tarn__caller_begin(at.pool, stream, &caller));
+    CHECK_OK(tarn__resolve_begin(at.pool, stream, &caller));
     return caller;
 }
 
@@ -82,7 +87,7 @@ static void fence_donors(void)
     struct tarn__caller caller = caller_of(at.thief);
 
     tarn__fences_request(at.pool, &caller);
-    tarn__caller_end(&caller);
+    tarn__resolve_end(&caller);
 }
 
 static tarn__index step(tarn__index (*steal)(struct tarn__caller *caller,
@@ -93,7 +98,7 @@ static tarn__index step(tarn__index (*steal)(struct tarn__caller *caller,
     struct tarn__caller caller = caller_of(stream);
     tarn__index index = steal(&caller, &request);
 
-    tarn__caller_end(&caller);
+    tarn__resolve_end(&caller);
     return index;
 }
 
@@ -115,7 +120,7 @@ static void return_it(tarn__index index, tarn_stream stream)
     tarn__pool_lock(at.pool);
     tarn__heap_put(&at.pool->heap, index, caller.stream_state);
     tarn__pool_unlock(at.pool);
-    tarn__caller_end(&caller);
+    tarn__resolve_end(&caller);
 }
 
 /* --- what the pool says of an address --- */
