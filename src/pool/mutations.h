@@ -7,7 +7,7 @@
  * process breaks. In every other build TARN_MUTATION(name) is `false` and costs nothing.
  *
  *     if (!TARN_MUTATION(no_renewal))
- *         renew_fence(lane);
+ *         renew_fence(stream_state);
  *
  * The list is the test: tests/order/mutations.py runs each line of it. It fails for a
  * line that the order harness does not see, or that no code checks.

@@ -43,9 +43,9 @@ static unsigned behind(const struct tarn__oom_callback *one)
     return count;
 }
 
-/* Choose the next callback. It is that of `turn`, if it still exists and may be called
- * once more, so that each one after it has a call left. Otherwise it is the next one.
- * Locked. */
+/* Choose the next callback. It is that of `progress`, if it still exists and may be
+ * called once more, so that each one after it has a call left. Otherwise it is the next
+ * one. Locked. */
 static struct tarn__oom_callback *choose(const struct tarn__oom_callbacks *all,
                                          struct tarn__oom_progress *progress)
 {

@@ -11,11 +11,11 @@ struct tarn__oom_progress {
     unsigned calls;   /* calls of all callbacks for this request */
 };
 
-/* Call the callbacks in their order, from `turn` on, until one reports that it freed
+/* Call the callbacks in their order, from `progress` on, until one reports that it freed
  * memory for a request of `bytes`. Returns false if none did, or if the calls reached the
  * bound of one request. No lock is held. */
 bool tarn__oom_callbacks_call(struct tarn__pool *pool, uint64_t bytes,
-                              struct tarn__oom_progress *turn);
+                              struct tarn__oom_progress *progress);
 
 void tarn__oom_callbacks_free(struct tarn__oom_callbacks *all);
 

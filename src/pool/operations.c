@@ -2,10 +2,10 @@
  *
  * An operation has three paths, tried in this order.
  *
- *    cache hit  The block comes from the thread cache (magazine) of this stream.
+ *    cache hit  The block comes from the thread cache of this stream.
  *    fast path  The thread cache identifies the stream, and the operation takes the
  *               heap's lock once.
- *    slow path  caller.c resolves the stream, and search.c finds the memory.
+ *    slow path  resolve.c resolves the stream, and search.c finds the memory.
  */
 #include "resource/internal.h"
 #include "pool/blocks/take.h"
@@ -332,8 +332,8 @@ static inline void shrink_to_threshold(struct tarn__pool *pool)
         shrink_to_threshold_now(pool);
 }
 
-/* Free a block with one lock taken: as the last-freed block (the spare) of the thread
- * cache, or into the heap, in the lane of its stream. Raises the cache's capacity if its
+/* Free a block with one lock taken: as the last-freed block of the thread
+ * cache, or into the heap, in the state of its stream. Raises the cache's capacity if its
  * blocks do not fit. */
 static tarn_status quick_put(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                              tarn__index index, tarn_device_ptr block, tarn_stream stream)
@@ -356,7 +356,7 @@ static tarn_status quick_put(struct tarn__pool *pool, struct tarn__thread_cache 
     return TARN_OK;
 }
 
-/* Free a block into the no-stream lane, with one lock taken. */
+/* Free a block into the no-stream state, with one lock taken. */
 static tarn_status quick_put_no_stream(struct tarn__pool *pool, tarn__index index,
                                        tarn_device_ptr block)
 {
@@ -435,10 +435,10 @@ static bool pool_supports_streams(const void *self)
     return true;
 }
 
-/* No-stream frees stay in their own lane until a device-wide wait, and calls without a
- * stream get completed memory alone. New memory is completed if the upstream guarantees
- * it, or by the wait that growth makes. An upstream that does not support streams
- * guarantees nothing. */
+/* No-stream frees stay in their own stream state until a device-wide wait, and calls
+ * without a stream get completed memory alone. New memory is completed if the upstream
+ * guarantees it, or by the wait that growth makes. An upstream that does not support
+ * streams guarantees nothing. */
 static bool pool_supports_no_stream(const void *self)
 {
     const struct tarn__pool *pool = self;

@@ -26,7 +26,7 @@
 #include "pool/lock.h"
 #include "pool/mutations.h"
 
-/* Reasons why cache hits are off: bits of the lifecycle state (`gate`). */
+/* Reasons why cache hits are off: bits of the lifecycle state (`lifecycle`). */
 enum {
     TARN__POOL_SUSPENDED = 1,
     TARN__POOL_ENDED = 2 /* the context was destroyed, or the device is lost */
@@ -70,11 +70,11 @@ struct tarn__pool {
     struct tarn__backoff miss_backoff; /* back-off of queries about event fences */
     bool is_shared; /* a search found nothing while another stream had free memory */
     struct tarn__counts counts; /* operations that no thread cache counted */
-    /* lanes without a query of an event fence in this round are queried next */
+    /* stream states without a query of an event fence in this round are queried next */
     uint64_t poll_round;
     uint64_t same_stream, completed, steals, grown, waits, fences, queries, growths,
         shrinks, moves, device_waits, failures, peak_allocated, peak_reserved, generation;
-    struct tarn__retired *retired; /* old.c; under `growth` */
+    struct tarn__retired *retired; /* retired.c; under `growth` */
     size_t retired_count, retired_capacity;
     struct tarn__captures *captures; /* NULL until the first; capture.c */
     struct tarn__pool *next;         /* in the list of pools; under its lock */

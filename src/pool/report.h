@@ -4,6 +4,7 @@
 
 #include "pool/order/caller.h"
 
+/* Fill in the report of a failed allocation of `wanted` bytes. */
 void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t alignment,
                        unsigned attempts, const tarn_error *upstream,
                        tarn_pool_oom_report *out);

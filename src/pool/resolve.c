@@ -129,18 +129,18 @@ static tarn_status resolve(struct tarn__caller *caller, uint64_t *key)
     return resolve_raw(caller, key);
 }
 
-/* Return true if the stream has a handle of its own that its lane does not know yet. No
- * other stream has such a handle at the same time. All per-thread streams have
- * one handle. A capturing stream has another lane, since its id cannot be queried. `lock`
- * held. */
+/* Return true if the stream has a handle of its own that its stream state does not know
+ * yet. No other stream has such a handle at the same time. All per-thread streams have
+ * one handle. A capturing stream has another stream state, since its id cannot be
+ * queried. `lock` held. */
 static bool has_new_handle(const struct tarn__caller *caller)
 {
     return caller->stream_state->handle != caller->handle && !caller->capturing &&
            (uintptr_t)caller->handle > (uintptr_t)TARN_STREAM_PER_THREAD;
 }
 
-/* Find the lane of the key. The pool first queries the context of a stream that is new
- * here. */
+/* Find the stream state of the key. The pool first queries the context of a stream that
+ * is new here. */
 static tarn_status find_state(struct tarn__caller *caller, uint64_t key)
 {
     struct tarn__pool *pool = caller->pool;

@@ -38,7 +38,7 @@ static tarn__index available(struct search *search)
     return index;
 }
 
-/* Search again with the last-freed blocks (the spares) of all threads, which a loop would
+/* Search again with the last-freed blocks of all threads, which a loop would
  * reuse itself. */
 static tarn__index last_freed_blocks(struct search *search)
 {

@@ -4,9 +4,9 @@
 
 #include "pool/order/caller.h"
 
-/* Allocate on the slow path: a block that is in transit (MOVING), or a failure with a
+/* Allocate on the slow path: a block that is in transit, or a failure with a
  * message. */
 tarn_status tarn__search(struct tarn__caller *caller, const struct tarn__request *request,
-                         uint64_t asked, tarn__index *out);
+                         uint64_t requested, tarn__index *out);
 
 #endif

@@ -1,7 +1,7 @@
-/* suspend.c -- suspend and resume (sleep and wake, vLLM's sleep mode), and access of other
+/* suspend.c -- suspend and resume (vLLM's sleep mode), and access of other
  * devices.
  *
- * Suspend releases all physical memory for a while. The lifecycle state (`gate`) then
+ * Suspend releases all physical memory for a while. The lifecycle state then
  * stops cache hits and growth. Blocks stay at their addresses, live ones too; the pool
  * only notes frees meanwhile. Resume restores every page that existed, at its address, or
  * none.
@@ -49,7 +49,8 @@ static struct tarn__span *live_spans(const struct tarn__heap *heap, size_t *coun
     return spans;
 }
 
-/* The gate is set, so the pool starts no new work; this waits for the queued work. */
+/* The lifecycle state is set, so the pool starts no new work; this waits for the queued
+ * work. */
 static tarn_status suspend(struct tarn__pool *pool, tarn_pool_suspend_mode mode)
 {
     struct tarn__span *spans = NULL;

@@ -20,15 +20,14 @@ struct tarn__page {
     uint32_t first; /* number of the handle's first page, plus 1; 0: an unmapped range */
     /* All other fields are set in the first page of a handle alone. */
     /* number of another first page where the same memory is mapped, plus 1, in a ring
-     * (pages_places.c); 0: there is no other mapping */
+     * (vmm_alias.c); 0: there is no other mapping */
     uint32_t next;
-    uint8_t count; /* its pages */
-    uint8_t
-        unmap_failed; /* unmapping failed: it is mapped and should not be, see sweep() */
-    uint8_t retired;  /* retired: it is mapped and need not be, as its memory moved */
-    /* Not client-visible: the caller takes it for an unmapped range. If it is neither
-     * stuck nor left, the page is retiring: it is unmapped once the work that uses it is
-     * done. */
+    uint8_t count;        /* its pages */
+    uint8_t unmap_failed; /* unmapping failed: it is mapped and should not be */
+    uint8_t retired;      /* it is mapped and need not be, as its memory moved */
+    /* Not client-visible: the caller takes it for an unmapped range. If its unmapping has
+     * not failed and it is not retired, the page is retiring: it is unmapped once the
+     * work that uses it is done. */
     uint8_t hidden;
 };
 static_assert(TARN__HANDLE_BYTES_MAX / TARN__PAGE_BYTES <= UINT8_MAX, "count");
@@ -46,7 +45,7 @@ struct tarn__vmm {
     struct tarn__page *table; /* one a page of the range; reserved, used where touched */
     size_t page_count;
     size_t low, high;          /* every page that was ever mapped lies in [low, high) */
-    size_t unmap_failed_count; /* entries of the table with `stuck` */
+    size_t unmap_failed_count; /* entries with `unmap_failed` */
     size_t device_bytes;
     CUmemAllocationProp_ properties;
     CUmemAccessDesc_ access[TARN__ACCESS_MAX]; /* the first is the pool's device */

@@ -1,4 +1,5 @@
-/* handle_size.c -- by how much a pool grows, and the size of the handles that it makes. */
+/* handle_size.c -- by how much a pool grows, and the size of the handles that it
+ * makes. */
 #include "pool/backing/handle_size.h"
 #include "base/sizes.h"
 #include "pool/backing/backing.h"
@@ -21,15 +22,17 @@ enum {
     AVAILABLE_PART = 256
 };
 
-/* Return a power of two, at most `most`, that growth_bytes and `left` allow. */
-static size_t power_of_two(const struct tarn__pages *pages, size_t most, size_t retired)
+/* Return a power of two, at most `most`, that growth_bytes and the
+ * unreserved memory of the device allow. */
+static size_t power_of_two(const struct tarn__pages *pages, size_t most,
+                           size_t unreserved)
 {
     size_t unit = TARN__PAGE_BYTES;
 
     if (pages->growth_bytes > 0)
         most = pages->growth_bytes;
-    if (most > retired / HEADROOM_PART)
-        most = retired / HEADROOM_PART;
+    if (most > unreserved / HEADROOM_PART)
+        most = unreserved / HEADROOM_PART;
     while (unit <= most / 2 && unit < TARN__HANDLE_BYTES_MAX)
         unit *= 2;
     return unit;
@@ -61,16 +64,16 @@ static size_t headroom_of(const struct tarn__pages *pages, size_t reserved)
 size_t tarn__handle_size(const struct tarn__pages *pages, size_t more)
 {
     size_t reserved = atomic_load(&pages->reserved), total = pages->vmm.device_bytes;
-    size_t retired = total > reserved ? total - reserved : 0;
+    size_t unreserved = total > reserved ? total - reserved : 0;
 
     if (!pages->is_vmm)
         return 0;
-    if (more > retired)
-        more = retired;
+    if (more > unreserved)
+        more = unreserved;
     size_t early = early_handle(pages, reserved + more);
     size_t late = (reserved + more) / HANDLE_PART;
     size_t part = headroom_of(pages, reserved) / AVAILABLE_PART;
-    return power_of_two(pages, least(early > late ? early : late, part), retired);
+    return power_of_two(pages, least(early > late ? early : late, part), unreserved);
 }
 
 /* Return `need` in whole handles, so that growth leaves no small ones behind. It is

@@ -98,8 +98,8 @@ tarn_status tarn__pages_remove(struct tarn__pages *pages, struct tarn__span span
 /* VMM: move the handles of `count` spans from removable() to `at`, one behind the other.
  * There is an unmapped range of as many bytes at `at`. Their contents move with them. The
  * first `done` spans are unmapped ranges afterwards. Queued work may still use the
- * mappings of the others, which become unmapped ranges at leave(). On failure nothing has
- * moved. */
+ * mappings of the others, which become unmapped ranges at tarn__pages_end_retired(). On
+ * failure nothing has moved. */
 tarn_status tarn__pages_move(struct tarn__pages *pages, const struct tarn__span *spans,
                              size_t count, size_t done, uint64_t at);
 

@@ -4,7 +4,7 @@
  * unmapped range always exists, wherever the memory lies. The table of pages is as long.
  * Both cost nothing where they are unused.
  *
- * Moving memory maps it at its new place first (pages_move.c): until that is done nothing
+ * Moving memory maps it at its new place first (vmm_move.c): until that is done nothing
  * has changed, and from then on nothing can be lost.
  */
 #define _GNU_SOURCE
@@ -187,9 +187,9 @@ void tarn__vmm_close(struct tarn__pages *pages)
 /* --- grow --- */
 
 /* Return the largest handle for the rest to map: a power of two up to `unit`. */
-static size_t piece_of(size_t retired, size_t unit)
+static size_t piece_of(size_t rest, size_t unit)
 {
-    while (unit > retired)
+    while (unit > rest)
         unit /= 2;
     return unit;
 }

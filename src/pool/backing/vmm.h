@@ -1,4 +1,5 @@
-/* vmm.h -- the functions of pages.h for VMM: the range, adding and removing its memory. */
+/* vmm.h -- the functions of pages.h for VMM: the range, adding and removing its
+ * memory. */
 #ifndef TARN_POOL_VMM_H
 #define TARN_POOL_VMM_H
 

@@ -11,7 +11,7 @@
  * - The pool is suspended, ends, or revokes a peer's access.
  *
  * The mappings of a handle form a ring through the table. At most one of them is in use.
- * The others are retired (left), or retiring until queued work is done, or the driver
+ * The others are retired, or retiring until queued work is done, or the driver
  * failed to unmap them.
  */
 #include "pool/backing/vmm_alias.h"

@@ -1,5 +1,5 @@
-/* vmm_alias.h -- memory with several mappings (aliases); in a scope, but for functions that
- * take no calls. */
+/* vmm_alias.h -- memory with several mappings (aliases); in a scope, but for functions
+ * that take no calls. */
 #ifndef TARN_POOL_VMM_ALIAS_H
 #define TARN_POOL_VMM_ALIAS_H
 
@@ -10,7 +10,7 @@
 void tarn__vmm_alias_retire(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                             struct tarn__span span);
 /* Unmap the retired mappings in this unmapped range, or in the whole range, before other
- * memory comes there. Memory that the driver keeps mapped is stuck. */
+ * memory comes there. Memory that the driver keeps mapped is noted as failed. */
 void tarn__vmm_alias_unmap_in(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                               struct tarn__span span);
 void tarn__vmm_alias_unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *calls);

@@ -6,7 +6,7 @@
  * retrieves it from the driver by the address.
  *
  * An undo may fail, too. The pool tries it again. It notes memory that the driver still
- * keeps mapped as stuck, and unmaps it at a later call or at the end. So a failure loses
+ * keeps mapped as failed, and unmaps it at a later call or at the end. So a failure loses
  * memory only as long as the driver fails.
  */
 #include "pool/backing/vmm_map.h"
@@ -106,7 +106,7 @@ CUresult_ tarn__vmm_map_unmap(const struct tarn__calls *calls, struct tarn__span
     return result == CUDA_SUCCESS_ ? result : calls->mem_unmap(span.address, span.bytes);
 }
 
-/* Note the handles of a span that the driver does not unmap as stuck. */
+/* Note the handles of a span that the driver does not unmap as failed. */
 static void note_unmap_failed(struct tarn__vmm *vmm, struct tarn__span span, bool hidden)
 {
     size_t page = tarn__vmm_table_page(vmm, span.address);

@@ -19,12 +19,12 @@ tarn_status tarn__vmm_map_set_access(const struct tarn__vmm *vmm,
 CUresult_ tarn__vmm_map_unmap(const struct tarn__calls *calls, struct tarn__span span);
 
 /* Unmap whole handles of the table for an undo that cannot fail. Memory that the driver
- * keeps mapped is noted as stuck. `unknown`: the caller takes the span for an unmapped
+ * keeps mapped is noted as failed. `hidden`: the caller takes the span for an unmapped
  * range, so the rest is removed from the table. */
 void tarn__vmm_map_undo(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                         struct tarn__span span, bool hidden);
 
-/* Unmap stuck memory; memory that stays stuck stays noted. */
+/* Try again to unmap memory whose unmapping failed; the rest stays noted. */
 void tarn__vmm_map_sweep(struct tarn__vmm *vmm, const struct tarn__calls *calls);
 
 #endif

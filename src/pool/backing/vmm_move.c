@@ -3,7 +3,7 @@
  * Physical memory may be mapped twice. So the pool maps it at its new place first, and
  * then drops the old one. Until the first step is done, an undo leaves everything as it
  * was; after that nothing can be lost. The old place is an unmapped range for the caller
- * at once, though it stays mapped (pages_places.c). Where queued work may still use the
+ * at once, though it stays mapped (vmm_alias.c). Where queued work may still use the
  * old place, that happens when the work is done. Work that is ordered behind it sees the
  * same bytes at the new place.
  */

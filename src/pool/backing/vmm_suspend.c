@@ -222,7 +222,7 @@ static bool restore(const struct tarn__vmm *vmm, const struct tarn__calls *calls
 }
 
 /* Unmap all, or leave all as it was. Where the driver fails even to restore, the pool is
- * suspended after all, and memory that stays mapped is stuck. */
+ * suspended after all, and memory that stays mapped is noted as failed. */
 static tarn_status unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                              const struct retained *retained)
 {

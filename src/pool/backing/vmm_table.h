@@ -6,8 +6,8 @@
 #include "pool/backing/backing.h"
 
 /* Visit handles, or runs (handles without an unmapped range between them), by address.
- * Start with *cursor = 0, or the number of a first page; false at the end. Stuck memory
- * that the caller takes for an unmapped range is not visited. */
+ * Start with *cursor = 0, or the number of a first page; false at the end. Memory whose
+ * unmapping failed and that the caller takes for an unmapped range is not visited. */
 bool tarn__vmm_table_next_handle(const struct tarn__vmm *vmm, size_t *cursor,
                                  struct tarn__span *out);
 bool tarn__vmm_table_next_run(const struct tarn__vmm *vmm, size_t *cursor,

@@ -15,7 +15,7 @@
 enum {
     TARN__BIN_PARTS_LOG = 5,
     TARN__BIN_PARTS = 1 << TARN__BIN_PARTS_LOG,
-    /* for 32-bit sizes in allocation quanta (granules) */
+    /* for 32-bit sizes in allocation quanta */
     TARN__BIN_POWERS = 32 - TARN__BIN_PARTS_LOG + 1,
     /* candidates of one class: it covered all of them in the measurements, and it is a
      * bound */
@@ -124,7 +124,7 @@ static inline bool tarn__bins_is_better(const struct tarn__node *node,
 }
 
 /* Return the best block of a list that `fits` accepts (NULL: it accepts all); 0: none has
- * so many allocation quanta (granules). */
+ * so many allocation quanta. */
 static inline tarn__index tarn__bins_best(const struct tarn__nodes *nodes,
                                           tarn__index head, uint32_t quanta,
                                           tarn__fits fits, const void *request)
@@ -147,8 +147,8 @@ static inline tarn__index tarn__bins_best(const struct tarn__nodes *nodes,
     return found;
 }
 
-/* Return the best block that `fits` accepts, of at least `granules`, in a class that has
- * blocks of `most` granules or less; 0: there is none among the candidates. Inline for
+/* Return the best block that `fits` accepts, of at least `quanta`, in a class that has
+ * blocks of `most` quanta or less; 0: there is none among the candidates. Inline for
  * the search, which usually passes NULL for `fits`. */
 static inline tarn__index tarn__bins_find(const struct tarn__bins *bins,
                                           const struct tarn__nodes *nodes,
@@ -167,13 +167,13 @@ static inline tarn__index tarn__bins_find(const struct tarn__bins *bins,
     return 0;
 }
 
-/* Visit the blocks of at least `granules`, the largest classes first, until `visit`
+/* Visit the blocks of at least `quanta`, the largest classes first, until `visit`
  * returns false. `visit` must not change the bins. */
 void tarn__bins_visit(const struct tarn__bins *bins, const struct tarn__nodes *nodes,
                       uint32_t quanta, bool (*visit)(void *data, tarn__index index),
                       void *data);
 
-/* Return the size of the largest block in granules; 0: the bins are empty. */
+/* Return the size of the largest block in quanta; 0: the bins are empty. */
 uint32_t tarn__bins_largest(const struct tarn__bins *bins,
                             const struct tarn__nodes *nodes);
 

@@ -136,7 +136,7 @@ static const char *check_stream_state(const struct tarn__heap *heap,
     return NULL;
 }
 
-/* A known handle maps to a lane which has it. */
+/* A known handle maps to a stream state which has it. */
 static const char *check_handles(const struct tarn__heap *heap)
 {
     size_t cursor = 0;

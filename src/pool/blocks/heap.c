@@ -1,5 +1,5 @@
-/* heap.c -- freeing: coalescing with neighbours, in the order of a lane (one stream) or
- * as completed. */
+/* heap.c -- freeing: coalescing with neighbours, in the order of a stream or as
+ * completed. */
 #include "pool/blocks/heap.h"
 #include "pool/mutations.h"
 #include <stdlib.h>
@@ -68,7 +68,7 @@ void tarn__heap_unlink_state(struct tarn__heap *heap,
 
 /* --- free nodes as a whole --- */
 
-/* Free a node into `lane` (its open epoch), or as completed. */
+/* Free a node into `stream_state` (its open epoch), or as completed. */
 static inline void attach(struct tarn__heap *heap, tarn__index index,
                           struct tarn__stream_state *stream_state)
 {
@@ -134,7 +134,7 @@ void tarn__heap_absorb_live(struct tarn__heap *heap, tarn__index index)
     tarn__heap_absorb(heap, index);
 }
 
-/* Extend a free node by its upper neighbour, which is MOVING. */
+/* Extend a free node by its upper neighbour, which is in transit. */
 static inline void extend_up(struct tarn__heap *heap, tarn__index index)
 {
     tarn__heap_resize(heap, index,
@@ -142,7 +142,7 @@ static inline void extend_up(struct tarn__heap *heap, tarn__index index)
     drop_upper(heap, index);
 }
 
-/* Extend a free node by its lower neighbour, which is MOVING. */
+/* Extend a free node by its lower neighbour, which is in transit. */
 static inline void extend_down(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
@@ -160,9 +160,9 @@ static inline void extend_down(struct tarn__heap *heap, tarn__index index)
     heap->blocks--;
 }
 
-/* Return true if a free neighbour coalesces with what `lane` frees now (NULL: with a
- * completed one), which has so many granules. The neighbour would get the lane's open
- * epoch, so a large fenced or completed one stays by itself. */
+/* Return true if a free neighbour coalesces with what `stream_state` frees now (NULL:
+ * with a completed one), which has so many quanta. The neighbour would get the stream
+ * state's open epoch, so a large fenced or completed one stays by itself. */
 static bool coalesces(const struct tarn__heap *heap,
                       const struct tarn__stream_state *stream_state, uint32_t quanta,
                       const struct tarn__node *neighbour)
@@ -185,8 +185,8 @@ static bool coalesces(const struct tarn__heap *heap,
             heap->with_memory_count < 2);
 }
 
-/* Return true if a free neighbour has the lane and epoch of what `lane` frees now. Then
- * the new one extends it in place. */
+/* Return true if a free neighbour has the stream state and epoch of what `stream_state`
+ * frees now. Then the new one extends it in place. */
 static inline bool is_alike(const struct tarn__stream_state *stream_state,
                             const struct tarn__node *neighbour)
 {
@@ -241,7 +241,7 @@ static inline bool coalesces_alike(const struct tarn__stream_state *stream_state
            is_alike(stream_state, neighbour) && neighbour->quanta <= UINT32_MAX - quanta;
 }
 
-/* Free a node that is MOVING: as a part of alike neighbours, or by itself. */
+/* Free a node that is in transit: as a part of alike neighbours, or by itself. */
 static inline void insert(struct tarn__heap *heap, tarn__index index,
                           struct tarn__stream_state *stream_state)
 {
@@ -265,7 +265,7 @@ static inline void insert(struct tarn__heap *heap, tarn__index index,
         attach(heap, index, stream_state);
 }
 
-/* Free a node that is MOVING, in no bin and not entered. */
+/* Free a node that is in transit, in no bin and not entered. */
 static inline void release(struct tarn__heap *heap, tarn__index index,
                            struct tarn__stream_state *stream_state)
 {

@@ -6,13 +6,12 @@
  *             Another stream's block comes from tarn__steal_from_source() or from
  *             tarn__runs_take(). The caller waits for the event fences that cover it.
  *    fence    Two neighbours coalesce only where the result is covered by what covers
- *             each of them: both completed, or both of one lane (then the younger epoch
- *             counts), or a completed one that joins a lane. A split-off part keeps its
- *             lane and epoch.
+ *             each of them: both completed, or both of one stream state (then the
+ *             younger epoch counts), or a completed one that joins a stream state. A
+ *             split-off part keeps its stream state and epoch.
  *    borders  `before` and `after` are 0 where another address range begins.
  *
- * Lane: the state of one stream (lane.h). The owner holds the heap's lock around every
- * call. Nothing here calls the driver.
+ * The owner holds the heap's lock around every call. Nothing here calls the driver.
  */
 #ifndef TARN_POOL_HEAP_H
 #define TARN_POOL_HEAP_H
@@ -26,28 +25,29 @@ enum { TARN__STATE_CHUNK = 8, TARN__STATE_CHUNKS = 1 << 16 };
 struct tarn__heap {
     struct tarn__nodes nodes;
     struct tarn__addresses addresses;
-    struct tarn__bins completed; /* lane 0: completed frees, which any stream may use */
+    struct tarn__bins completed; /* state 0: completed frees, which any stream may use */
     struct tarn__bins unmapped;  /* address ranges without memory */
     uint64_t *starts;            /* first address of each segment, unsorted */
     size_t segments, segment_capacity;
 
-    struct tarn__stream_state
-        *stream_states[TARN__STATE_CHUNKS]; /* chunks of lanes, which never move */
+    /* in chunks, which never move */
+    struct tarn__stream_state *stream_states[TARN__STATE_CHUNKS];
     tarn__index states_made, unused_state;
     size_t state_count;
-    struct tarn__map by_key;    /* key of a lane -> its index */
-    struct tarn__map by_handle; /* stream handle -> index of the lane that it names now */
+    struct tarn__map by_key; /* key of a stream state -> its index */
+    /* stream handle -> index of the stream state that it names now */
+    struct tarn__map by_handle;
     struct tarn__stream_state *orphaned; /* TARN__KEY_ORPHANED; NULL until it is needed */
-    tarn__index with_memory;             /* list of lanes that have free blocks */
+    tarn__index with_memory;             /* list of stream states that have free blocks */
     size_t with_memory_count;
 
     struct CUevent_st **events; /* unused events */
     size_t event_count, event_capacity;
 
-    uint64_t free_bytes; /* of all lanes, and the completed frees */
+    uint64_t free_bytes; /* of all stream states, and the completed frees */
     uint64_t completed_bytes;
-    uint64_t unfenced_bytes;  /* of all lanes */
-    uint64_t allocated_bytes; /* live, thread-cached and in transit (MOVING) */
+    uint64_t unfenced_bytes;  /* of all stream states */
+    uint64_t allocated_bytes; /* live, thread-cached and in transit */
     uint64_t unmapped_bytes;
     /* The pool does not coalesce a fenced or completed neighbour larger than this with a
      * new free: the neighbour would lose its event fence. */
@@ -60,7 +60,7 @@ struct tarn__heap {
 void tarn__heap_init(struct tarn__heap *heap);
 void tarn__heap_free(struct tarn__heap *heap);
 
-/* --- lanes --- */
+/* --- stream states --- */
 
 static inline struct tarn__stream_state *tarn__heap_state(const struct tarn__heap *heap,
                                                           tarn__index index)
@@ -68,8 +68,8 @@ static inline struct tarn__stream_state *tarn__heap_state(const struct tarn__hea
     return &heap->stream_states[index / TARN__STATE_CHUNK][index % TARN__STATE_CHUNK];
 }
 
-/* Return true if the stream of `lane` may have this block, if necessary after a wait for
- * the event fence of another stream. */
+/* Return true if the stream of `stream_state` may have this block, if necessary after a
+ * wait for the event fence of another stream. */
 static inline bool tarn__heap_may_use_after_wait(
     const struct tarn__heap *heap, const struct tarn__stream_state *stream_state,
     const struct tarn__node *node)
@@ -82,15 +82,16 @@ static inline bool tarn__heap_may_use_after_wait(
 }
 
 /* Return the number of streams that the pool knows, those of captures included. These are
- * all lanes but TARN__KEY_NO_STREAM, which every pool has, and TARN__KEY_ORPHANED. */
+ * all stream states but TARN__KEY_NO_STREAM, which every pool has, and
+ * TARN__KEY_ORPHANED. */
 static inline size_t tarn__heap_streams(const struct tarn__heap *heap)
 {
     return heap->state_count - 1 - (heap->orphaned != NULL);
 }
 
-/* Make one free block of `first` and the blocks that follow it, up to `granules`. All of
- * them are completed, or some belong to one lane. Then the result belongs to that lane,
- * with the youngest epoch among them. */
+/* Make one free block of `first` and the blocks that follow it, up to `quanta`. All of
+ * them are completed, or some belong to one stream state. Then the result belongs to that
+ * stream state, with the youngest epoch among them. */
 void tarn__heap_coalesce_neighbours(struct tarn__heap *heap, tarn__index first,
                                     uint32_t quanta);
 /* Merge into `index` its upper neighbour, which is live; neither is in a bin. */
@@ -98,11 +99,12 @@ void tarn__heap_absorb_live(struct tarn__heap *heap, tarn__index index);
 /* Do the same for a neighbour that is not live, so the address table does not hold it. */
 void tarn__heap_absorb(struct tarn__heap *heap, tarn__index index);
 
-/* Free a block (MOVING, LIVE or PARKED): into the lane's open epoch, or as completed
- * where `lane` is NULL. It is coalesced with its neighbours as the rule above allows. */
+/* Free a block (in transit, live or thread-cached): into the stream state's open epoch,
+ * or as completed where `stream_state` is NULL. It is coalesced with its neighbours as
+ * the rule above allows. */
 void tarn__heap_put(struct tarn__heap *heap, tarn__index index,
                     struct tarn__stream_state *stream_state);
-/* Make a free block of a lane completed; its last use has finished. */
+/* Make a free block of a stream state completed; its last use has finished. */
 void tarn__heap_complete(struct tarn__heap *heap, tarn__index index);
 
 /* Return the node that starts at `address`, if it is live or the first of a segment; else
@@ -130,7 +132,7 @@ static inline struct tarn__node *tarn__heap_node(const struct tarn__heap *heap,
 
 /* --- in and out of the bins --- */
 
-/* Return the lane of a free node; NULL: the node is completed. */
+/* Return the stream state of a free node; NULL: the node is completed. */
 static inline struct tarn__stream_state *tarn__heap_state_of(
     const struct tarn__heap *heap, const struct tarn__node *node)
 {
@@ -194,7 +196,7 @@ static inline void tarn__heap_resize(struct tarn__heap *heap, tarn__index index,
     tarn__bins_add_to(bins, &heap->nodes, index, to);
 }
 
-/* --- the list of a lane's free blocks by epoch --- */
+/* --- the list of a stream state's free blocks by epoch --- */
 
 static inline void tarn__heap_link_after(struct tarn__heap *heap,
                                          struct tarn__stream_state *stream_state,
@@ -230,7 +232,7 @@ static inline void tarn__heap_unlink(struct tarn__heap *heap,
 
 /* --- free nodes as a whole --- */
 
-/* Take a free node out of its lists: MOVING. */
+/* Take a free node out of its lists: in transit. */
 static inline void tarn__heap_detach(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = tarn__heap_node(heap, index);

@@ -15,24 +15,24 @@
 #include <stdint.h>
 
 enum {
-    /* granule: the allocation quantum. Blocks are multiples of 512 bytes, at multiples of
+    /* the allocation quantum: blocks are multiples of 512 bytes, at multiples of
      * 512 */
     TARN__QUANTUM_SHIFT = 9,
     TARN__QUANTUM = 1 << TARN__QUANTUM_SHIFT,
     TARN__PAGE_SHIFT = 21 /* memory is mapped by multiples of 2 MiB */
 };
 
-/* Index of a node or a lane; 0: none. A node's index counts words of 8 bytes from the
- * first node on, so that one addition yields its address. */
+/* Index of a node or a stream state; 0: none. A node's index counts words of 8 bytes from
+ * the first node on, so that one addition yields its address. */
 typedef uint32_t tarn__index;
 
 enum tarn__node_state {
     TARN__UNUSED = 0, /* the node is unused */
-    /* in the bins of its lane (the state of its stream), or of the completed frees (lane
+    /* in the bins of its stream state, or of the completed frees (state
      * 0) */
     TARN__FREE,
     TARN__LIVE,          /* live: allocated to a caller */
-    TARN__THREAD_CACHED, /* in a thread cache (magazine) */
+    TARN__THREAD_CACHED, /* in a thread cache */
     TARN__IN_TRANSIT,    /* in transit: in use by a call that is under way */
     TARN__UNMAPPED,      /* an unmapped range */
     /* a retired mapping: its memory moved while queued work still uses these addresses */
@@ -40,24 +40,25 @@ enum tarn__node_state {
 };
 
 /* The pool's lock guards a node, with one exception. The owner of a LIVE block writes
- * `asked`, `alignment_log` and `state` without the lock when the block becomes live. A
- * stale pointer also leads to a node without the lock. The fields read there, and those
+ * `requested`, `alignment_log` and `state` without the lock when the block becomes live.
+ * A stale pointer also leads to a node without the lock. The fields read there, and those
  * that share memory with them, are read and written atomically by the functions below. */
 struct tarn__node {
     uint64_t address;
     union {
         uint64_t requested; /* LIVE: requested bytes */
         struct {
-            tarn__index older, younger; /* FREE with a lane: by epoch, oldest first */
+            /* FREE with a stream state: by epoch, oldest first */
+            tarn__index older, younger;
         } age;
     };
-    uint64_t epoch;            /* FREE with a lane: of that lane */
+    uint64_t epoch;            /* FREE with a stream state: of that stream state */
     uint32_t quanta;           /* size */
     tarn__index before, after; /* neighbours by address; 0 at a border */
     tarn__index next,
-        previous; /* FREE and HOLE: in the bin; PARKED: `next` in the stack */
-    tarn__index
-        stream_state; /* FREE: the stream that orders it; 0: completed, for any stream */
+        previous; /* FREE and UNMAPPED: in the bin; THREAD_CACHED: `next` in the stack */
+    /* FREE: the stream that orders it; 0: completed, for any stream */
+    tarn__index stream_state;
     _Atomic tarn__index chain; /* the next one of its chain: addresses.h */
     _Atomic uint8_t state;     /* enum tarn__node_state */
     uint8_t alignment_log;     /* LIVE: as requested */
@@ -160,7 +161,7 @@ static inline void tarn__node_make_live(struct tarn__node *node, uint64_t reques
     atomic_store_explicit(&node->state, TARN__LIVE, memory_order_release);
 }
 
-/* Write a link of the list by epochs, which shares memory with `asked`. */
+/* Write a link of the list by epochs, which shares memory with `requested`. */
 static inline void tarn__node_link(tarn__index *link, tarn__index index)
 {
     __atomic_store_n(link, index, __ATOMIC_RELEASE);
@@ -194,7 +195,7 @@ static inline bool tarn__nodes_reserve(struct tarn__nodes *nodes, size_t count)
     return nodes->unused_count >= count || tarn__nodes_add(nodes, count);
 }
 
-/* Take a reserved node: UNUSED, without neighbours, lane and capture. */
+/* Take a reserved node: UNUSED, without neighbours, stream state and capture. */
 static inline tarn__index tarn__nodes_take(struct tarn__nodes *nodes)
 {
     tarn__index index = nodes->unused;

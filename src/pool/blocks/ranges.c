@@ -1,5 +1,5 @@
 /* ranges.c -- the address ranges of a heap: adding and removing segments, unmapped
- * ranges (holes), and where the pool grows next.
+ * ranges, and where the pool grows next.
  */
 #include "pool/blocks/ranges.h"
 #include "pool/blocks/take.h"
@@ -48,7 +48,7 @@ static void lose_borders(struct tarn__heap *heap, tarn__index index)
     }
 }
 
-/* Make a node for a whole new range: MOVING, counted as live. */
+/* Make a node for a whole new range: in transit, counted as live. */
 static tarn__index new_range(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
 {
     uint64_t start = (address + TARN__QUANTUM - 1) & ~(uint64_t)(TARN__QUANTUM - 1);
@@ -167,7 +167,7 @@ struct site_search {
     unsigned looks;
 };
 
-/* Return how much of a hole the request needs, given the memory before it. */
+/* Return how much of an unmapped range the request needs, given the memory before it. */
 static struct tarn__site site_in(const struct site_search *site_search, tarn__index index)
 {
     const struct tarn__heap *heap = site_search->heap;
@@ -191,7 +191,7 @@ static bool visit_unmapped(void *data, tarn__index index)
     struct site_search *site_search = data;
     struct tarn__site site = site_in(site_search, index);
 
-    /* The page that maps it has to be in the hole as well. */
+    /* The page that maps it has to be in the unmapped range as well. */
     if (site.bytes + site_search->extra_bytes <=
             tarn__node_bytes(tarn__node(&site_search->heap->nodes, index)) &&
         (!site_search->best.range || site.bytes < site_search->best.bytes))

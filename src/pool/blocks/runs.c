@@ -111,7 +111,7 @@ static bool find(struct look *look)
     return false;
 }
 
-/* Take one piece, of at most `granules`. Returns false without host memory. */
+/* Take one piece, of at most `quanta`. Returns false without host memory. */
 static bool take(struct tarn__heap *heap, tarn__index index, uint64_t quanta,
                  struct tarn__run *out)
 {

@@ -8,8 +8,9 @@
  * fence. */
 enum { TARN__RUN_MAX = 64 };
 struct tarn__run {
-    tarn__index nodes[TARN__RUN_MAX];         /* by address, MOVING */
-    tarn__index stream_states[TARN__RUN_MAX]; /* lane of each node before; 0: completed */
+    tarn__index nodes[TARN__RUN_MAX]; /* by address, in transit */
+    /* the stream state of each node before; 0: completed */
+    tarn__index stream_states[TARN__RUN_MAX];
     uint64_t epochs[TARN__RUN_MAX];
     size_t count; /* 0: there is no such run of blocks */
 };
@@ -19,13 +20,14 @@ struct tarn__run {
 void tarn__runs_take(struct tarn__heap *heap,
                      const struct tarn__stream_state *stream_state,
                      const struct tarn__request *request, struct tarn__run *out);
-/* Coalesce the run into one block, MOVING. The stream has waited for every source
+/* Coalesce the run into one block, in transit. The stream has waited for every source
  * stream. */
 tarn__index tarn__runs_coalesce(struct tarn__heap *heap, const struct tarn__run *run);
-/* Return the pieces to their lanes, now with the lanes' open epochs. */
+/* Return the pieces to their stream states, now with the stream states' open epochs. */
 void tarn__runs_put(struct tarn__heap *heap, const struct tarn__run *run);
 
-/* Coalesce neighbours that `lane` may use until one block fits; false: none does. */
+/* Coalesce neighbours that `stream_state` may use until one block fits; false: none
+ * does. */
 bool tarn__runs_coalesce_for(struct tarn__heap *heap,
                              struct tarn__stream_state *stream_state,
                              const struct tarn__request *request);

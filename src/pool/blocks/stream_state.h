@@ -1,16 +1,19 @@
-/* stream_state.h -- lane: the state of one stream: its free memory, its epochs, its event fences.
+/* stream_state.h -- the state of one stream: its free memory, its epochs, its event
+ * fences.
  *
- * The stream's id names the lane, because the driver never reuses an id. It reuses a
- * handle as soon as the stream is destroyed. Memory freed on a stream gets the lane's
- * open epoch. An event fence is a recorded event that closes the epoch. (CUDA's fences
- * order memory; this one orders streams.) Once the event is recorded, other streams may
- * use the frees of this epoch and of earlier ones. They wait for the event first. Once
- * the event is complete, any stream may use them without a wait.
+ * The stream's id names the stream state, because the driver never reuses an id. It
+ * reuses a handle as soon as the stream is destroyed. Memory freed on a stream gets the
+ * stream state's open epoch. An event fence is a recorded event that closes the epoch.
+ * (CUDA's fences order memory; this one orders streams.) Once the event is recorded,
+ * other streams may use the frees of this epoch and of earlier ones. They wait for the
+ * event first. Once the event is complete, any stream may use them without a wait.
  *
  * A stream has ended once its handle names a stream with another id. Such a stream cannot
- * be fenced any more: its unfenced frees move to the lane TARN__KEY_ORPHANED (ended.c). Its
- * own lane stays until the last fenced block is completed or another stream's. The heap's
- * lock guards all of it.
+ * be fenced any more: its unfenced frees move to the state TARN__KEY_ORPHANED
+ * (cache/thread_cache.c). Its own stream state stays until the last fenced block is
+ * completed or another stream's. The heap's lock guards all of it.
+ *
+ * The handles of the driver here are opaque: no file of this folder calls the driver.
  */
 #ifndef TARN_POOL_STREAM_STATE_H
 #define TARN_POOL_STREAM_STATE_H
@@ -18,12 +21,13 @@
 #include "base/backoff.h"
 #include "pool/blocks/bins.h"
 
-/* Keys of lanes that are no stream ids. Ids count up from 1. */
+/* Keys of stream states that are no stream ids. Ids count up from 1. */
 #define TARN__KEY_NO_STREAM UINT64_MAX /* TARN_STREAM_NONE: no order at all */
 /* the handles 0 and 1: querying their id can end a capture */
 #define TARN__KEY_LEGACY (UINT64_MAX - 1)
-#define TARN__KEY_ORPHANED (UINT64_MAX - 2)  /* of ended streams and captures: no order */
-#define TARN__KEY_CAPTURES (UINT64_MAX >> 1) /* above: lanes of captures, by a count */
+#define TARN__KEY_ORPHANED (UINT64_MAX - 2) /* of ended streams and captures: no order */
+/* above: stream states of captures, by a count */
+#define TARN__KEY_CAPTURES (UINT64_MAX >> 1)
 
 struct tarn__fence {
     uint64_t epoch; /* it covers the frees of this epoch and before */
@@ -45,7 +49,8 @@ struct tarn__stream_state {
     /* Handle of its stream, for comparison alone: another stream may have it by now.
      * NULL: the stream has no handle of its own. */
     struct CUstream_st *handle;
-    struct tarn__stream *registration; /* the value with which the stream was registered, else 0 */
+    /* the value with which the stream was registered, else NULL */
+    struct tarn__stream *registration;
 
     struct tarn__bins bins;       /* its free blocks by size */
     tarn__index oldest, youngest; /* its free blocks by epoch */
@@ -62,11 +67,12 @@ struct tarn__stream_state {
     /* Another stream could use its memory: fence it soon. A cache hit reads this without
      * the lock, and takes the slow path. */
     atomic_bool wanted;
-    /* the stream may reuse its own frees; false for no stream and for TARN__KEY_ORPHANED */
+    /* the stream may reuse its own frees; false for no stream and for
+     * TARN__KEY_ORPHANED */
     bool in_order;
     /* its memory waits for the owner of a graph, not for an event fence */
     bool is_capture;
-    bool has_ended;             /* frees here go to the lane TARN__KEY_ORPHANED */
+    bool has_ended;             /* frees here go to the state TARN__KEY_ORPHANED */
     uint64_t device_wait_epoch; /* closed by the device-wide wait that is under way */
     struct tarn__fence *fences; /* oldest first */
     size_t fence_count, fence_capacity;
@@ -84,9 +90,9 @@ struct tarn__stream_state {
     /* round of the pool in which its oldest event fence was last queried */
     uint64_t queried_round;
 
-    /* thread caches (magazines), captures and calls that hold its index */
+    /* thread caches, captures and calls that hold its index */
     unsigned users;
-    tarn__index next_with_memory, previous_with_memory; /* lanes with free blocks */
+    tarn__index next_with_memory, previous_with_memory; /* in the list of the heap */
     tarn__index next_unused;
 };
 
@@ -97,8 +103,8 @@ static inline uint64_t tarn__stream_state_unfenced(
     return stream_state->open_bytes + stream_state->closed_bytes;
 }
 
-/* Return true if the stream of `lane` may have this block without a wait. NULL: no
- * stream. */
+/* Return true if the stream of `stream_state` may have this block without a wait. NULL:
+ * no stream. */
 static inline bool tarn__stream_state_may_use(
     const struct tarn__stream_state *stream_state, const struct tarn__node *node)
 {
@@ -107,7 +113,7 @@ static inline bool tarn__stream_state_may_use(
                                         node->stream_state == stream_state->index));
 }
 
-/* Return true if this block of the lane is behind a published event fence. */
+/* Return true if this block of the stream state is behind a published event fence. */
 static inline bool tarn__stream_state_has_fenced(
     const struct tarn__stream_state *stream_state, const struct tarn__node *node)
 {

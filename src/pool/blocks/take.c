@@ -11,7 +11,7 @@ enum { PAGE_QUANTA = 1 << (TARN__PAGE_SHIFT - TARN__QUANTUM_SHIFT) };
 
 /* --- splitting --- */
 
-/* Make a new node right behind `index`, of its last `granules`. The node was reserved. */
+/* Make a new node right behind `index`, of its last `quanta`. The node was reserved. */
 static tarn__index split(struct tarn__heap *heap, tarn__index index, uint32_t quanta)
 {
     tarn__index new_index = tarn__nodes_take(&heap->nodes);
@@ -73,7 +73,7 @@ static inline bool reserve(struct tarn__heap *heap, size_t splits)
            tarn__addresses_reserve(&heap->addresses, &heap->nodes, 1);
 }
 
-/* Give a free node or a hole another size, in its bins. */
+/* Give a free node or an unmapped range another size, in its bins. */
 static inline void resize_in_place(struct tarn__heap *heap, tarn__index index,
                                    uint32_t quanta)
 {
@@ -103,8 +103,8 @@ static void lose_fence(struct tarn__heap *heap, tarn__index index)
     tarn__heap_into_bins(heap, index, tarn__heap_state(heap, node->stream_state));
 }
 
-/* Split the first `granules` off a free node or a hole, which has more: MOVING. The rest
- * keeps its node, and so its lane, epoch and position. */
+/* Split the first `quanta` off a free node or an unmapped range, which has more: in
+ * transit. The rest keeps its node, and so its stream state, epoch and position. */
 static inline tarn__index split_front(struct tarn__heap *heap, tarn__index index,
                                       uint32_t quanta)
 {
@@ -131,8 +131,8 @@ static inline tarn__index split_front(struct tarn__heap *heap, tarn__index index
     return new_index;
 }
 
-/* Split a free node or a hole at `address`. The part before it stays; the part from there
- * on becomes an adjacent node, of the same bins, lane and epoch. */
+/* Split a free node or an unmapped range at `address`. The part before it stays; the part
+ * from there on becomes an adjacent node, of the same bins, stream state and epoch. */
 static tarn__index split_off(struct tarn__heap *heap, tarn__index index, uint64_t address)
 {
     struct tarn__node *node = NODE(index);
@@ -152,7 +152,7 @@ static tarn__index split_off(struct tarn__heap *heap, tarn__index index, uint64_
     return upper;
 }
 
-/* Take out the first `granules` of a free node or a hole. 0: no host memory. */
+/* Take out the first `quanta` of a free node or an unmapped range. 0: no host memory. */
 static inline tarn__index take_front(struct tarn__heap *heap, tarn__index index,
                                      uint32_t quanta)
 {
@@ -197,7 +197,7 @@ tarn__index tarn__take_request(struct tarn__heap *heap, tarn__index index,
 
 /* --- finding --- */
 
-/* Find a block for the request, of so many granules or less. */
+/* Find a block for the request, of so many quanta or less. */
 static inline tarn__index find_in(const struct tarn__heap *heap,
                                   const struct tarn__bins *bins,
                                   const struct tarn__request *request, uint32_t most)
@@ -207,7 +207,7 @@ static inline tarn__index find_in(const struct tarn__heap *heap,
     return tarn__bins_find(bins, &heap->nodes, request->quanta, most, NULL, NULL);
 }
 
-/* Find the best block of the lane, or a smaller completed one. */
+/* Find the best block of the stream state, or a smaller completed one. */
 static inline tarn__index find(const struct tarn__heap *heap,
                                const struct tarn__stream_state *stream_state,
                                const struct tarn__request *request)

@@ -1,4 +1,4 @@
-/* thread_cache.c -- thread caches (magazines), and what happens to them when their thread
+/* thread_cache.c -- thread caches, and what happens to them when their thread
  * ends.
  *
  * A thread finds its caches in a small table of its own, by the pool's serial number and
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Frees without a last-freed block (the spare). After other threads took the last one: a
+/* Frees without a last-freed block. After other threads took the last one: a
  * thread that frees another thread's allocations would send each of that thread's
  * searches the long way. At first: a stream that ends soon would leave the block behind.
  * And after the last one was of no use. */
@@ -60,7 +60,7 @@ bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
     return calls->stream_get_id(cache->handle, &id) == CUDA_SUCCESS_ && id == cache->key;
 }
 
-/* --- the last-freed block (the spare) --- */
+/* --- the last-freed block --- */
 
 bool tarn__thread_cache_return_last_freed(struct tarn__pool *pool,
                                           struct tarn__thread_cache *cache)
@@ -109,7 +109,7 @@ bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
 
 /* --- draining --- */
 
-/* Return all blocks to the heap, into the lane of their stream. The cache is entered,
+/* Return all blocks to the heap, into the state of their stream. The cache is entered,
  * `lock` held. */
 static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 {
@@ -135,8 +135,8 @@ static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 
 enum after_drain { STAYS_OPEN, IS_CLOSED };
 
-/* Drain the caches of a lane (NULL: of any) and of a stream (0: of any). `lock` held:
- * under it the list only loses members, and this waits for a cache in use. */
+/* Drain the caches of a stream state (NULL: of any) and of a stream (0: of any). `lock`
+ * held: under it the list only loses members, and this waits for a cache in use. */
 static void drain_some(struct tarn__pool *pool,
                        const struct tarn__stream_state *stream_state, tarn_stream stream,
                        enum after_drain after_drain)
@@ -177,19 +177,19 @@ void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream)
  *
  * The driver reuses a destroyed stream's handle for the next stream, but never its id. So
  * a stream has ended once its handle names a stream with another id (resolve.c). A
- * per-thread stream ends with its thread. Its work may still be queued. No
- * event can be recorded behind that work any more, because the handle names another
- * stream. Only a wait for the whole device proves that the work is done.
+ * per-thread stream ends with its thread. Its work may still be queued. No event can be
+ * recorded behind that work any more, because the handle names another stream. Only a
+ * wait for the whole device proves that the work is done.
  *
- * Frees that event fences cover stay in the stream's lane (its state), because the events
- * remain valid. The other frees, and the stream's thread-cached blocks, move to the lane
- * TARN__KEY_ORPHANED. streamless.c counts that memory and waits for it.
+ * Frees that event fences cover stay in its stream state, because the events remain
+ * valid. The other frees, and the stream's thread-cached blocks, move to the stream state
+ * TARN__KEY_ORPHANED. no_stream.c counts that memory and waits for it.
  */
 
 enum { MOVED_AT_ONCE = 512 };
 
-/* Move up to `most` unfenced blocks of a lane whose stream has ended to TARN__KEY_ORPHANED.
- * Returns true if there are more. */
+/* Move up to `most` unfenced blocks of a stream state whose stream has ended to
+ * TARN__KEY_ORPHANED. Returns true if there are more. */
 static bool orphan_unfenced(struct tarn__heap *heap,
                             struct tarn__stream_state *stream_state, size_t most)
 {

@@ -1,4 +1,4 @@
-/* thread_cache.h -- magazine: the thread cache, with blocks that one thread freed on one
+/* thread_cache.h -- the thread cache, with blocks that one thread freed on one
  * stream and can reuse at once.
  *
  * A cache hit takes no contended lock. Only its own thread takes the cache's lock, except
@@ -10,7 +10,7 @@
  * by the exact size. The pool grants each cache the bytes that it may hold. All caches of
  * a pool together hold no more than a part of the pool.
  *
- * The spare is the last-freed slot: the one block, of any size, that was freed last and
+ * The last-freed slot has the one block, of any size, that was freed last and
  * exceeded the capacity. A loop that frees and takes it again touches neither the heap
  * nor its lock. The pool lends this block and does not grant it. The thread's next search
  * of the heap returns it first. A search that finds nothing immediately available returns
@@ -63,7 +63,7 @@ struct tarn__thread_cache {
 enum tarn__use { TARN__TO_ALLOCATE, TARN__TO_FREE };
 enum tarn__put { TARN__PUT_DONE, TARN__PUT_FULL, TARN__PUT_NOT_LIVE };
 
-/* Do the driver's part of tarn__thread_cache_check() (magazine_hit.h). */
+/* Do the driver's part of tarn__thread_cache_check(). */
 bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
                                   struct tarn__thread_cache *cache, enum tarn__use use);
 
@@ -73,15 +73,15 @@ bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
 struct tarn__caller;
 void tarn__thread_cache_make(const struct tarn__caller *caller);
 
-/* Do the parts of tarn__thread_cache_keep_last_freed() and of tarn__thread_cache_before_search() that not every
- * operation needs (magazine_hit.h). The cache's own thread calls them, under the pool's
- * lock. */
+/* Do the parts of tarn__thread_cache_keep_last_freed() and of
+ * tarn__thread_cache_before_search() that not every operation needs. The cache's own
+ * thread calls them, under the pool's lock. */
 bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
                                             struct tarn__thread_cache *cache,
                                             tarn__index index);
 void tarn__thread_cache_drop_last_freed(struct tarn__pool *pool,
                                         struct tarn__thread_cache *cache);
-/* Return the last-freed block (the spare) to the heap. Returns false if there is none.
+/* Return the last-freed block to the heap. Returns false if there is none.
  * Under the pool's lock. */
 bool tarn__thread_cache_return_last_freed(struct tarn__pool *pool,
                                           struct tarn__thread_cache *cache);
@@ -165,10 +165,10 @@ static inline struct tarn__thread_cache *tarn__thread_cache_find(
 }
 
 /* Return true if the stream is still the one that the cache was made for, and does not
- * capture. A free need not know which stream it is. A block freed to the wrong lane is
- * unavailable until a device-wide wait, since that lane's stream has ended. The pool
- * learns that at the first call that is no cache hit (ended.c). Raw streams cost one
- * driver call at a free and two at an allocation. */
+ * capture. A free need not know which stream it is. A block freed to the wrong stream
+ * state is unavailable until a device-wide wait, since that stream state's stream has
+ * ended. The pool learns that at the first call that is no cache hit (ended.c). Raw
+ * streams cost one driver call at a free and two at an allocation. */
 static inline bool tarn__thread_cache_check(struct tarn__pool *pool,
                                             struct tarn__thread_cache *cache,
                                             enum tarn__use use)
@@ -249,7 +249,8 @@ static inline bool tarn__thread_cache_may_have(const struct tarn__thread_cache *
            atomic_load_explicit(&cache->last_freed, memory_order_relaxed) >> 32 == quanta;
 }
 
-/* Take a block of `granules` for `asked` bytes, which is then the caller's; 0: a miss. */
+/* Take a block of `quanta` for `requested` bytes, which is then the caller's; 0: a
+ * miss. */
 static inline tarn__index tarn__thread_cache_take(struct tarn__pool *pool,
                                                   struct tarn__thread_cache *cache,
                                                   uint32_t quanta, uint64_t requested)
@@ -294,7 +295,7 @@ static inline bool tarn__thread_cache_has_capacity(const struct tarn__thread_cac
     return TARN__QUARANTINED(cache->large[tarn__thread_cache_large_slot(quanta)]) == 0;
 }
 
-/* Enter a block that is PARKED (thread-cached). The cache has capacity. */
+/* Enter a block that is thread-cached. The cache has capacity. */
 static inline void tarn__thread_cache_push(struct tarn__pool *pool,
                                            struct tarn__thread_cache *cache,
                                            tarn__index index)
@@ -314,7 +315,7 @@ static inline void tarn__thread_cache_push(struct tarn__pool *pool,
     TARN__HOLD(cache->bytes, TARN__QUARANTINED(cache->bytes) + tarn__node_bytes(node));
 }
 
-/* Return true if this block is to be the last-freed block (the spare) again. */
+/* Return true if this block is to be the last-freed block again. */
 static inline bool tarn__thread_cache_was_last_freed(
     const struct tarn__thread_cache *cache, uint32_t quanta)
 {
@@ -384,7 +385,7 @@ static inline void tarn__thread_cache_raise_grant(struct tarn__pool *pool,
     pool->granted_bytes += more;
 }
 
-/* Return the last-freed block (the spare) to the heap; the thread is about to search
+/* Return the last-freed block to the heap; the thread is about to search
  * there. */
 static inline void tarn__thread_cache_before_search(struct tarn__pool *pool,
                                                     struct tarn__thread_cache *cache)
@@ -394,7 +395,7 @@ static inline void tarn__thread_cache_before_search(struct tarn__pool *pool,
     cache->last_freed_quanta = 0;
 }
 
-/* Keep a block (MOVING) as the last-freed block (the spare), unless that would delay an
+/* Keep a block (in transit) as the last-freed block, unless that would delay an
  * event fence that is due. Returns false if the block belongs into the heap. There is no
  * other spare. */
 static inline bool tarn__thread_cache_keep_last_freed(struct tarn__pool *pool,

@@ -14,9 +14,9 @@
 #include "pool/pool.h"
 #include "base/error.h"
 
-/* Return the lane that orders new memory; NULL: it is completed. The pool makes no
- * request to the upstream on legacy while a blocking stream captures: that would end the
- * capture. */
+/* Return the stream state that orders new memory; NULL: it is completed. The pool makes
+ * no request to the upstream on legacy while a blocking stream captures: that would end
+ * the capture. */
 static struct tarn__stream_state *state_of_new_memory(const struct tarn__caller *caller)
 {
     bool in_order = tarn__pages_is_ordered(caller->pool->pages) && caller->may_record;
@@ -26,8 +26,8 @@ static struct tarn__stream_state *state_of_new_memory(const struct tarn__caller 
 
 /* --- segments --- */
 
-/* Request memory in the order of `lane`. Without a lane it has to be completed, which an
- * upstream that orders by stream does not guarantee. */
+/* Request memory in the order of `stream_state`. Without a stream state it has to be
+ * completed, which an upstream that orders by stream does not guarantee. */
 static tarn_status request_from_upstream(struct tarn__pool *pool,
                                          const struct tarn__caller *caller,
                                          const struct tarn__stream_state *stream_state,

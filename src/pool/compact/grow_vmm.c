@@ -4,8 +4,8 @@
  * Every allocation that fits nowhere ends here. This file therefore decides how much
  * memory a pool reserves beyond the live blocks. Free memory in whole handles is never a
  * reason to grow. The pool maps it beside the memory that the request can use already
- * (gap.c). Where it is not enough, new memory comes behind it, usually at the end of the
- * range.
+ * (placement.c). Where it is not enough, new memory comes behind it, usually at the end
+ * of the range.
  *
  * A pool without spare memory would have to move memory for nearly every large request,
  * and moving a handle costs about as much as a new one. So where one stream has all of
@@ -33,7 +33,7 @@ struct plan {
     struct tarn__reclaimable *reclaimable; /* NULL: nothing moves */
     uint64_t at;
     uint64_t new_bytes, least; /* by the step of growth; the least needed */
-    /* nodes in transit (MOVING); 0 where there are no bytes */
+    /* nodes in transit; 0 where there are no bytes */
     tarn__index moved_node, new_node;
 };
 
@@ -107,7 +107,7 @@ static void cancel(struct tarn__pool *pool, const struct plan *plan)
         tarn__ranges_make_unmapped(&pool->heap, plan->new_node);
 }
 
-/* Split `bytes` at `at` off the unmapped range (the hole) that begins there. */
+/* Split `bytes` at `at` off the unmapped range that begins there. */
 static tarn__index split_unmapped(struct tarn__heap *heap, uint64_t at, uint64_t bytes)
 {
     tarn__index range = tarn__ranges_unmapped_at(heap, at);

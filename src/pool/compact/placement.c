@@ -1,12 +1,12 @@
-/* placement.c -- compaction: where to place moved handles, so that few of them make a block.
+/* placement.c -- compaction: where to place moved handles, so that few of them make a
+ * block.
  *
  * A move costs per handle, so a growth that has to move memory does best where the least
- * is missing. Earlier moves left unmapped ranges (holes) all over the address range, and
- * some free memory lies beside them. A block for the request can then be made in three
- * ways:
+ * is missing. Earlier moves left unmapped ranges all over the address range, and some
+ * free memory lies beside them. A block for the request can then be made in three ways:
  *
- *     behind free memory      [free][ moved ]  hole  [live]
- *     before free memory      [live]  hole  [ moved ][free]
+ *     behind free memory      [free][ moved ]  unmapped  [live]
+ *     before free memory      [live]  unmapped  [ moved ][free]
  *     between, filling it     [free][ moved ][free]
  *
  * The pool takes large handles first. Of one size it takes those in short pieces first,
@@ -43,7 +43,7 @@ struct candidate {
     struct tarn__span low, high; /* the used part of the free memory on both sides */
     struct tarn__span range;
     uint64_t least, most; /* bytes to be moved there */
-    bool at_end;          /* it reaches the end of the hole */
+    bool at_end;          /* it reaches the end of the unmapped range */
     unsigned handles;     /* number of handles that this takes, if they fit */
 };
 

@@ -4,7 +4,7 @@
 
 #include "pool/compact/reclaimable.h"
 
-/* A hole (an unmapped range), or its beginning or end, that the pool is going to fill. */
+/* An unmapped range, or its beginning or end, that the pool is going to fill. */
 struct tarn__placement {
     uint64_t at, bytes;        /* where the moved memory goes */
     uint64_t new_bytes, least; /* new memory behind it: bytes wanted, bytes needed */
@@ -12,9 +12,9 @@ struct tarn__placement {
 
 /* Find the place where the fewest reclaimable handles make a block for the request,
  * together with the memory beside it that the caller's stream may use. Those handles are
- * in `reclaimable_out`. Where all reclaimable memory is not enough anywhere, find a place that
- * needs little new memory. Returns false if no place is better than the end of the range.
- * `lock` held. */
+ * in `reclaimable_out`. Where all reclaimable memory is not enough anywhere, find a place
+ * that needs little new memory. Returns false if no place is better than the end of the
+ * range. `lock` held. */
 bool tarn__placement_find(const struct tarn__caller *caller,
                           const struct tarn__request *request,
                           struct tarn__reclaimable *reclaimable_out,

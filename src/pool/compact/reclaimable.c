@@ -1,4 +1,5 @@
-/* reclaimable.c -- reclaimable memory: finding it, splitting it off its blocks, releasing it. */
+/* reclaimable.c -- reclaimable memory: finding it, splitting it off its blocks, releasing
+ * it. */
 #include "pool/compact/reclaimable.h"
 #include "pool/blocks/ranges.h"
 #include "pool/blocks/take.h"
@@ -6,8 +7,8 @@
 #include "pool/order/events.h"
 #include <stdlib.h>
 
-/* Note a free block that has whole handles in it, or is a whole segment; of `lane`, NULL
- * where it is completed. */
+/* Note a free block that has whole handles in it, or is a whole segment; of
+ * `stream_state`, NULL where it is completed. */
 static bool note(struct tarn__reclaimable *reclaimable, tarn__index index,
                  struct tarn__stream_state *stream_state)
 {
@@ -90,7 +91,7 @@ static void trim_last(struct tarn__reclaimable *reclaimable)
     reclaimable->bytes += last->bytes;
 }
 
-/* Return the size in granules of the smallest block that may have a whole handle in it,
+/* Return the size in quanta of the smallest block that may have a whole handle in it,
  * or be a segment. */
 static uint32_t least_quanta(const struct tarn__pool *pool)
 {
@@ -129,7 +130,8 @@ void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted,
 
 /* --- handles that lie in pieces --- */
 
-/* Blocks of a lane that have a neighbour of the same lane, or a completed one. */
+/* Blocks of a stream state that have a neighbour of the same stream state, or a completed
+ * one. */
 enum { PIECES = 64, PIECE_LOOKS = 512 };
 
 struct pieces {
@@ -167,7 +169,7 @@ static bool note_piece(void *data, tarn__index index)
 }
 
 /* Coalesce all pieces that touch this one, if it still exists. Each is behind an event
- * fence of the lane, and the youngest fence covers all. */
+ * fence of the stream state, and the youngest fence covers all. */
 static void coalesce_around(struct pieces *pieces, tarn__index index)
 {
     struct tarn__heap *heap = &pieces->reclaimable->pool->heap;
@@ -206,7 +208,8 @@ static bool wants_more(const struct tarn__reclaimable *reclaimable)
            reclaimable->bytes < reclaimable->wanted;
 }
 
-/* Note memory lane by lane: each lane that is not the caller's costs one more wait. */
+/* Note the memory of one stream state. Each one that is not the caller's costs one more
+ * wait. */
 static void note_stream(struct tarn__reclaimable *reclaimable,
                         struct tarn__stream_state *stream_state)
 {
@@ -238,7 +241,7 @@ void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
     trim_last(reclaimable);
 }
 
-/* Return true if no span of the same lane is younger. */
+/* Return true if no span of the same stream state is younger. */
 static bool is_youngest(const struct tarn__reclaimable *reclaimable, unsigned which)
 {
     const struct tarn__reclaimable_part *part = &reclaimable->parts[which], *other;
@@ -274,7 +277,7 @@ bool tarn__reclaimable_wait(const struct tarn__caller *caller,
 }
 
 /* Split off a span. A segment's span may begin and end outside of its only block, which
- * starts at a multiple of the granule. */
+ * starts at a multiple of the quantum. */
 static tarn__index split_span(struct tarn__heap *heap, tarn__index index,
                               struct tarn__span span)
 {

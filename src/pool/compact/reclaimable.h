@@ -1,5 +1,5 @@
-/* reclaimable.h -- reclaimable memory: free memory of a pool that makes whole handles or a whole
- * segment.
+/* reclaimable.h -- reclaimable memory: free memory of a pool that makes whole handles or
+ * a whole segment.
  *
  * The pool can move or release such memory once it is completed. Where queued work may
  * still use the memory, the pool can move it for a stream whose work is ordered behind
@@ -19,9 +19,8 @@ struct tarn__reclaimable_part {
     tarn__index node;
     unsigned handles;
     struct tarn__span span;
-    struct tarn__stream_state
-        *stream_state; /* its lane (the state of one stream); NULL: completed */
-    uint64_t epoch;    /* of the lane */
+    struct tarn__stream_state *stream_state; /* its stream state; NULL: completed */
+    uint64_t epoch;                          /* of the stream state */
     /* the event fence that covers the epoch, pinned; set once the part is split off */
     CUevent_ event;
 };
@@ -56,14 +55,14 @@ void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
  * frees. Returns false if the driver rejected a wait. */
 bool tarn__reclaimable_wait(const struct tarn__caller *caller,
                             const struct tarn__reclaimable *reclaimable);
-/* Split the spans off their blocks; the nodes are then exactly these, MOVING. Without
+/* Split the spans off their blocks; the nodes are then exactly these, in transit. Without
  * host memory there are fewer. `lock` held. */
 void tarn__reclaimable_split(struct tarn__reclaimable *reclaimable);
 /* Free the spans again, except the first ones. `lock` held. */
 void tarn__reclaimable_put_back(const struct tarn__reclaimable *reclaimable,
                                 unsigned first);
 /* Retire the first `count` spans: they have no memory any more, or it moved and their
- * mapping is a retired one (OLD). `lock` held. */
+ * mapping is a retired one. `lock` held. */
 void tarn__reclaimable_retire(const struct tarn__reclaimable *reclaimable,
                               unsigned count);
 

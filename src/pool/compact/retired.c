@@ -1,4 +1,5 @@
-/* retired.c -- retired mappings: places whose memory moved while queued work still used them.
+/* retired.c -- retired mappings: places whose memory moved while queued work still used
+ * them.
  *
  * Memory that a stream freed is available to that stream at once, and to another stream
  * after a wait. It cannot be unmapped before the device has finished with it. So the pool
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 
 struct tarn__retired {
-    tarn__index node; /* the node (OLD) of exactly the span that moved */
+    tarn__index node; /* the node of exactly the span that moved */
     struct tarn__stream_state *stream_state;
     uint64_t epoch;
     CUevent_ event; /* behind the last use; pinned */
@@ -43,7 +44,8 @@ void tarn__retired_add(struct tarn__pool *pool, tarn__index node,
         (struct tarn__retired){node, stream_state, epoch, event};
 }
 
-/* Turn the place into a hole. The driver has unmapped it, or keeps it noted as stuck. */
+/* Turn the place into an unmapped range. The driver has unmapped it, or keeps it noted as
+ * failed. */
 static void end(struct tarn__pool *pool, const struct tarn__retired *entry)
 {
     const struct tarn__node *node = tarn__node(&pool->heap.nodes, entry->node);
@@ -70,7 +72,7 @@ struct query_results {
     unsigned count;
 };
 
-/* Return false if the state of this event is unknown. If one of the lane was not
+/* Return false if the state of this event is unknown. If one of its stream state was not
  * complete, the others probably are not. A mapping that is kept longer costs addresses
  * alone. */
 static bool is_known(const struct query_results *query_results,

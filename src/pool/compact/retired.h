@@ -7,7 +7,8 @@
 /* Reserve capacity for `count` more. Returns false without host memory, or if there are
  * too many. */
 bool tarn__retired_reserve(struct tarn__pool *pool, unsigned count);
-/* Add a node that is MOVING; `event` covers its last use and is pinned. `lock` held. */
+/* Add a node that is in transit; `event` covers its last use and is pinned. `lock`
+ * held. */
 void tarn__retired_add(struct tarn__pool *pool, tarn__index node,
                        struct tarn__stream_state *stream_state, uint64_t epoch,
                        CUevent_ event);

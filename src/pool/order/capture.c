@@ -76,7 +76,7 @@ static struct tarn__captures *make_captures(struct tarn__pool *pool)
     return captures;
 }
 
-/* Make a lane for memory of a capture. */
+/* Make a stream state for memory of a capture. */
 static struct tarn__stream_state *new_state(struct tarn__pool *pool, bool in_order)
 {
     uint64_t key = TARN__KEY_CAPTURES + ++pool->captures->state_keys;
@@ -126,14 +126,15 @@ static struct tarn__stream_state *member_state(struct tarn_pool_capture *capture
     for (size_t i = 0; i < capture->member_count; i++)
         if (capture->members[i].handle == handle)
             return capture->members[i].stream_state;
-    struct member *members =
+    struct tarn__capture_member *members =
         realloc(capture->members, (capture->member_count + 1) * sizeof *capture->members);
     if (!members)
         return NULL;
     capture->members = members;
     struct tarn__stream_state *stream_state = new_state(capture->pool, true);
     if (stream_state)
-        members[capture->member_count++] = (struct member){handle, stream_state};
+        members[capture->member_count++] =
+            (struct tarn__capture_member){handle, stream_state};
     return stream_state;
 }
 
@@ -235,7 +236,7 @@ void tarn__capture_forget(struct tarn_pool_capture *capture)
     free(capture);
 }
 
-/* Move all free blocks of a capture's lane to `to`, in its open epoch. */
+/* Move all free blocks of a capture's stream state to `to`, in its open epoch. */
 static void empty_into(struct tarn__pool *pool, struct tarn__stream_state *stream_state,
                        struct tarn__stream_state *to)
 {
@@ -277,7 +278,8 @@ void tarn__capture_leave(struct tarn__caller *caller)
     tarn__capture_forget(capture);
 }
 
-/* Return the lane for the frees of a capturing caller: its graph can run again. */
+/* Return the stream state for the frees of a capturing caller: its graph can run
+ * again. */
 static struct tarn__stream_state *state_of_capturing(struct tarn__caller *caller,
                                                      bool is_own)
 {

@@ -16,11 +16,11 @@ struct tarn_pool_capture {
     bool is_let_go;
     uint64_t live; /* live blocks that belong to it */
     uint64_t live_bytes;
-    /* Lane (state of a stream) of blocks that are not in the order of the graph alone:
-     * its own blocks that were freed elsewhere, and earlier blocks that it freed. No
-     * stream may reuse them. */
+    /* State of blocks that are not in the order of the graph alone: its own blocks that
+     * were freed elsewhere, and earlier blocks that it freed. No stream may reuse
+     * them. */
     struct tarn__stream_state *home;
-    struct member {
+    struct tarn__capture_member {
         CUstream_ handle;
         struct tarn__stream_state *stream_state;
     } *members;
@@ -39,14 +39,15 @@ struct tarn__captures {
     unsigned gone_seen;
 };
 
-/* Return the lane of a capturing stream's memory; NULL: no host memory. `lock` held. */
+/* Return the stream state of a capturing stream's memory; NULL: no host memory. `lock`
+ * held. */
 struct tarn__stream_state *tarn__capture_state(struct tarn__caller *caller);
 /* Have the graph notify the pool when it is destroyed, if that was not arranged yet. */
 void tarn__capture_tie(const struct tarn__caller *caller);
 /* Note that a block becomes live for a caller that captures. `lock` held. */
 void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node);
-/* Return the lane that a free goes to when the caller captures, or the block belongs to a
- * capture. The block then belongs to the capture no longer. `lock` held. */
+/* Return the stream state that a free goes to when the caller captures, or the block
+ * belongs to a capture. The block then belongs to the capture no longer. `lock` held. */
 struct tarn__stream_state *tarn__capture_state_for_free(struct tarn__caller *caller,
                                                         const struct tarn__node *node);
 /* End the caller's call. `lock` held. */

@@ -77,7 +77,7 @@ void tarn__epoch_complete(struct tarn__heap *heap,
     tarn__epoch_fence_completed(heap, stream_state, epoch);
 }
 
-/* Make the finished frees of `lane` completed, up to `*most` blocks. */
+/* Make the finished frees of `stream_state` completed, up to `*most` blocks. */
 static void sweep_state(struct tarn__heap *heap, struct tarn__stream_state *stream_state,
                         size_t *most)
 {

@@ -6,8 +6,8 @@
 #include "driver/driver.h"
 #include "pool/blocks/heap.h"
 
-/* Close the lane's open epoch and return it; no other record of an event may be under
- * way. */
+/* Close the stream state's open epoch and return it; no other record of an event may be
+ * under way. */
 uint64_t tarn__epoch_close(struct tarn__heap *heap,
                            struct tarn__stream_state *stream_state);
 /* Publish `event`, which was recorded after `epoch` was closed. Returns false without
@@ -23,11 +23,12 @@ void tarn__epoch_fence_completed(struct tarn__heap *heap,
 void tarn__epoch_complete(struct tarn__heap *heap,
                           struct tarn__stream_state *stream_state, uint64_t epoch);
 
-/* Make up to `most` blocks completed, of lanes whose epochs have finished but whose
- * blocks are not marked yet. Returns true if there are more. */
+/* Make up to `most` blocks completed, of stream states whose epochs have finished but
+ * whose blocks are not marked yet. Returns true if there are more. */
 bool tarn__epoch_sweep(struct tarn__heap *heap, size_t most);
 
-/* Close the open epoch of every lane but those of captures, before a device-wide wait. */
+/* Close the open epoch of every stream state but those of captures, before a device-wide
+ * wait. */
 void tarn__epoch_close_all(struct tarn__heap *heap);
 /* Make everything that was freed before the device-wide wait completed; the wait is
  * over. */

@@ -13,12 +13,12 @@ bool tarn__events_keep(struct tarn__heap *heap, CUevent_ event);
 /* Collect the events of all event fences as unused ones; the pool ends. */
 void tarn__events_collect(struct tarn__heap *heap);
 
-/* Pin the event of an event fence: until it is unpinned it is not recycled, and the lane
- * stays. */
+/* Pin the event of an event fence: until it is unpinned it is not recycled, and the
+ * stream state stays. */
 CUevent_ tarn__events_pin(struct tarn__stream_state *stream_state,
                           struct tarn__fence *fence);
 void tarn__events_unpin(struct tarn__stream_state *stream_state, CUevent_ event);
-/* Return the position in the lane's list of the oldest event fence that covers
+/* Return the position in the stream state's list of the oldest event fence that covers
  * `epoch`. */
 size_t tarn__events_fence_for(const struct tarn__stream_state *stream_state,
                               uint64_t epoch);

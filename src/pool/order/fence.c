@@ -255,7 +255,7 @@ static bool is_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
 }
 
 /* Close, record and publish; or close and query, if the stream is idle. `handle` is
- * valid, and is the stream of `lane`, which has a user. */
+ * valid, and is the stream of `stream_state`, which has a user. */
 enum how { BY_EVENT, BY_QUERY_IF_IDLE };
 
 static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
@@ -334,12 +334,12 @@ static struct tarn__fence *next_fence(const struct tarn__stream_state *stream_st
     return NULL;
 }
 
-/* A lane whose event fence was not complete the last time may be skipped in its next
- * rounds. */
+/* A stream state whose event fence was not complete the last time may be skipped in its
+ * next rounds. */
 enum which { DUE, ALL };
 
-/* Pin an event fence of each lane that has fenced memory and was not queried in this
- * round. `lock` held. */
+/* Pin an event fence of each stream state that has fenced memory and was not queried in
+ * this round. `lock` held. */
 static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
                        enum which which, struct query *query)
 {
@@ -378,8 +378,8 @@ static unsigned query_events(struct tarn__pool *pool, struct query *query, unsig
 
 enum { THIS_ROUND = 0 };
 
-/* Query some lanes that `round` has not come to. A lane whose event fence was complete
- * may be queried for its next one. Returns the number of queries. */
+/* Query some stream states that `round` has not come to. A stream state whose event fence
+ * was complete may be queried for its next one. Returns the number of queries. */
 static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most,
                           enum which which, unsigned *done_out)
 {
@@ -418,7 +418,7 @@ static uint64_t next_round(struct tarn__pool *pool)
     return round;
 }
 
-/* Continues where the last call ended, so that lanes that are behind do not hide
+/* Continues where the last call ended, so that stream states that are behind do not hide
  * others. */
 bool tarn__fences_poll(struct tarn__pool *pool, unsigned most)
 {
@@ -452,8 +452,8 @@ bool tarn__fences_poll_all(struct tarn__pool *pool)
 
 enum { REQUEST_MAX = 8 };
 
-/* Mark lanes that have unfenced memory, and choose those of registered streams. Their
- * owner guarantees that the handle is valid while the stream's lock is held. */
+/* Mark stream states that have unfenced memory, and choose those of registered streams.
+ * Their owner guarantees that the handle is valid while the stream's lock is held. */
 static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *caller,
                             struct tarn__stream_state **open)
 {

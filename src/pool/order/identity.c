@@ -1,4 +1,5 @@
-/* identity.c -- which stream state belongs to a stream: creation, look-up and deletion. */
+/* identity.c -- which stream state belongs to a stream: creation, look-up and
+ * deletion. */
 #include "pool/order/identity.h"
 #include "pool/mutations.h"
 #include "pool/order/events.h"
@@ -21,7 +22,7 @@ static bool add_chunk(struct tarn__heap *heap)
     return true;
 }
 
-/* Return the index of an unused lane; 0: no host memory. */
+/* Return the index of an unused stream state; 0: no host memory. */
 static tarn__index unused_state(struct tarn__heap *heap)
 {
     tarn__index index = heap->unused_state;
@@ -33,7 +34,7 @@ static tarn__index unused_state(struct tarn__heap *heap)
     if (heap->states_made == 0) {
         if (!add_chunk(heap))
             return 0;
-        heap->states_made = 1; /* lane 0 stands for completed frees */
+        heap->states_made = 1; /* state 0 stands for completed frees */
     }
     if (heap->states_made % TARN__STATE_CHUNK == 0 && !add_chunk(heap))
         return 0;
@@ -69,7 +70,7 @@ struct tarn__stream_state *tarn__identity_get(struct tarn__heap *heap, uint64_t 
     stream_state->in_order =
         key != TARN__KEY_ORPHANED &&
         (key != TARN__KEY_NO_STREAM || TARN_MUTATION(no_stream_is_in_order));
-    stream_state->fences = fences; /* its array serves the next lane */
+    stream_state->fences = fences; /* its array serves the next stream state */
     stream_state->fence_capacity = capacity;
     tarn__map_put(&heap->by_key, key, &index);
     heap->state_count++;

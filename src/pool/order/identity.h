@@ -6,20 +6,21 @@
 #include "driver/driver.h"
 #include "pool/blocks/heap.h"
 
-/* Return the lane of `key`, and create it if it does not exist; NULL: no host memory. */
+/* Return the stream state of `key`, and create it if it does not exist; NULL: no host
+ * memory. */
 struct tarn__stream_state *tarn__identity_get(struct tarn__heap *heap, uint64_t key);
-/* Return the lane of `key`, or NULL. */
+/* Return the stream state of `key`, or NULL. */
 struct tarn__stream_state *tarn__identity_find(const struct tarn__heap *heap,
                                                uint64_t key);
-/* Delete a lane that has no memory, no event fence in use and no users; leave any other
- * lane. */
+/* Delete a stream state that has no memory, no event fence in use and no users; leave any
+ * other stream state. */
 void tarn__identity_delete_if_unused(struct tarn__heap *heap,
                                      struct tarn__stream_state *stream_state);
-/* Return the lane TARN__KEY_ORPHANED, which stays from then on; NULL: no host memory. */
+/* Return the state TARN__KEY_ORPHANED, which stays from then on; NULL: no host memory. */
 struct tarn__stream_state *tarn__identity_orphaned(struct tarn__heap *heap);
-/* Note that `handle`, which is not the lane's yet, names its stream. Returns the lane of
- * the stream that the handle named before; NULL: none. Without host memory the call notes
- * nothing and returns NULL. */
+/* Note that `handle`, which is not the stream state's yet, names its stream. Returns the
+ * stream state of the stream that the handle named before; NULL: none. Without host
+ * memory the call notes nothing and returns NULL. */
 struct tarn__stream_state *tarn__identity_bind_handle(
     struct tarn__heap *heap, struct tarn__stream_state *stream_state, CUstream_ handle);
 /* Unpin the event of an event fence. Its stream may have ended, and have lost its last

@@ -1,15 +1,15 @@
-/* no_stream.c -- no-stream frees: memory freed without a stream, or left by a stream
- * that has ended.
+/* no_stream.c -- no-stream frees: memory freed without a stream, or left by a stream that
+ * has ended.
  *
  * Work on any stream may still use such memory, streams included that no longer exist. No
- * event on one stream covers it. It is in the no-stream lane (TARN__KEY_NO_STREAM), which
- * orders no caller: free, but deferred. One device-wide wait covers everything there, so
- * the pool waits once for many frees. It waits when so much is deferred that a search
- * should wait rather than grow, and before an allocation fails.
+ * event on one stream covers it. It is in the no-stream state (TARN__KEY_NO_STREAM),
+ * which orders no caller: free, but deferred. One device-wide wait covers everything
+ * there, so the pool waits once for many frees. It waits when so much is deferred that a
+ * search should wait rather than grow, and before an allocation fails.
  *
- * The same wait covers the unfenced frees of ended streams and captures (TARN__KEY_ORPHANED).
- * Their users named streams, so the pool waits for it only where `oom_policy` allows a
- * wait.
+ * The same wait covers the unfenced frees of ended streams and captures
+ * (TARN__KEY_ORPHANED). Their users named streams, so the pool waits for it only where
+ * `oom_policy` allows a wait.
  *
  * An allocation without a stream gets completed memory, behind which no work is pending.
  * Both halves of the guarantee (supports_no_stream in tarn/resource.h) are thus kept here
@@ -107,8 +107,8 @@ bool tarn__no_stream_fence_is_due(const struct tarn__pool *pool, uint32_t quanta
 
 /* Return true if the event would end a known capture. The pool does not see captures on
  * non-blocking streams that were not announced, unless they have memory of this pool. If
- * it returns false, no capture can be announced until tarn__capture_announcements_unblock(). In
- * a scope. */
+ * it returns false, no capture can be announced until
+ * tarn__capture_announcements_unblock(). In a scope. */
 static bool captures_are_known(struct tarn__pool *pool, const struct tarn__scope *scope)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
@@ -142,7 +142,7 @@ void tarn__no_stream_fence(struct tarn__pool *pool)
     tarn__scope_leave(&scope);
 }
 
-/* Pin the oldest event of the no-stream lane; NULL: there is none. `lock` held. */
+/* Pin the oldest event of the no-stream state; NULL: there is none. `lock` held. */
 static CUevent_ pin_oldest(struct tarn__stream_state *stream_state, uint64_t *epoch)
 {
     if (stream_state->fence_count == 0)

@@ -33,7 +33,7 @@ static bool is_fenced(const void *data, const struct tarn__node *node)
 }
 
 /* Source streams considered. With more streams than this the others have their turn
- * later, since a lane moves to the front of the list when it gets memory. */
+ * later, since a stream state moves to the front of the list when it gets memory. */
 enum { SOURCES_MAX = 64 };
 
 tarn__index tarn__steal_from_source(struct tarn__heap *heap,

@@ -10,10 +10,10 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
 tarn__index tarn__steal_run(struct tarn__caller *caller,
                             const struct tarn__request *request);
 
-/* Take a fenced block of another lane that fits, split to size (MOVING). `*donor` is set
- * to the lane of the source stream. `*fence` is set to the position, in that lane's list,
- * of the event fence that covers the block. A split-off part stays with the source
- * stream. Returns 0 if there is none. */
+/* Take a fenced block of another stream state that fits, split to size (in transit).
+ * `*source` is set to the state of the source stream. `*fence` is set to the position, in
+ * that stream state's list, of the event fence that covers the block. A split-off part
+ * stays with the source stream. Returns 0 if there is none. */
 tarn__index tarn__steal_from_source(struct tarn__heap *heap,
                                     const struct tarn__stream_state *stream_state,
                                     const struct tarn__request *request,

@@ -6,8 +6,7 @@
 #include "pool/blocks/runs.h"
 #include "pool/order/caller.h"
 
-/* An event fence that covers all the memory taken from one lane (the state of one
- * stream). */
+/* An event fence that covers all the memory taken from one stream state. */
 struct tarn__fence_wait {
     struct tarn__stream_state *stream_state;
     uint64_t epoch; /* the youngest epoch of the taken memory */
@@ -19,8 +18,8 @@ struct tarn__wait_set {
     unsigned count;
 };
 
-/* Add the pieces of a run that belong to other lanes. There is capacity, because a run
- * has at most TARN__RUN_MAX pieces. `lock` held, as for the next function. */
+/* Add the pieces of a run that belong to other stream states. There is capacity, because
+ * a run has at most TARN__RUN_MAX pieces. `lock` held, as for the next function. */
 void tarn__wait_set_add(struct tarn__wait_set *wait_set,
                         const struct tarn__caller *caller, const struct tarn__run *run);
 /* Choose the event fences once all pieces are added, and count the waits. */
