@@ -76,7 +76,7 @@ static void fence_now(struct tarn__pool *pool, tarn_stream stream)
     tarn__resolve_end(&caller);
 }
 
-/* Take a same-stream free or a completed free (magazine NULL: a completed one alone),
+/* Take a same-stream free or a completed free (cache NULL: a completed one alone),
  * with one lock taken. */
 static tarn__index quick_take(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                               const struct tarn__request *request, size_t requested)
@@ -92,7 +92,7 @@ static tarn__index quick_take(struct tarn__pool *pool, struct tarn__thread_cache
                             : tarn__take_block(&pool->heap, stream_state, request,
                                                &was_completed, &no_memory);
     if (index) {
-        *(was_completed ? &pool->completed : &pool->same_stream) += 1;
+        *(was_completed ? &pool->counters.completed : &pool->counters.same_stream) += 1;
         tarn__counts_note_allocation(&pool->counts, requested);
         note_peak_allocated(pool);
     }
@@ -125,7 +125,7 @@ static tarn_status allocate_slow(struct tarn__pool *pool,
         note_peak_allocated(pool);
         *out = make_live(pool, index, requested, request->alignment);
     } else {
-        pool->failures++;
+        pool->counters.failures++;
     }
     tarn__pool_unlock(pool);
     if (!tarn__pool_has_ended(pool)) /* a callback may have reset the context */

@@ -38,6 +38,17 @@ struct tarn__oom_callbacks {
     uint64_t last_number;
 };
 
+/* What the pool did, since it was created. */
+struct tarn__pool_counters {
+    /* allocations that the heap served: same-stream frees, completed frees, other streams'
+     * memory, new memory */
+    uint64_t same_stream, completed, steals, grown;
+    uint64_t waits, fences; /* of a stream for an event; events recorded */
+    uint64_t queries;       /* of events and streams */
+    uint64_t growths, shrinks, moves;
+    uint64_t device_waits, failures;
+};
+
 struct tarn__pool {
     tarn_resource *resource; /* the resource of this pool; set once, not retained */
     int device;
@@ -72,8 +83,8 @@ struct tarn__pool {
     struct tarn__counts counts; /* operations that no thread cache counted */
     /* stream states without a query of an event fence in this round are queried next */
     uint64_t poll_round;
-    uint64_t same_stream, completed, steals, grown, waits, fences, queries, growths,
-        shrinks, moves, device_waits, failures, peak_allocated, peak_reserved, generation;
+    struct tarn__pool_counters counters;
+    uint64_t peak_allocated, peak_reserved, generation;
     struct tarn__retired *retired; /* retired.c; under `growth` */
     size_t retired_count, retired_capacity;
     struct tarn__captures *captures; /* NULL until the first; capture.c */

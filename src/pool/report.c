@@ -106,20 +106,22 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
 {
     out->peak_allocated = pool->peak_allocated;
     out->peak_reserved = pool->peak_reserved;
-    out->failures = pool->failures;
-    out->same_stream = pool->same_stream;
-    out->completed = pool->completed;
-    out->steals = pool->steals;
-    out->grown = pool->grown;
-    out->stream_waits = pool->waits;
-    out->events_recorded = pool->fences;
-    out->queries = pool->queries;
-    out->growths = pool->growths;
-    out->shrinks = pool->shrinks;
-    out->moves = pool->moves;
-    out->device_synchronizations = pool->device_waits;
-    out->driver_calls = pool->waits + pool->fences + pool->queries + pool->growths +
-                        pool->shrinks + pool->moves + pool->device_waits;
+    out->failures = pool->counters.failures;
+    out->same_stream = pool->counters.same_stream;
+    out->completed = pool->counters.completed;
+    out->steals = pool->counters.steals;
+    out->grown = pool->counters.grown;
+    out->stream_waits = pool->counters.waits;
+    out->events_recorded = pool->counters.fences;
+    out->queries = pool->counters.queries;
+    out->growths = pool->counters.growths;
+    out->shrinks = pool->counters.shrinks;
+    out->moves = pool->counters.moves;
+    out->device_synchronizations = pool->counters.device_waits;
+    out->driver_calls = pool->counters.waits + pool->counters.fences +
+                        pool->counters.queries + pool->counters.growths +
+                        pool->counters.shrinks + pool->counters.moves +
+                        pool->counters.device_waits;
     out->streams = tarn__heap_streams(&pool->heap);
 }
 

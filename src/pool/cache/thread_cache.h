@@ -167,7 +167,7 @@ static inline struct tarn__thread_cache *tarn__thread_cache_find(
 /* Return true if the stream is still the one that the cache was made for, and does not
  * capture. A free need not know which stream it is. A block freed to the wrong stream
  * state is unavailable until a device-wide wait, since that stream state's stream has
- * ended. The pool learns that at the first call that is no cache hit (ended.c). Raw
+ * ended. The pool learns that at the first call that is no cache hit (resolve.c). Raw
  * streams cost one driver call at a free and two at an allocation. */
 static inline bool tarn__thread_cache_check(struct tarn__pool *pool,
                                             struct tarn__thread_cache *cache,

@@ -77,8 +77,8 @@ static tarn_status grow_segment(struct tarn__caller *caller,
         tarn__ranges_add_segment(&pool->heap, span.address, span.bytes, stream_state);
     if (added) {
         *out = tarn__runs_take_block(&pool->heap, caller->stream_state, request);
-        pool->grown += *out != 0;
-        pool->growths++;
+        pool->counters.grown += *out != 0;
+        pool->counters.growths++;
         tarn__budget_note_peaks(pool);
     }
     tarn__pool_unlock(pool);

@@ -232,7 +232,7 @@ static void publish_moved(struct tarn__caller *caller, struct plan *plan)
                    is_completed ? NULL : caller->stream_state);
     plan->reclaimable = NULL;
     plan->moved_node = 0;
-    pool->moves++;
+    pool->counters.moves++;
     pool->generation++;
 }
 
@@ -241,7 +241,7 @@ static void publish_new(struct tarn__pool *pool, struct plan *plan)
     if (!TARN_MUTATION(growth_published_before_mapped))
         tarn__heap_put(&pool->heap, plan->new_node, NULL);
     plan->new_node = 0;
-    pool->growths++;
+    pool->counters.growths++;
     tarn__budget_note_peaks(pool);
 }
 
@@ -350,7 +350,7 @@ static tarn_status grow(struct tarn__caller *caller, const struct tarn__request 
     tarn__pool_lock(pool);
     if (status == TARN_OK)
         *allocated = tarn__runs_take_block(&pool->heap, caller->stream_state, request);
-    pool->grown += *allocated != 0 && is_growth;
+    pool->counters.grown += *allocated != 0 && is_growth;
     tarn__pool_unlock(pool);
     return status;
 }

@@ -271,7 +271,7 @@ bool tarn__reclaimable_wait(const struct tarn__caller *caller,
                                                             0) == CUDA_SUCCESS_;
     }
     tarn__pool_lock(caller->pool);
-    caller->pool->waits += waits;
+    caller->pool->counters.waits += waits;
     tarn__pool_unlock(caller->pool);
     return waited;
 }
@@ -417,7 +417,7 @@ static bool shrink_once(struct tarn__pool *pool, uint64_t keep,
     unsigned removed = release_spans(reclaimable, status);
     *released += before - tarn__pages_reserved(pool->pages);
     tarn__pool_lock(pool);
-    pool->shrinks += removed;
+    pool->counters.shrinks += removed;
     tarn__pool_unlock(pool);
     return removed > 0 && *status == TARN_OK;
 }

@@ -104,7 +104,7 @@ static bool is_done(struct tarn__pool *pool, const struct tarn__retired *entry,
         return false;
     done = pool->calls->event_query(entry->event) == CUDA_SUCCESS_;
     tarn__pool_lock(pool);
-    pool->queries++;
+    pool->counters.queries++;
     tarn__pool_unlock(pool);
     query_results->all[query_results->count].stream_state = entry->stream_state;
     query_results->all[query_results->count].event = entry->event;

@@ -36,7 +36,7 @@ static inline tarn__index tarn__caller_take(struct tarn__caller *caller,
                                                &was_completed, &no_memory);
 
     if (index)
-        *(was_completed ? &pool->completed : &pool->same_stream) += 1;
+        *(was_completed ? &pool->counters.completed : &pool->counters.same_stream) += 1;
     return index;
 }
 

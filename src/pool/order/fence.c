@@ -192,7 +192,7 @@ static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *sc
 
     tarn__pool_lock(pool);
     reopen(pool, stream_state);
-    pool->fences += event != NULL;
+    pool->counters.fences += event != NULL;
     if (TARN_MUTATION(epoch_closed_after_record))
         epoch = stream_state->open_epoch++;
     bool published = event && result == CUDA_SUCCESS_ &&
@@ -247,7 +247,7 @@ static bool is_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
     bool idle = scope->calls->stream_query(handle) == CUDA_SUCCESS_;
     tarn__relaxed_leave(pool->calls, mode);
     tarn__pool_lock(pool);
-    pool->queries++;
+    pool->counters.queries++;
     tarn__backoff_note(&stream_state->idle,
                        idle || TARN_MUTATION(epoch_closed_after_query));
     tarn__pool_unlock(pool);
@@ -390,7 +390,7 @@ static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most
     if (round == THIS_ROUND)
         round = pool->poll_round;
     unsigned count = choose(pool, round, most < POLL_MAX ? most : POLL_MAX, which, query);
-    pool->queries += count;
+    pool->counters.queries += count;
     tarn__pool_unlock(pool);
     if (count == 0)
         return 0;
@@ -549,7 +549,7 @@ tarn_status tarn__fences_wait_for_device_locked(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
     tarn__epoch_close_all(&pool->heap);
-    pool->device_waits++;
+    pool->counters.device_waits++;
     tarn__pool_unlock(pool);
     tarn_status status = TARN_MUTATION(device_wait_left_out)
                              ? TARN_OK

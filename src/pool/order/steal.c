@@ -86,7 +86,7 @@ static bool choose(struct tarn__caller *caller, const struct tarn__request *requ
     if (!out->block)
         return false;
     out->event = tarn__events_pin(out->source, &out->source->fences[fence]);
-    pool->waits++;
+    pool->counters.waits++;
     return true;
 }
 
@@ -109,7 +109,7 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
             : caller->scope.calls->stream_wait_event(caller->handle, steal.event, 0);
     tarn__pool_lock(pool);
     if (result == CUDA_SUCCESS_ || TARN_MUTATION(wait_failed_taken_as_done)) {
-        pool->steals++;
+        pool->counters.steals++;
     } else {
         /* The stream did not wait: the block returns to the source stream, in its open
          * epoch. */
@@ -156,7 +156,7 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
     tarn__pool_lock(pool);
     if (waited) {
         index = tarn__runs_coalesce(&pool->heap, &run);
-        pool->steals++;
+        pool->counters.steals++;
     } else {
         tarn__runs_put(&pool->heap, &run);
     }

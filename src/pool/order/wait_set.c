@@ -38,7 +38,7 @@ void tarn__wait_set_pin(struct tarn__wait_set *wait_set, struct tarn__pool *pool
         one->event =
             tarn__events_pin(one->stream_state, &one->stream_state->fences[fence]);
     }
-    pool->waits += wait_set->count;
+    pool->counters.waits += wait_set->count;
 }
 
 bool tarn__wait_set_wait(const struct tarn__wait_set *wait_set,

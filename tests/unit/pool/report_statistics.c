@@ -164,9 +164,10 @@ TEST(statistics_tell_driver_calls_of_each_kind_once)
     use_driver(0);
     tarn_resource *resource = strict_pool(8 * MIB);
     struct tarn__pool *pool = inside(resource);
-    uint64_t *const counts[] = {&pool->waits,       &pool->fences,  &pool->queries,
-                                &pool->growths,     &pool->shrinks, &pool->moves,
-                                &pool->device_waits};
+    uint64_t *const counts[] = {&pool->counters.waits,       &pool->counters.fences,
+                                &pool->counters.queries,     &pool->counters.growths,
+                                &pool->counters.shrinks,     &pool->counters.moves,
+                                &pool->counters.device_waits};
 
     tarn_pool_statistics before = statistics(resource);
     for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
