@@ -12,6 +12,20 @@
 
 enum { TARN__ACCESS_MAX = 64 }; /* devices that can have access to one pool */
 
+/* State of a mapped handle. From TARN__PAGE_RETIRING on, the caller takes its addresses for
+ * an unmapped range. */
+enum tarn__page_state {
+    TARN__PAGE_IN_USE = 0,
+    /* The pool is suspended, and the driver failed to unmap the handle. */
+    TARN__PAGE_UNMAP_FAILED,
+    /* Its memory moved; the handle is unmapped once the work that uses it is done. */
+    TARN__PAGE_RETIRING,
+    /* Its memory moved and no work uses it; the handle is unmapped when necessary. */
+    TARN__PAGE_RETIRED,
+    /* It should be unmapped, and the driver failed to do that. */
+    TARN__PAGE_ABANDONED
+};
+
 /* State of one page of the range. All fields are zero where no memory ever was. A handle
  * is an allocation of cuMemCreate, a physical handle range of whole pages. The pool does
  * not keep its number: it releases the handle once it is mapped, so that unmapping frees
@@ -22,15 +36,22 @@ struct tarn__page {
     /* number of another first page where the same memory is mapped, plus 1, in a ring
      * (vmm_alias.c); 0: there is no other mapping */
     uint32_t next;
-    uint8_t count;        /* its pages */
-    uint8_t unmap_failed; /* unmapping failed: it is mapped and should not be */
-    uint8_t retired;      /* it is mapped and need not be, as its memory moved */
-    /* Not client-visible: the caller takes it for an unmapped range. If its unmapping has
-     * not failed and it is not retired, the page is retiring: it is unmapped once the
-     * work that uses it is done. */
-    uint8_t hidden;
+    uint8_t count; /* its pages */
+    uint8_t state; /* enum tarn__page_state */
 };
 static_assert(TARN__HANDLE_BYTES_MAX / TARN__PAGE_BYTES <= UINT8_MAX, "count");
+
+/* Return true if the caller takes the addresses for an unmapped range. */
+static inline bool tarn__backing_is_hidden(const struct tarn__page *page)
+{
+    return page->state >= TARN__PAGE_RETIRING;
+}
+
+/* Return true if the driver failed to unmap it. */
+static inline bool tarn__backing_unmap_failed(const struct tarn__page *page)
+{
+    return page->state == TARN__PAGE_UNMAP_FAILED || page->state == TARN__PAGE_ABANDONED;
+}
 
 /* Bytes of live blocks while the pool is suspended. */
 struct tarn__kept {
@@ -45,7 +66,7 @@ struct tarn__vmm {
     struct tarn__page *table; /* one a page of the range; reserved, used where touched */
     size_t page_count;
     size_t low, high;          /* every page that was ever mapped lies in [low, high) */
-    size_t unmap_failed_count; /* entries with `unmap_failed` */
+    size_t unmap_failed_count; /* handles that tarn__backing_unmap_failed() */
     size_t device_bytes;
     CUmemAllocationProp_ properties;
     CUmemAccessDesc_ access[TARN__ACCESS_MAX]; /* the first is the pool's device */

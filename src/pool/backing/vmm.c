@@ -327,7 +327,7 @@ tarn_status tarn__vmm_check_handles(const struct tarn__vmm *vmm, struct tarn__sp
     bool is_whole = page < end;
     while (is_whole && page < end) {
         const struct tarn__page *entry = &vmm->table[page];
-        is_whole = entry->first == page + 1 && !entry->hidden;
+        is_whole = entry->first == page + 1 && !tarn__backing_is_hidden(entry);
         page += is_whole ? entry->count : 0;
     }
     if (!is_whole || page != end)

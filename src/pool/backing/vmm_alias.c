@@ -26,7 +26,7 @@ static size_t alias_in_use(const struct tarn__vmm *vmm, size_t page)
     size_t alias = page;
 
     do {
-        if (!vmm->table[alias].hidden)
+        if (!tarn__backing_is_hidden(&vmm->table[alias]))
             return alias;
         alias = tarn__vmm_table_next_alias(vmm, alias);
     } while (alias != page);
@@ -36,7 +36,7 @@ static size_t alias_in_use(const struct tarn__vmm *vmm, size_t page)
 static bool is_retired(const struct tarn__vmm *vmm, size_t page)
 {
     return page < vmm->high && vmm->table[page].first == page + 1 &&
-           vmm->table[page].retired;
+           vmm->table[page].state == TARN__PAGE_RETIRED;
 }
 
 /* Return a retired mapping of the memory at `page`. */
@@ -77,13 +77,13 @@ void tarn__vmm_alias_retire(struct tarn__vmm *vmm, const struct tarn__calls *cal
 
     for (; page < end; page = after) {
         after = page + vmm->table[page].count;
-        vmm->table[page].hidden = 1;
+        vmm->table[page].state = TARN__PAGE_RETIRING;
         size_t in_use = alias_in_use(vmm, page);
         if (in_use == NOWHERE) { /* it was released meanwhile, or must not stay here */
             tarn__vmm_map_undo(vmm, calls, tarn__vmm_table_span(vmm, page, after), true);
             continue;
         }
-        vmm->table[page].retired = 1;
+        vmm->table[page].state = TARN__PAGE_RETIRED;
         bound_retired(vmm, calls, in_use);
     }
 }
@@ -117,7 +117,7 @@ void tarn__vmm_alias_unlink_retiring(struct tarn__vmm *vmm)
 {
     for (size_t page = vmm->low; page < vmm->high; page++) {
         const struct tarn__page *entry = &vmm->table[page];
-        if (entry->hidden && !entry->retired && !entry->unmap_failed && entry->next)
+        if (entry->state == TARN__PAGE_RETIRING && entry->next)
             tarn__vmm_table_unlink(vmm, page);
     }
 }

@@ -113,10 +113,8 @@ static void note_unmap_failed(struct tarn__vmm *vmm, struct tarn__span span, boo
     size_t end = tarn__vmm_table_end_page(vmm, span);
 
     for (; page < end; page += vmm->table[page].count) {
-        vmm->unmap_failed_count += !vmm->table[page].unmap_failed;
-        vmm->table[page].unmap_failed = 1;
-        vmm->table[page].retired = 0;
-        vmm->table[page].hidden = hidden;
+        vmm->unmap_failed_count += !tarn__backing_unmap_failed(&vmm->table[page]);
+        vmm->table[page].state = hidden ? TARN__PAGE_ABANDONED : TARN__PAGE_UNMAP_FAILED;
     }
 }
 
@@ -137,12 +135,13 @@ void tarn__vmm_map_sweep(struct tarn__vmm *vmm, const struct tarn__calls *calls)
          page++) {
         struct tarn__page *entry = &vmm->table[page];
         struct tarn__span handle = tarn__vmm_table_span(vmm, page, page + entry->count);
-        if (!entry->unmap_failed || tarn__vmm_map_unmap(calls, handle) != CUDA_SUCCESS_)
+        if (!tarn__backing_unmap_failed(entry) ||
+            tarn__vmm_map_unmap(calls, handle) != CUDA_SUCCESS_)
             continue;
-        if (entry->hidden) {
+        if (entry->state == TARN__PAGE_ABANDONED) {
             tarn__vmm_table_remove(vmm, handle);
         } else {
-            entry->unmap_failed = 0;
+            entry->state = TARN__PAGE_IN_USE;
             vmm->unmap_failed_count--;
         }
     }

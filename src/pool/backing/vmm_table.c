@@ -44,7 +44,7 @@ bool tarn__vmm_table_has_failed(const struct tarn__vmm *vmm, struct tarn__span s
     size_t end = tarn__vmm_table_end_page(vmm, span);
 
     for (size_t i = tarn__vmm_table_page(vmm, span.address); i < end; i++)
-        if (vmm->table[i].unmap_failed)
+        if (tarn__backing_unmap_failed(&vmm->table[i]))
             return true;
     return false;
 }
@@ -56,7 +56,7 @@ bool tarn__vmm_table_next_handle(const struct tarn__vmm *vmm, size_t *cursor,
 
     for (; page < vmm->high; page++) {
         const struct tarn__page *entry = &vmm->table[page];
-        if (entry->first != page + 1 || entry->hidden)
+        if (entry->first != page + 1 || tarn__backing_is_hidden(entry))
             continue;
         *out = tarn__vmm_table_span(vmm, page, page + entry->count);
         *cursor = page + entry->count;
@@ -120,7 +120,7 @@ void tarn__vmm_table_remove(struct tarn__vmm *vmm, struct tarn__span span)
     size_t end = tarn__vmm_table_end_page(vmm, span);
 
     for (size_t i = tarn__vmm_table_page(vmm, span.address); i < end; i++) {
-        if (vmm->table[i].unmap_failed)
+        if (tarn__backing_unmap_failed(&vmm->table[i]))
             vmm->unmap_failed_count--;
         if (vmm->table[i].next)
             tarn__vmm_table_unlink(vmm, i);
@@ -134,14 +134,15 @@ void tarn__vmm_table_retire(struct tarn__vmm *vmm, struct tarn__span span)
     size_t end = tarn__vmm_table_end_page(vmm, span);
 
     for (; page < end; page += vmm->table[page].count)
-        vmm->table[page].hidden = 1;
+        vmm->table[page].state = TARN__PAGE_RETIRING;
 }
 
 void tarn__vmm_table_end_retiring(struct tarn__vmm *vmm)
 {
     for (size_t page = vmm->low; page < vmm->high; page++)
-        if (vmm->table[page].hidden && !vmm->table[page].unmap_failed) {
-            vmm->table[page].unmap_failed = 1;
+        if (tarn__backing_is_hidden(&vmm->table[page]) &&
+            vmm->table[page].state != TARN__PAGE_ABANDONED) {
+            vmm->table[page].state = TARN__PAGE_ABANDONED;
             vmm->unmap_failed_count++;
         }
 }
