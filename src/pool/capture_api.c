@@ -36,6 +36,8 @@ tarn_status tarn_pool_get_capture(tarn_resource *resource, tarn_stream stream,
  * resource. `lock` held. */
 static tarn_resource *drop_reference(tarn_pool_capture *capture)
 {
+    tarn__pool_assert_locked(capture->pool);
+
     if (--capture->references > 0)
         return NULL;
     tarn_resource *resource = capture->resource;
@@ -56,6 +58,8 @@ static tarn_status release_pool(tarn_resource *resource)
 static tarn_resource *release_reference(tarn_pool_capture *capture,
                                         struct tarn__stream_state *to)
 {
+    tarn__pool_assert_locked(capture->pool);
+
     if (capture->references == 1)
         tarn__capture_release(capture, to);
     return drop_reference(capture);

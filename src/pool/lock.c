@@ -3,6 +3,8 @@
 #include "pool/lock.h"
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 /* Tries at once, for a few hundred nanoseconds; then tries after yields; then sleeps. */
@@ -47,4 +49,12 @@ void tarn__lock_wait(struct tarn__lock *lock)
         while (atomic_load_explicit(&lock->held, memory_order_relaxed))
             back_off(turn < LOOKS + YIELDS ? turn++ : turn);
     while (!tarn__lock_try(lock));
+}
+
+void tarn__lock_assert(bool holds, const char *what, const char *function)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "tarn: %s() was called without the lock %s\n", function, what);
+    abort();
 }

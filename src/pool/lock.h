@@ -10,11 +10,15 @@
 #ifndef TARN_POOL_LOCK_H
 #define TARN_POOL_LOCK_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 struct tarn__lock {
     atomic_bool held;
+#ifdef TARN_DEBUG
+    _Atomic(pthread_t) owner; /* the thread that holds it; 0: none */
+#endif
 };
 
 /* Wait until the lock is taken (lock.c). */
@@ -22,7 +26,13 @@ void tarn__lock_wait(struct tarn__lock *lock);
 
 static inline bool tarn__lock_try(struct tarn__lock *lock)
 {
-    return !atomic_exchange_explicit(&lock->held, true, memory_order_acquire);
+    bool taken = !atomic_exchange_explicit(&lock->held, true, memory_order_acquire);
+
+#ifdef TARN_DEBUG
+    if (taken)
+        atomic_store_explicit(&lock->owner, pthread_self(), memory_order_relaxed);
+#endif
+    return taken;
 }
 
 static inline void tarn__lock_take(struct tarn__lock *lock)
@@ -33,7 +43,24 @@ static inline void tarn__lock_take(struct tarn__lock *lock)
 
 static inline void tarn__lock_leave(struct tarn__lock *lock)
 {
+#ifdef TARN_DEBUG
+    atomic_store_explicit(&lock->owner, 0, memory_order_relaxed);
+#endif
     atomic_store_explicit(&lock->held, false, memory_order_release);
 }
+
+/* Abort with a message if `holds` is false: `function` was called without the lock
+ * `what`. */
+void tarn__lock_assert(bool holds, const char *what, const char *function);
+
+/* In debug builds, abort with a message if the calling thread does not hold the lock. */
+#ifdef TARN_DEBUG
+#define tarn__lock_assert_held(lock)                                                \
+    tarn__lock_assert(atomic_load_explicit(&(lock)->owner, memory_order_relaxed) == \
+                          pthread_self(),                                           \
+                      #lock, __func__)
+#else
+#define tarn__lock_assert_held(lock) ((void)0)
+#endif
 
 #endif

@@ -286,6 +286,8 @@ static inline tarn_status find_live(struct tarn__pool *pool, tarn_device_ptr blo
 /* Release reclaimable memory above a limit that was lowered. `growth` held. */
 static void shrink_to_limit(struct tarn__pool *pool)
 {
+    tarn__pool_assert_growth(pool);
+
     uint64_t released;
 
     for (int turn = 0; turn < 3; turn++) {

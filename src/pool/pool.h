@@ -114,6 +114,18 @@ static inline void tarn__pool_unlock(struct tarn__pool *pool)
     tarn__lock_leave(&pool->lock);
 }
 
+/* In debug builds, abort with a message if the calling thread does not hold `lock`, or
+ * `growth`. At exit and in a forked child queries go on without `lock`. */
+#ifdef TARN_DEBUG
+#define tarn__pool_assert_locked(pool) \
+    ((void)(tarn__driver_gone() || (tarn__lock_assert_held(&(pool)->lock), 0)))
+#define tarn__pool_assert_growth(pool) \
+    tarn__lock_assert(atomic_load(&(pool)->grower) == pthread_self(), "growth", __func__)
+#else
+#define tarn__pool_assert_locked(pool) ((void)0)
+#define tarn__pool_assert_growth(pool) ((void)0)
+#endif
+
 /* Take and release `growth`. TARN_REENTRANT_CALL: this thread has it, so its upstream,
  * which is called under it, has called the pool. */
 tarn_status tarn__pool_take_growth(struct tarn__pool *pool);
@@ -152,6 +164,8 @@ tarn_status tarn__pool_of(tarn_resource *resource, const char *component,
  * held. */
 static inline uint64_t tarn__pool_maximum(const struct tarn__pool *pool)
 {
+    tarn__pool_assert_locked(pool);
+
     return pool->limit < pool->device_bytes ? pool->limit : pool->device_bytes;
 }
 

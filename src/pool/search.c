@@ -57,6 +57,8 @@ static tarn__index last_freed_blocks(struct search *search)
  * `lock` held. */
 static bool others_have_memory(const struct tarn__caller *caller)
 {
+    tarn__pool_assert_locked(caller->pool);
+
     const struct tarn__heap *heap = &caller->pool->heap;
     bool have = false;
 

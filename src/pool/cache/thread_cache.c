@@ -65,6 +65,8 @@ bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
 bool tarn__thread_cache_return_last_freed(struct tarn__pool *pool,
                                           struct tarn__thread_cache *cache)
 {
+    tarn__pool_assert_locked(pool);
+
     if (atomic_load_explicit(&cache->last_freed, memory_order_relaxed) == 0)
         return false;
     uint64_t last_freed =
@@ -76,6 +78,8 @@ bool tarn__thread_cache_return_last_freed(struct tarn__pool *pool,
 
 bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
 {
+    tarn__pool_assert_locked(pool);
+
     bool any = false;
 
     for (struct tarn__thread_cache *i = pool->caches; i; i = i->next)
@@ -86,6 +90,8 @@ bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
 void tarn__thread_cache_drop_last_freed(struct tarn__pool *pool,
                                         struct tarn__thread_cache *cache)
 {
+    tarn__pool_assert_locked(pool);
+
     cache->last_freed_skips = tarn__thread_cache_return_last_freed(pool, cache)
                                   ? SKIPS_AFTER_UNUSED
                                   : SKIPS_AFTER_TAKEN;
@@ -96,6 +102,8 @@ bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
                                             struct tarn__thread_cache *cache,
                                             tarn__index index)
 {
+    tarn__pool_assert_locked(pool);
+
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
     if (atomic_load(&cache->closed) || tarn__pool_releases_memory(pool) ||
@@ -113,6 +121,8 @@ bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
  * `lock` held. */
 static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 {
+    tarn__pool_assert_locked(pool);
+
     for (unsigned i = 0; i < TARN__SMALL_CLASSES; i++) {
         while (cache->small[i]) {
             tarn__index index = cache->small[i];
@@ -141,6 +151,8 @@ static void drain_some(struct tarn__pool *pool,
                        const struct tarn__stream_state *stream_state, tarn_stream stream,
                        enum after_drain after_drain)
 {
+    tarn__pool_assert_locked(pool);
+
     for (struct tarn__thread_cache *i = pool->caches; i; i = i->next) {
         if ((stream_state && i->stream_state != stream_state) ||
             (stream && i->stream != stream))
@@ -209,6 +221,8 @@ static bool orphan_unfenced(struct tarn__heap *heap,
 void tarn__thread_caches_end_stream(struct tarn__pool *pool,
                                     struct tarn__stream_state *stream_state)
 {
+    tarn__pool_assert_locked(pool);
+
     if (!tarn__identity_orphaned(&pool->heap)) /* no host memory */
         return;
     stream_state->users++;
@@ -238,6 +252,8 @@ static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
 /* Delete a cache: its blocks return to the heap, and its counts are kept. `lock` held. */
 static void end(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 {
+    tarn__pool_assert_locked(pool);
+
     struct tarn__thread_cache **link = &pool->caches;
 
     tarn__lock_take(&cache->lock);
@@ -366,6 +382,8 @@ void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *count
                              uint64_t *thread_cached_bytes,
                              uint64_t *thread_cached_blocks, size_t *metadata)
 {
+    tarn__pool_assert_locked(pool);
+
     bool gone = tarn__driver_gone();
 
     for (struct tarn__thread_cache *i = pool->caches; i; i = i->next) {

@@ -372,6 +372,8 @@ static inline void tarn__thread_cache_raise_grant(struct tarn__pool *pool,
                                                   struct tarn__thread_cache *cache,
                                                   uint64_t bytes)
 {
+    tarn__pool_assert_locked(pool);
+
     uint64_t more = bytes > TARN__GRANT ? bytes : TARN__GRANT;
 
     if (bytes <= tarn__thread_cache_capacity(cache))
@@ -390,6 +392,8 @@ static inline void tarn__thread_cache_raise_grant(struct tarn__pool *pool,
 static inline void tarn__thread_cache_before_search(struct tarn__pool *pool,
                                                     struct tarn__thread_cache *cache)
 {
+    tarn__pool_assert_locked(pool);
+
     if (cache->keeps_last_freed)
         tarn__thread_cache_drop_last_freed(pool, cache);
     cache->last_freed_quanta = 0;

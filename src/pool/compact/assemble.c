@@ -139,6 +139,8 @@ static bool take_from(struct assembly *assembly, const struct tarn__bins *bins)
 /* Return the bytes missing once everything moves that can move as it is. `lock` held. */
 static uint64_t missing(struct assembly *assembly, const struct tarn__request *request)
 {
+    tarn__pool_assert_locked(assembly->caller->pool);
+
     uint64_t need = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
 
     tarn__reclaimable_find(assembly->caller->pool, need, (struct tarn__span){0, 0},
@@ -150,6 +152,8 @@ static uint64_t missing(struct assembly *assembly, const struct tarn__request *r
 /* Take handles in pieces, and the event fences that cover them. `lock` held. */
 static void choose(struct assembly *assembly, const struct tarn__request *request)
 {
+    tarn__pool_assert_locked(assembly->caller->pool);
+
     struct tarn__heap *heap = assembly->heap;
 
     assembly->wanted = missing(assembly, request);
@@ -198,6 +202,8 @@ static bool wait_and_coalesce(struct assembly *assembly,
 
 bool tarn__assemble(struct tarn__caller *caller, const struct tarn__request *request)
 {
+    tarn__pool_assert_growth(caller->pool);
+
     struct tarn__pool *pool = caller->pool;
 
     if (!caller->may_record || caller->capturing || !caller->stream_state->in_order ||

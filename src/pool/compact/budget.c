@@ -8,6 +8,8 @@ enum { ABSORB_PART = 8 };
 
 void tarn__budget_note_peaks(struct tarn__pool *pool)
 {
+    tarn__pool_assert_locked(pool);
+
     uint64_t reserved = tarn__pages_reserved(pool->pages);
 
     if (pool->peak_reserved < reserved)
@@ -40,6 +42,8 @@ tarn_status tarn__budget_fail(const struct tarn__pool *pool, uint64_t bytes)
 
 uint64_t tarn__budget_headroom(const struct tarn__pool *pool)
 {
+    tarn__pool_assert_locked(pool);
+
     size_t reserved = tarn__pages_reserved(pool->pages);
     uint64_t most =
         tarn__pages_is_vmm(pool->pages) ? tarn__pool_maximum(pool) : pool->limit;

@@ -163,6 +163,8 @@ static bool plan_placement(struct tarn__caller *caller,
                            const struct tarn__request *request,
                            struct tarn__reclaimable *found, struct plan *allocated)
 {
+    tarn__pool_assert_locked(caller->pool);
+
     struct tarn__placement placement;
 
     if (!tarn__placement_find(caller, request, found, &placement))
@@ -179,6 +181,8 @@ static tarn_status plan_end(struct tarn__caller *caller,
                             const struct tarn__request *request,
                             struct tarn__reclaimable *found, struct plan *allocated)
 {
+    tarn__pool_assert_locked(caller->pool);
+
     struct tarn__pool *pool = caller->pool;
     struct tarn__site site = find_site(caller, request);
     uint64_t need = tarn__pages_round_up(site.bytes ? site.bytes : 1);
@@ -223,6 +227,8 @@ static tarn_status map_new(struct tarn__pool *pool, struct plan *plan)
  * for some of it, in the order of the caller's stream. `lock` held. */
 static void publish_moved(struct tarn__caller *caller, struct plan *plan)
 {
+    tarn__pool_assert_locked(caller->pool);
+
     struct tarn__pool *pool = caller->pool;
     bool is_completed = plan->reclaimable->completed == plan->reclaimable->count ||
                         TARN_MUTATION(moved_taken_as_completed);
@@ -370,6 +376,8 @@ static bool is_below_extra(struct tarn__pool *pool, const struct tarn__request *
 tarn_status tarn__grow_vmm(struct tarn__caller *caller,
                            const struct tarn__request *request, tarn__index *allocated)
 {
+    tarn__pool_assert_growth(caller->pool);
+
     bool moved;
 
     tarn__retired_unmap_completed(caller->pool);

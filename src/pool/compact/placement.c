@@ -416,6 +416,8 @@ bool tarn__placement_find(const struct tarn__caller *caller,
                           struct tarn__reclaimable *reclaimable_out,
                           struct tarn__placement *out)
 {
+    tarn__pool_assert_locked(caller->pool);
+
     struct look *look = malloc(sizeof *look);
 
     if (!look)

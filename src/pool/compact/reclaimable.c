@@ -122,6 +122,8 @@ static void find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span exc
 void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted,
                             struct tarn__span excluded, struct tarn__reclaimable *out)
 {
+    tarn__pool_assert_locked(pool);
+
     find(pool, wanted, excluded, out);
     keep_enough(out, 0, true);
     out->completed = out->count;
@@ -224,6 +226,8 @@ static void note_stream(struct tarn__reclaimable *reclaimable,
 void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
                                    struct tarn__reclaimable *reclaimable)
 {
+    tarn__pool_assert_locked(caller->pool);
+
     struct tarn__pool *pool = caller->pool;
     struct tarn__heap *heap = &pool->heap;
     struct tarn__stream_state *same_stream = caller->stream_state;
@@ -311,6 +315,8 @@ static CUevent_ pin(struct tarn__stream_state *stream_state, uint64_t epoch)
 
 void tarn__reclaimable_split(struct tarn__reclaimable *reclaimable)
 {
+    tarn__pool_assert_locked(reclaimable->pool);
+
     unsigned kept = 0, count = reclaimable->count;
 
     reclaimable->bytes = reclaimable->count = reclaimable->completed = 0;
@@ -336,6 +342,8 @@ void tarn__reclaimable_split(struct tarn__reclaimable *reclaimable)
 void tarn__reclaimable_put_back(const struct tarn__reclaimable *reclaimable,
                                 unsigned first)
 {
+    tarn__pool_assert_locked(reclaimable->pool);
+
     for (unsigned i = first; i < reclaimable->count; i++) {
         const struct tarn__reclaimable_part *part = &reclaimable->parts[i];
         tarn__heap_put(&reclaimable->pool->heap, part->node, part->stream_state);
@@ -347,6 +355,8 @@ void tarn__reclaimable_put_back(const struct tarn__reclaimable *reclaimable,
 /* Retire the addresses of a span; a segment's are dropped. */
 void tarn__reclaimable_retire(const struct tarn__reclaimable *reclaimable, unsigned count)
 {
+    tarn__pool_assert_locked(reclaimable->pool);
+
     struct tarn__heap *heap = &reclaimable->pool->heap;
 
     for (unsigned i = 0; i < count; i++) {
@@ -425,6 +435,8 @@ static bool shrink_once(struct tarn__pool *pool, uint64_t keep,
 tarn_status tarn__reclaimable_shrink(struct tarn__pool *pool, uint64_t keep,
                                      uint64_t *released_out)
 {
+    tarn__pool_assert_growth(pool);
+
     struct tarn__reclaimable *reclaimable = malloc(sizeof *reclaimable);
     uint64_t released = 0;
     tarn_status status = TARN_OK;

@@ -39,6 +39,8 @@ void tarn__retired_add(struct tarn__pool *pool, tarn__index node,
                        struct tarn__stream_state *stream_state, uint64_t epoch,
                        CUevent_ event)
 {
+    tarn__pool_assert_locked(pool);
+
     tarn__ranges_make_retired(&pool->heap, node);
     pool->retired[pool->retired_count++] =
         (struct tarn__retired){node, stream_state, epoch, event};
@@ -114,6 +116,8 @@ static bool is_done(struct tarn__pool *pool, const struct tarn__retired *entry,
 
 void tarn__retired_unmap_completed(struct tarn__pool *pool)
 {
+    tarn__pool_assert_growth(pool);
+
     struct query_results query_results = {.count = 0};
     CUstreamCaptureMode_ mode;
     size_t kept = 0;
@@ -132,6 +136,8 @@ void tarn__retired_unmap_completed(struct tarn__pool *pool)
 
 void tarn__retired_unmap_all(struct tarn__pool *pool)
 {
+    tarn__pool_assert_growth(pool);
+
     while (pool->retired_count > 0)
         end(pool, &pool->retired[--pool->retired_count]);
 }

@@ -140,6 +140,8 @@ static struct tarn__stream_state *member_state(struct tarn_pool_capture *capture
 
 struct tarn__stream_state *tarn__capture_state(struct tarn__caller *caller)
 {
+    tarn__pool_assert_locked(caller->pool);
+
     struct tarn__pool *pool = caller->pool;
 
     /* An invalidated capture is never launched: no stream uses its memory, and it is soon
@@ -210,6 +212,8 @@ void tarn__capture_tie(const struct tarn__caller *caller)
 
 void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node)
 {
+    tarn__pool_assert_locked(caller->pool);
+
     struct tarn_pool_capture *capture;
 
     tarn__node_set_capture(node, (uint16_t)caller->capture_slot);
@@ -225,6 +229,8 @@ void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node)
 /* Free the slot once no reference, call or block uses the capture. */
 void tarn__capture_forget(struct tarn_pool_capture *capture)
 {
+    tarn__pool_assert_locked(capture->pool);
+
     struct tarn__captures *captures = capture->pool->captures;
 
     if (!capture->is_let_go || capture->live || capture->references || capture->callers)
@@ -254,6 +260,8 @@ static void empty_into(struct tarn__pool *pool, struct tarn__stream_state *strea
 void tarn__capture_release(struct tarn_pool_capture *capture,
                            struct tarn__stream_state *to)
 {
+    tarn__pool_assert_locked(capture->pool);
+
     struct tarn__pool *pool = capture->pool;
 
     if (capture->is_let_go)
@@ -269,6 +277,8 @@ void tarn__capture_release(struct tarn_pool_capture *capture,
 
 void tarn__capture_leave(struct tarn__caller *caller)
 {
+    tarn__pool_assert_locked(caller->pool);
+
     struct tarn_pool_capture *capture;
 
     if (caller->capture_slot == 0)
@@ -296,6 +306,8 @@ static struct tarn__stream_state *state_of_capturing(struct tarn__caller *caller
 struct tarn__stream_state *tarn__capture_state_for_free(struct tarn__caller *caller,
                                                         const struct tarn__node *node)
 {
+    tarn__pool_assert_locked(caller->pool);
+
     struct tarn__stream_state *home = NULL;
     bool is_own =
         caller->capturing && node->capture && node->capture == caller->capture_slot;
@@ -314,6 +326,8 @@ struct tarn__stream_state *tarn__capture_state_for_free(struct tarn__caller *cal
 
 void tarn__captures_collect(struct tarn__pool *pool)
 {
+    tarn__pool_assert_locked(pool);
+
     struct tarn__captures *captures = pool->captures;
     unsigned gone = atomic_load(&graphs_gone);
 
@@ -333,6 +347,8 @@ void tarn__captures_collect(struct tarn__pool *pool)
 
 bool tarn__captures_any(const struct tarn__pool *pool)
 {
+    tarn__pool_assert_locked(pool);
+
     const struct tarn__captures *captures = pool->captures;
 
     return captures && captures->by_id.count > 0;

@@ -63,6 +63,8 @@ static bool is_over_bound(const struct tarn__pool *pool,
 bool tarn__fence_is_due(const struct tarn__pool *pool,
                         const struct tarn__stream_state *stream_state)
 {
+    tarn__pool_assert_locked(pool);
+
     uint64_t unfenced = tarn__stream_state_unfenced(stream_state);
 
     return unfenced > 0 && !stream_state->recording &&
@@ -77,6 +79,8 @@ bool tarn__fence_is_due(const struct tarn__pool *pool,
 bool tarn__fence_can_wait(const struct tarn__pool *pool,
                           const struct tarn__stream_state *stream_state, uint64_t bytes)
 {
+    tarn__pool_assert_locked(pool);
+
     bool is_early =
         stream_state->frees + 1 < stream_state->interval &&
         (stream_state->frees == 0 || !is_over_bound(pool, stream_state, bytes));
@@ -134,6 +138,8 @@ enum { SWEEP_MAX = 512 };
 /* Make finished frees completed. `lock` held. */
 static void sweep(struct tarn__pool *pool)
 {
+    tarn__pool_assert_locked(pool);
+
     while (tarn__epoch_sweep(&pool->heap, SWEEP_MAX)) {
         tarn__pool_unlock(pool); /* other threads may take it in between */
         tarn__pool_lock(pool);
@@ -168,6 +174,8 @@ static bool close_epoch(struct tarn__pool *pool, struct tarn__stream_state *stre
 /* `lock` held. */
 static void reopen(struct tarn__pool *pool, struct tarn__stream_state *stream_state)
 {
+    tarn__pool_assert_locked(pool);
+
     stream_state->recording = false;
     stream_state->wanted = false;
     set_interval(pool, stream_state);
@@ -343,6 +351,8 @@ enum which { DUE, ALL };
 static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
                        enum which which, struct query *query)
 {
+    tarn__pool_assert_locked(pool);
+
     unsigned count = 0;
 
     for (tarn__index i = pool->heap.with_memory; i && count < most;
@@ -457,6 +467,8 @@ enum { REQUEST_MAX = 8 };
 static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *caller,
                             struct tarn__stream_state **open)
 {
+    tarn__pool_assert_locked(pool);
+
     unsigned count = 0;
 
     for (tarn__index i = pool->heap.with_memory; i;

@@ -50,6 +50,8 @@ static uint64_t smaller(uint64_t one, uint64_t other)
 /* Return the bound for blocks of this size. `lock` held. */
 static uint64_t bound(const struct tarn__pool *pool, uint32_t quanta)
 {
+    tarn__pool_assert_locked(pool);
+
     uint64_t requested = (uint64_t)quanta << TARN__QUANTUM_SHIFT;
     uint64_t many =
         smaller(larger(MANY * requested, FEW), tarn__pool_maximum(pool) / MAXIMUM_PART);
@@ -69,6 +71,8 @@ static uint64_t bytes_of(const struct tarn__pool *pool, uint64_t key)
 
 uint64_t tarn__no_stream_bytes(const struct tarn__pool *pool)
 {
+    tarn__pool_assert_locked(pool);
+
     return bytes_of(pool, TARN__KEY_NO_STREAM);
 }
 
@@ -97,6 +101,8 @@ static enum enough is_enough(struct tarn__pool *pool, const struct tarn__request
 
 bool tarn__no_stream_fence_is_due(const struct tarn__pool *pool, uint32_t quanta)
 {
+    tarn__pool_assert_locked(pool);
+
     const struct tarn__stream_state *stream_state =
         tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM);
 

@@ -78,6 +78,8 @@ struct steal {
 static bool choose(struct tarn__caller *caller, const struct tarn__request *request,
                    struct steal *out)
 {
+    tarn__pool_assert_locked(caller->pool);
+
     struct tarn__pool *pool = caller->pool;
     size_t fence;
 
@@ -127,6 +129,8 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
 static bool choose_run(struct tarn__caller *caller, const struct tarn__request *request,
                        struct tarn__run *run, struct tarn__wait_set *wait_set)
 {
+    tarn__pool_assert_locked(caller->pool);
+
     wait_set->count = 0;
     tarn__runs_take(&caller->pool->heap, caller->stream_state, request, run);
     tarn__wait_set_add(wait_set, caller, run);

@@ -22,6 +22,8 @@ static void add_to_wait_set(struct tarn__wait_set *wait_set,
 void tarn__wait_set_add(struct tarn__wait_set *wait_set,
                         const struct tarn__caller *caller, const struct tarn__run *run)
 {
+    tarn__pool_assert_locked(caller->pool);
+
     struct tarn__heap *heap = &caller->pool->heap;
 
     for (size_t i = 0; i < run->count; i++)
@@ -32,6 +34,8 @@ void tarn__wait_set_add(struct tarn__wait_set *wait_set,
 
 void tarn__wait_set_pin(struct tarn__wait_set *wait_set, struct tarn__pool *pool)
 {
+    tarn__pool_assert_locked(pool);
+
     for (unsigned i = 0; i < wait_set->count; i++) {
         struct tarn__fence_wait *one = &wait_set->all[i];
         size_t fence = tarn__events_fence_for(one->stream_state, one->epoch);
