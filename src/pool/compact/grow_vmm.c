@@ -37,6 +37,16 @@ struct plan {
     tarn__index moved_node, new_node;
 };
 
+/* One call of tarn__grow_vmm(). */
+struct growth {
+    struct tarn__caller *caller;
+    const struct tarn__request *request;
+    struct tarn__reclaimable *found; /* NULL: nothing moves */
+    struct plan plan;
+    bool has_moved;    /* the move, if there was one, has not failed */
+    tarn__index block; /* for the request; 0: none yet */
+};
+
 static uint64_t moved_bytes(const struct plan *plan)
 {
     return plan->reclaimable ? plan->reclaimable->bytes : 0;
@@ -137,12 +147,13 @@ static bool take_nodes(struct tarn__pool *pool, struct plan *plan)
 
 /* Find large handles first: completed ones, then fenced ones. */
 static void find_reclaimable(const struct tarn__caller *caller, uint64_t need,
-                             const struct tarn__site *site, struct plan *plan)
+                             const struct tarn__site *site,
+                             struct tarn__reclaimable *found)
 {
     tarn__reclaimable_find(caller->pool, need,
                            (struct tarn__span){site->from, site->address - site->from},
-                           plan->reclaimable);
-    tarn__reclaimable_find_fenced(caller, plan->reclaimable);
+                           found);
+    tarn__reclaimable_find_fenced(caller, found);
 }
 
 /* Find a site with enough addresses for the moved memory in whole handles, where the
@@ -158,45 +169,42 @@ static struct tarn__site find_site(const struct tarn__caller *caller,
                       : tarn__ranges_find_site(heap, caller->stream_state, request, 0);
 }
 
-/* Plan to move all the memory that is needed, or nearly all. */
-static bool plan_placement(struct tarn__caller *caller,
-                           const struct tarn__request *request,
-                           struct tarn__reclaimable *found, struct plan *allocated)
+/* Plan to move all the memory that is needed, or nearly all. `lock` held. */
+static bool plan_placement(struct growth *growth)
 {
-    tarn__pool_assert_locked(caller->pool);
-
     struct tarn__placement placement;
 
-    if (!tarn__placement_find(caller, request, found, &placement))
+    tarn__pool_assert_locked(growth->caller->pool);
+    if (!tarn__placement_find(growth->caller, growth->request, growth->found, &placement))
         return false;
-    *allocated = (struct plan){.at = placement.at,
-                               .reclaimable = found,
-                               .new_bytes = placement.new_bytes,
-                               .least = placement.least};
-    return take_nodes(caller->pool, allocated);
+    growth->plan = (struct plan){.at = placement.at,
+                                 .reclaimable = growth->found,
+                                 .new_bytes = placement.new_bytes,
+                                 .least = placement.least};
+    return take_nodes(growth->caller->pool, &growth->plan);
 }
 
 /* Plan new memory at the range's end, behind the moved memory. `lock` held. */
-static tarn_status plan_end(struct tarn__caller *caller,
-                            const struct tarn__request *request,
-                            struct tarn__reclaimable *found, struct plan *allocated)
+static tarn_status plan_end(struct growth *growth)
 {
-    tarn__pool_assert_locked(caller->pool);
+    struct tarn__pool *pool = growth->caller->pool;
+    const struct tarn__request *request = growth->request;
+    struct plan *plan = &growth->plan;
 
-    struct tarn__pool *pool = caller->pool;
-    struct tarn__site site = find_site(caller, request);
+    tarn__pool_assert_locked(pool);
+    struct tarn__site site = find_site(growth->caller, request);
     uint64_t need = tarn__pages_round_up(site.bytes ? site.bytes : 1);
 
-    *allocated = (struct plan){.at = site.address};
+    *plan = (struct plan){.at = site.address};
     if (!site.range)
         return tarn__budget_fail(pool, (uint64_t)request->quanta << TARN__QUANTUM_SHIFT);
-    if (found) {
-        allocated->reclaimable = found;
-        find_reclaimable(caller, need, &site, allocated);
+    if (growth->found) {
+        plan->reclaimable = growth->found;
+        find_reclaimable(growth->caller, need, &site, growth->found);
     }
-    if (!plan_new(pool, &site, allocated))
+    if (!plan_new(pool, &site, plan))
         return tarn__budget_fail(pool, need);
-    if (!take_nodes(pool, allocated))
+    if (!take_nodes(pool, plan))
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to grow");
     return TARN_OK;
 }
@@ -267,12 +275,12 @@ static tarn_status move(const struct tarn__caller *caller, const struct plan *pl
                             reclaimable->completed, plan->at);
 }
 
-/* Execute the plan. On failure, moved memory stays at its new place. `*moved_out`: the
- * move, if there was one, has not failed. */
-static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
-                             bool *moved_out)
+/* Execute the plan. On failure, moved memory stays at its new place. */
+static tarn_status carry_out(struct growth *growth)
 {
+    struct tarn__caller *caller = growth->caller;
     struct tarn__pool *pool = caller->pool;
+    struct plan *plan = &growth->plan;
     uint64_t moved = moved_bytes(plan);
     tarn_status status = TARN_OK;
 
@@ -283,12 +291,12 @@ static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
     }
     if (moved > 0)
         status = move(caller, plan);
-    *moved_out = status == TARN_OK;
+    growth->has_moved = status == TARN_OK;
     if (status == TARN_OK && plan->new_bytes > 0)
         status = map_new(pool, plan);
 
     tarn__pool_lock(pool);
-    if (*moved_out && moved > 0)
+    if (growth->has_moved && moved > 0)
         publish_moved(caller, plan);
     if (status == TARN_OK && plan->new_bytes > 0)
         publish_new(pool, plan);
@@ -299,64 +307,60 @@ static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
 
 /* Assemble handles from pieces of several streams for the caller: then one may fit, or
  * they can move. */
-static bool assembled(struct tarn__caller *caller, const struct tarn__request *request,
-                      tarn__index *allocated)
+static bool assembled(struct growth *growth)
 {
-    if (!tarn__assemble(caller, request))
+    struct tarn__caller *caller = growth->caller;
+
+    if (!tarn__assemble(caller, growth->request))
         return false;
     tarn__fence_same_stream(caller);
     tarn__pool_lock(caller->pool);
-    *allocated = tarn__caller_take(caller, request);
+    growth->block = tarn__caller_take(caller, growth->request);
     tarn__pool_unlock(caller->pool);
     return true;
 }
 
-static bool find_placement(struct tarn__caller *caller,
-                           const struct tarn__request *request,
-                           struct tarn__reclaimable *found, struct plan *allocated)
+static bool find_placement(struct growth *growth)
 {
-    tarn__pool_lock(caller->pool);
-    bool is_there = plan_placement(caller, request, found, allocated);
-    tarn__pool_unlock(caller->pool);
+    tarn__pool_lock(growth->caller->pool);
+    bool is_there = plan_placement(growth);
+    tarn__pool_unlock(growth->caller->pool);
     return is_there;
 }
 
-/* Make the plan. `found` NULL: nothing moves. `*out`: the block, if no growth is needed
- * after all. */
-static tarn_status make_plan(struct tarn__caller *caller,
-                             const struct tarn__request *request,
-                             struct tarn__reclaimable *found, struct plan *plan_out,
-                             tarn__index *allocated)
+/* Make the plan, or find the block: then no growth is needed after all. */
+static tarn_status make_plan(struct growth *growth)
 {
-    struct tarn__pool *pool = caller->pool;
+    struct tarn__pool *pool = growth->caller->pool;
 
-    if (found && (find_placement(caller, request, found, plan_out) ||
-                  (assembled(caller, request, allocated) &&
-                   (*allocated || find_placement(caller, request, found, plan_out)))))
+    if (growth->found &&
+        (find_placement(growth) ||
+         (assembled(growth) && (growth->block || find_placement(growth)))))
         return TARN_OK;
     tarn__pool_lock(pool);
-    tarn_status status = plan_end(caller, request, found, plan_out);
+    tarn_status status = plan_end(growth);
     tarn__pool_unlock(pool);
     return status;
 }
 
-static tarn_status grow(struct tarn__caller *caller, const struct tarn__request *request,
-                        struct tarn__reclaimable *found, bool *moved_out,
-                        tarn__index *allocated)
+/* Grow with the reclaimable memory in `found` (NULL: nothing moves). */
+static tarn_status grow(struct growth *growth, struct tarn__reclaimable *found)
 {
+    struct tarn__caller *caller = growth->caller;
     struct tarn__pool *pool = caller->pool;
-    struct plan plan;
 
-    *moved_out = true;
-    tarn_status status = make_plan(caller, request, found, &plan, allocated);
-    if (status != TARN_OK || *allocated)
+    growth->found = found;
+    growth->has_moved = true;
+    tarn_status status = make_plan(growth);
+    if (status != TARN_OK || growth->block)
         return status;
-    bool is_growth = plan.new_bytes > 0;
-    status = carry_out(caller, &plan, moved_out);
+    bool is_growth = growth->plan.new_bytes > 0;
+    status = carry_out(growth);
     tarn__pool_lock(pool);
     if (status == TARN_OK)
-        *allocated = tarn__runs_take_block(&pool->heap, caller->stream_state, request);
-    pool->counters.grown += *allocated != 0 && is_growth;
+        growth->block =
+            tarn__runs_take_block(&pool->heap, caller->stream_state, growth->request);
+    pool->counters.grown += growth->block != 0 && is_growth;
     tarn__pool_unlock(pool);
     return status;
 }
@@ -374,23 +378,24 @@ static bool is_below_extra(struct tarn__pool *pool, const struct tarn__request *
 }
 
 tarn_status tarn__grow_vmm(struct tarn__caller *caller,
-                           const struct tarn__request *request, tarn__index *allocated)
+                           const struct tarn__request *request, tarn__index *out)
 {
+    struct growth growth = {.caller = caller, .request = request};
+
     tarn__pool_assert_growth(caller->pool);
-
-    bool moved;
-
     tarn__retired_unmap_completed(caller->pool);
-    if (is_below_extra(caller->pool, request) &&
-        grow(caller, request, NULL, &moved, allocated) == TARN_OK)
+    if (is_below_extra(caller->pool, request) && grow(&growth, NULL) == TARN_OK) {
+        *out = growth.block;
         return TARN_OK;
+    }
     struct tarn__reclaimable *found =
         malloc(sizeof *found); /* without it nothing moves */
-    tarn_status status = grow(caller, request, found, &moved, allocated);
+    tarn_status status = grow(&growth, found);
 
     /* The driver does not move it: then all of it must be new. */
-    if (status != TARN_OK && !moved)
-        status = grow(caller, request, NULL, &moved, allocated);
+    if (status != TARN_OK && !growth.has_moved)
+        status = grow(&growth, NULL);
     free(found);
+    *out = growth.block;
     return status;
 }

@@ -3,7 +3,10 @@
 #include "pool/lock.h"
 #include "test.h"
 #include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { THREADS = 4, ROUNDS = 5000 };
 
@@ -88,4 +91,34 @@ TEST(lock_that_is_held_is_not_had_by_who_only_tries)
     tarn__lock_leave(&lock);
     CHECK(tarn__lock_try(&lock));
     tarn__lock_leave(&lock);
+}
+
+/* Return how a child ends that asserts that it holds the lock. */
+static int assert_in_child(void)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        close(STDERR_FILENO);
+        tarn__lock_assert_held(&lock);
+        _exit(0);
+    }
+    CHECK_EQUAL(child, waitpid(child, &status, 0));
+    return status;
+}
+
+TEST(lock_that_is_missing_ends_a_debug_build)
+{
+    int status = assert_in_child();
+
+#ifdef TARN_DEBUG
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+#else
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+#endif
+    tarn__lock_take(&lock);
+    status = assert_in_child();
+    tarn__lock_leave(&lock);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
