@@ -40,8 +40,8 @@ struct tarn__oom_callbacks {
 
 /* What the pool did, since it was created. */
 struct tarn__pool_counters {
-    /* allocations that the heap served: same-stream frees, completed frees, other streams'
-     * memory, new memory */
+    /* allocations that the heap served: same-stream frees, completed frees, other
+     * streams' memory, new memory */
     uint64_t same_stream, completed, steals, grown;
     uint64_t waits, fences; /* of a stream for an event; events recorded */
     uint64_t queries;       /* of events and streams */

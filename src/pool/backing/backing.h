@@ -12,8 +12,8 @@
 
 enum { TARN__ACCESS_MAX = 64 }; /* devices that can have access to one pool */
 
-/* State of a mapped handle. From TARN__PAGE_RETIRING on, the caller takes its addresses for
- * an unmapped range. */
+/* State of a mapped handle. From TARN__PAGE_RETIRING on, the caller takes its addresses
+ * for an unmapped range. */
 enum tarn__page_state {
     TARN__PAGE_IN_USE = 0,
     /* The pool is suspended, and the driver failed to unmap the handle. */

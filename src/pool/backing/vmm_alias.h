@@ -14,7 +14,7 @@ void tarn__vmm_alias_retire(struct tarn__vmm *vmm, const struct tarn__calls *cal
 void tarn__vmm_alias_unmap_in(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                               struct tarn__span span);
 void tarn__vmm_alias_unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *calls);
-/* Note that each retiring mapping is to be unmapped once it is left. */
+/* Note that each retiring mapping is to be unmapped once no work uses it. */
 void tarn__vmm_alias_unlink_retiring(struct tarn__vmm *vmm);
 /* Unmap the retired mappings of the memory of `span`, which is to be released. On failure
  * the memory that is still mapped stays retired as before. */

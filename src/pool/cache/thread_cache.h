@@ -401,7 +401,7 @@ static inline void tarn__thread_cache_before_search(struct tarn__pool *pool,
 
 /* Keep a block (in transit) as the last-freed block, unless that would delay an
  * event fence that is due. Returns false if the block belongs into the heap. There is no
- * other spare. */
+ * other such block. */
 static inline bool tarn__thread_cache_keep_last_freed(struct tarn__pool *pool,
                                                       struct tarn__thread_cache *cache,
                                                       tarn__index index)

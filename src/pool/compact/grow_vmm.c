@@ -7,7 +7,7 @@
  * (placement.c). Where it is not enough, new memory comes behind it, usually at the end
  * of the range.
  *
- * A pool without spare memory would have to move memory for nearly every large request,
+ * A pool without free memory would have to move memory for nearly every large request,
  * and moving a handle costs about as much as a new one. So where one stream has all of
  * the memory, the pool grows and moves nothing until it exceeds the live bytes by a
  * twentieth. When it grows, it takes as much at once, unless it has half of what it may
@@ -28,7 +28,7 @@
 #include "pool/order/fence.h"
 #include <stdlib.h>
 
-/* One growth: at `at`, `idle->bytes` move there, and `fresh` new bytes follow. */
+/* One growth: `reclaimable->bytes` move to `at`, and `new_bytes` follow there. */
 struct plan {
     struct tarn__reclaimable *reclaimable; /* NULL: nothing moves */
     uint64_t at;
@@ -60,7 +60,7 @@ static bool is_half_full(const struct tarn__pool *pool)
 }
 
 /* The bytes that the pool may have before it moves memory, once `need` more are live; 0
- * where it is to have as little as possible. With several streams, spare memory saved
+ * where it is to have as little as possible. With several streams, extra memory saved
  * nothing in trials. */
 enum { EXTRA_PART = 20 };
 
@@ -74,7 +74,7 @@ static uint64_t bytes_before_moves(const struct tarn__pool *pool, uint64_t need)
     return allocated + allocated / EXTRA_PART + need;
 }
 
-/* Return, in whole handles, the bytes to add to `fresh` so that the pool has that. */
+/* Return, in whole handles, the bytes to add to `new_bytes` so that the pool has that. */
 static uint64_t extra_bytes(const struct tarn__pool *pool, uint64_t need,
                             uint64_t new_bytes)
 {
