@@ -90,8 +90,8 @@ static bool is_known(const struct query_results *query_results,
     return false;
 }
 
-static bool is_done(struct tarn__pool *pool, const struct tarn__retired *entry,
-                    struct query_results *query_results)
+static bool query_done(struct tarn__pool *pool, const struct tarn__retired *entry,
+                       struct query_results *query_results)
 {
     bool done;
 
@@ -126,7 +126,7 @@ void tarn__retired_unmap_completed(struct tarn__pool *pool)
     if (pool->retired_count == 0 || tarn__relaxed_enter(pool->calls, &mode) != TARN_OK)
         return;
     for (size_t i = 0; i < pool->retired_count; i++)
-        if (is_done(pool, &pool->retired[i], &query_results))
+        if (query_done(pool, &pool->retired[i], &query_results))
             end(pool, &pool->retired[i]);
         else
             pool->retired[kept++] = pool->retired[i];

@@ -240,8 +240,8 @@ static bool is_non_blocking(struct tarn__pool *pool, const struct tarn__scope *s
 
 /* Return true if all work queued on the stream is done. One query then replaces an event
  * and the query of that event. */
-static bool is_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
-                    struct tarn__stream_state *stream_state, CUstream_ handle)
+static bool query_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
+                       struct tarn__stream_state *stream_state, CUstream_ handle)
 {
     CUstreamCaptureMode_ mode;
 
@@ -273,7 +273,7 @@ static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
 
     if (!close_epoch(pool, stream_state, &epoch))
         return;
-    if (how == BY_EVENT || !is_idle(pool, scope, stream_state, handle)) {
+    if (how == BY_EVENT || !query_idle(pool, scope, stream_state, handle)) {
         fence_by_event(pool, scope, stream_state, handle, epoch);
         return;
     }

@@ -111,11 +111,11 @@ bool tarn__no_stream_fence_is_due(const struct tarn__pool *pool, uint32_t quanta
            tarn__stream_state_unfenced(stream_state) >= bound(pool, quanta) / 2;
 }
 
-/* Return true if the event would end a known capture. The pool does not see captures on
- * non-blocking streams that were not announced, unless they have memory of this pool. If
- * it returns false, no capture can be announced until
- * tarn__capture_announcements_unblock(). In a scope. */
-static bool captures_are_known(struct tarn__pool *pool, const struct tarn__scope *scope)
+/* Have no capture announced until tarn__capture_announcements_unblock(). Returns false if
+ * the event would end a known capture; then nothing is blocked. The pool does not see
+ * captures on non-blocking streams that were not announced, unless they have memory of
+ * this pool. In a scope. */
+static bool block_captures(struct tarn__pool *pool, const struct tarn__scope *scope)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
 
@@ -123,9 +123,9 @@ static bool captures_are_known(struct tarn__pool *pool, const struct tarn__scope
     tarn__captures_collect(pool);
     bool known = tarn__captures_any(pool);
     tarn__pool_unlock(pool);
-    return known || scope->calls->stream_is_capturing(NULL, &status) != CUDA_SUCCESS_ ||
-           status != CU_STREAM_CAPTURE_STATUS_NONE_ ||
-           !tarn__capture_announcements_block(pool->device);
+    return !known && scope->calls->stream_is_capturing(NULL, &status) == CUDA_SUCCESS_ &&
+           status == CU_STREAM_CAPTURE_STATUS_NONE_ &&
+           tarn__capture_announcements_block(pool->device);
 }
 
 void tarn__no_stream_fence(struct tarn__pool *pool)
@@ -137,7 +137,7 @@ void tarn__no_stream_fence(struct tarn__pool *pool)
         tarn__scope_enter(pool->device, &scope) != TARN_OK)
         return;
     if (scope.context_generation == pool->context_generation &&
-        !captures_are_known(pool, &scope)) {
+        block_captures(pool, &scope)) {
         tarn__pool_lock(pool);
         struct tarn__stream_state *stream_state =
             tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM);
