@@ -77,7 +77,7 @@ static void open_driver(const char *path)
     FIND(tarn_sim_configure);
 #undef FIND
     if (!driver.tarn_sim_configure) {
-        fprintf(stderr, "%s is not the stand-in\n", path);
+        fprintf(stderr, "%s is not the driver simulator\n", path);
         exit(1);
     }
 }

@@ -182,7 +182,7 @@ void bench_sim_configure(const char *options)
     tarn_sim_configure_fn *configure =
         (tarn_sim_configure_fn *)bench_sim_control("tarn_sim_configure");
     if (configure && configure(options) != 0)
-        bench_die("the stand-in does not take %s: %s", options,
+        bench_die("the simulator rejects %s: %s", options,
                   ((tarn_sim_error_fn *)bench_sim_control("tarn_sim_error"))());
 }
 

@@ -330,7 +330,7 @@ def test_memory_of_a_graph_is_its_own_until_it_is_released(driver, pool, stream)
     assert memory.pool is pool and not memory.is_released
     assert memory.statistics() == (3 * MIB, 0, 0, 1, False)
     assert memory.statistics().retained == pool.statistics().captured
-    assert "3145728 bytes kept" in repr(memory)
+    assert "3145728 bytes retained" in repr(memory)
     assert not has_room(pool, stream)
     runnable = driver.instantiate(graph)
     for _ in range(2):

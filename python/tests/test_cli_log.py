@@ -118,8 +118,8 @@ def test_check_finds_nothing_in_a_sound_log(tmp_path):
 def test_bad_logs_are_refused_with_file_and_line(tmp_path):
     good = "1,00:00:01.0,allocate,0x10,100,0\n"
     for text, says in [
-        ("", "is empty"),
-        ("\n\n", "is empty"),
+        ("", "the file is empty"),
+        ("\n\n", "the file is empty"),
         ("a,b\n", ":1: not a header of NBEP 7 or of RMM"),
         (RMM + good + "1,00:00:01.0,allo", ":3: the file ends inside a line with 3"),
         (RMM + good + good[:-1] + ",9\n", ":3: the line has 7 columns, 6 are required"),

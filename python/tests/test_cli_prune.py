@@ -137,7 +137,7 @@ def test_a_file_that_llvm_dies_of_is_bad_input():
     command = [TOOL, "prune"]
     done = subprocess.run(command, input=deep, capture_output=True, preexec_fn=small_stack)
     assert done.returncode == 1 and done.stdout == b""
-    assert b"LLVM died of it (signal " in done.stderr and done.stderr.count(b"\n") == 1
+    assert b"LLVM crashed on it (signal " in done.stderr and done.stderr.count(b"\n") == 1
 
 
 def test_truncated_bitcode_is_refused_wherever_it_ends():

@@ -164,7 +164,7 @@ except ModuleNotFoundError as error:
     print(error.name, error)
 """
     words = run_code(code)
-    assert words.startswith("numba_cuda tarn.numba: there is no Numba with CUDA in this Python")
+    assert words.startswith("numba_cuda tarn.numba: this Python has no Numba with CUDA")
     assert "install numba-cuda (pip install numba-cuda)" in words
 
 

@@ -208,7 +208,9 @@ def test_with_one_stream_a_pool_hands_out_what_was_freed_last(single_stream):
 
 
 def test_a_mode_that_there_is_not_is_refused_and_nothing_changes():
-    with pytest.raises(ValueError, match="no mode 'fast', only any-stream, single-stream"):
+    with pytest.raises(
+        ValueError, match="unknown mode 'fast'; the modes are any-stream, single-stream"
+    ):
         tarn.numba.use_tarn_for_numba(mode="fast", resource="goldmine")
     assert numba_support.manager_of_device().single_stream is False
 

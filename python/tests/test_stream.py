@@ -110,7 +110,7 @@ def test_an_opened_stream_is_the_same_stream_under_another_name():
     assert opened == stream and hash(opened) == hash(stream)
     assert opened.handle == stream.handle
     assert opened.__cuda_stream__() == (0, stream.handle)
-    assert repr(opened) == f"<tarn.Stream {stream.handle:#x} (opened)>"
+    assert repr(opened) == f"<tarn.Stream {stream.handle:#x} (registered)>"
     opened.synchronize()
     buffer = tarn.DeviceBuffer.to_device(b"opened", stream=opened)
     assert buffer.stream is opened

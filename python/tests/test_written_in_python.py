@@ -184,7 +184,7 @@ def test_an_address_that_cannot_be_is_refused(result):
         def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
             self.returned.append((ptr, nbytes))
 
-    words = re.escape(f"allocate() of Wrong returned {result!r} for 8 bytes: that is n")
+    words = re.escape(f"allocate() of Wrong returned {result!r} for 8 bytes: the ")
     with pytest.raises((ValueError, TypeError), match=words):
         tarn.DeviceBuffer(size=8, mr=Wrong())
     assert Wrong.returned == ([(257, 8)] if result == 257 else [])
@@ -249,7 +249,7 @@ try:
 except ValueError as error:
     print(str(error).partition("are ")[2], Elsewhere.source.allocation_counts.current_bytes)
 """
-    assert sim_process(code, TARN_SIM="devices=2") == "memory of device 1, not 0 0"
+    assert sim_process(code, TARN_SIM="devices=2") == "memory of device 1, not of device 0 0"
 
 
 class Repeating(Own):
@@ -440,7 +440,7 @@ def test_no_more_than_64_resources_stack_whatever_they_are_written_in():
         lambda upstream: mr.LimitingResourceAdaptor(upstream, 1 << 40),
     ]
     top = mr.CudaMemoryResource()
-    with pytest.raises(tarn.InvalidArgumentError, match="at most 64 stack"):
+    with pytest.raises(tarn.InvalidArgumentError, match="at most 64 can be stacked"):
         for i in range(100):
             top = makers[i % 3](top)
     assert 62 <= i <= 66

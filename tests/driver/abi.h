@@ -1,6 +1,6 @@
 /* abi.h -- the types and constants of the CUDA driver API that the facts are about.
  *
- * Declared here, not taken from the rooms of Tarn or from cuda.h: the program has to
+ * Declared here, not taken from the modules of Tarn or from cuda.h: the program has to
  * stand beside the stand-in as a stranger, and it is built where no toolkit is. The names
  * are those of CUDA's manual, so that each can be looked up there.
  */

@@ -181,7 +181,7 @@ static struct script good(void)
 TEST(an_open_waits_for_a_silent_owner_no_longer_than_its_timeout)
 {
     check_rejected((struct script){.bytes = 0}, TARN_SYSTEM_FAILURE,
-                   "no answer in 50 ms");
+                   "not answer within 50 ms");
 }
 
 TEST(an_owner_that_hangs_up_is_gone)

@@ -242,7 +242,7 @@ static void kill_the_owner(enum source source)
     cannot_open(&importer, &served, "has ended");
     close_at(&importer, 0);
     cannot_open(&importer, &served, "has ended");
-    cannot_open(&importer, &plain, "gone");
+    cannot_open(&importer, &plain, "ended");
     /* A process that starts a server now removes the dead one's socket. */
     struct process next = process_start(own_exportable);
     allocate(next.line, 0, MIB, 1);

@@ -74,8 +74,8 @@ TEST(invalid_plugin_is_rejected_with_a_message)
         tarn_status status;
         const char *messages[2];
     } wrong[] = {
-        {"/nowhere/at_all.so", NULL, TARN_NOT_FOUND, {"no file /nowhere/at_all.so", ""}},
-        {"/etc/passwd/x.so", NULL, TARN_NOT_FOUND, {"no file /etc/passwd/x.so", ""}},
+        {"/nowhere/at_all.so", NULL, TARN_NOT_FOUND, {"the file /nowhere/at_all.so", ""}},
+        {"/etc/passwd/x.so", NULL, TARN_NOT_FOUND, {"the file /etc/passwd/x.so", ""}},
         {"manager.so", NULL, TARN_INVALID_ARGUMENT, {"manager.so has no /", "./manager"}},
         {"", NULL, TARN_INVALID_ARGUMENT, {"has no /", ""}},
         {"/etc/passwd", NULL, TARN_BAD_FORMAT, {"cannot load /etc/passwd", ""}},
@@ -89,7 +89,7 @@ TEST(invalid_plugin_is_rejected_with_a_message)
         {NULL,
          "too_short",
          TARN_INVALID_ARGUMENT,
-         {"table of fake is too short", "56 bytes of 80"}},
+         {"the table of fake has 56 bytes", "operations need 80"}},
         {NULL, "without_mempin", TARN_INVALID_ARGUMENT, {"fake has no mempin", ""}},
         {NULL, "without_table", TARN_PLUGIN_FAILURE, {"without_table of", "no table"}},
     };

@@ -87,7 +87,7 @@ TEST(meminfo_without_a_runtime_is_rejected_and_the_output_stays)
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_meminfo_create(NULL, NULL, 0, NULL, NULL, &meminfo));
-    CHECK_MESSAGE("runtime, options or out is NULL");
+    CHECK_MESSAGE("nrt: create: runtime is NULL");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_meminfo_allocate(NULL, NULL, &meminfo));
     CHECK(meminfo == (tarn_meminfo *)(uintptr_t)0x10);
 }

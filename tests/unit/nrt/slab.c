@@ -325,7 +325,7 @@ TEST(allocators_are_numbered_once_and_limited)
         }
     NRT_ExternalAllocator more = {pocket_malloc, NULL, pocket_free, &pockets[15]};
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_runtime_set_allocator(runtime, &more));
-    CHECK_MESSAGE("has had 16 allocators");
+    CHECK_MESSAGE("has used 16 allocators, which is the maximum");
     CHECK_OK(tarn_runtime_release(runtime));
 }
 

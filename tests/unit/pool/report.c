@@ -126,7 +126,7 @@ TEST(words_of_a_refusal_have_the_numbers)
     end_field();
 
     CHECK(is);
-    CHECK(strstr(error.message, "no 10485760 bytes") != NULL);
+    CHECK(strstr(error.message, "cannot allocate 10485760 bytes") != NULL);
     snprintf(words, sizeof words, " %zu live",
              field.rest_bytes + (size_t)PIECES * 64 * KIB);
     CHECK(strstr(error.message, words) != NULL);

@@ -217,7 +217,7 @@ TEST(counted_memory_that_a_resource_fails_to_free_is_a_warning)
     listen_anew();
     allocator->free(memory, allocator->opaque_data);
     CHECK_EQUAL(1, warnings.count);
-    CHECK(strstr(warnings.last, "nrt: 164 bytes at"));
+    CHECK(strstr(warnings.last, "nrt: freeing 164 bytes at"));
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_allocator_release(allocator));
     script.free_fails = TARN_OK;
     allocator->free(memory, allocator->opaque_data);

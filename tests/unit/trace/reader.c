@@ -97,10 +97,10 @@ TEST(reader_reads_quoted_fields_with_line_ends_and_counts_them)
 TEST(reader_names_line_column_and_value_of_an_error)
 {
 #define GOOD "1,00:00:00.000050,allocate,0x7f,8,0\n"
-    check_rejected("", 0, "log.csv: is empty");
+    check_rejected("", 0, "log.csv: the file is empty");
     check_rejected("a,b\x1b[31m,c\n", 0,
                    "log.csv:1: not a header of NBEP 7 or of RMM: \"a,b\\x1b[31m,c\"");
-    check_rejected("Thread,Time,Action,Pointer,Size\n", 0, "log.csv:1: neither");
+    check_rejected("Thread,Time,Action,Pointer,Size\n", 0, "log.csv:1: not a header");
     check_rejected(RMM_HEADER GOOD "1,00:00:00.000050,allocate,0x7f\n", 1,
                    "log.csv:3: the line has 4 columns, 6 are required");
     check_rejected(
@@ -124,8 +124,8 @@ TEST(reader_names_line_column_and_value_of_an_error)
     check_rejected(RMM_HEADER "1,00:00:00.1,allocate,0x7f,,0\n", 0,
                    "log.csv:2: Size \"\" is not a number");
     check_rejected(RMM_HEADER GOOD "1,\"00:00\"x,a\n", 1,
-                   "log.csv:3: a quoted field goes");
-    check_rejected(RMM_HEADER GOOD "1,00\"00,a\n", 1, "log.csv:3: a quote in the middle");
+                   "log.csv:3: characters after the closing quote");
+    check_rejected(RMM_HEADER GOOD "1,00\"00,a\n", 1, "log.csv:3: a quote inside");
     check_rejected(RMM_HEADER GOOD "1,00\r00,a\n", 1, "log.csv:3: a carriage return");
     check_rejected(RMM_HEADER GOOD "1,\"00:\n\n", 1,
                    "log.csv:3: the file ends inside a quoted field");

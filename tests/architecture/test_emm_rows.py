@@ -78,9 +78,9 @@ class Rows(unittest.TestCase):
 
     def test_what_is_not_there_is_seen(self):
         """Or this test would show nothing."""
-        self.assertTrue(is_there("tests/house/test_emm_rows.py::is_there"))
-        self.assertFalse(is_there("tests/house/test_emm_rows.py::is_not_there"))
-        self.assertFalse(is_there("tests/house/test_emm.py::is_there"))
+        self.assertTrue(is_there("tests/architecture/test_emm_rows.py::is_there"))
+        self.assertFalse(is_there("tests/architecture/test_emm_rows.py::is_not_there"))
+        self.assertFalse(is_there("tests/architecture/test_emm.py::is_there"))
 
     def test_every_manager_says_what_defer_cleanup_does(self):
         """A17, B17: documentation that a plugin owes. What the examples say is compared with
