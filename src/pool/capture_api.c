@@ -36,7 +36,7 @@ tarn_status tarn_pool_get_capture(tarn_resource *resource, tarn_stream stream,
  * resource. `lock` held. */
 static tarn_resource *drop_reference(tarn_pool_capture *capture)
 {
-    tarn__pool_assert_locked(capture->pool);
+    tarn__assert_held(&capture->pool->lock);
 
     if (--capture->references > 0)
         return NULL;
@@ -58,7 +58,7 @@ static tarn_status release_pool(tarn_resource *resource)
 static tarn_resource *release_reference(tarn_pool_capture *capture,
                                         struct tarn__stream_state *to)
 {
-    tarn__pool_assert_locked(capture->pool);
+    tarn__assert_held(&capture->pool->lock);
 
     if (capture->references == 1)
         tarn__capture_release(capture, to);

@@ -50,17 +50,18 @@ static inline void tarn__lock_leave(struct tarn__lock *lock)
 }
 
 /* Abort with a message if `holds` is false: `function` was called without the lock
- * `what`. */
+ * `what`. At exit and in a forked child queries go on without a lock. */
 void tarn__lock_assert(bool holds, const char *what, const char *function);
 
-/* In debug builds, abort with a message if the calling thread does not hold the lock. */
+/* In debug builds, abort with a message if the calling thread does not own the lock, which
+ * is any structure with an `owner`. */
 #ifdef TARN_DEBUG
-#define tarn__lock_assert_held(lock)                                                \
+#define tarn__assert_held(lock)                                                     \
     tarn__lock_assert(atomic_load_explicit(&(lock)->owner, memory_order_relaxed) == \
                           pthread_self(),                                           \
                       #lock, __func__)
 #else
-#define tarn__lock_assert_held(lock) ((void)0)
+#define tarn__assert_held(lock) ((void)sizeof(lock))
 #endif
 
 #endif

@@ -98,7 +98,7 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
     pool->limit = options->maximum_bytes ? options->maximum_bytes : UINT64_MAX;
     pool->least_bytes = block_bytes;
     pool->most_bytes = block_bytes ? block_bytes : SIZE_MAX - TARN__QUANTUM;
-    pthread_mutex_init(&pool->growth, NULL);
+    pthread_mutex_init(&pool->growth.mutex, NULL);
     pthread_mutex_init(&pool->device_wait, NULL);
     tarn__heap_init(&pool->heap);
     return pool;
@@ -111,7 +111,7 @@ static void free_pool(struct tarn__pool *pool)
     free(pool->retired);
     tarn__oom_callbacks_free(&pool->oom_callbacks);
     pthread_mutex_destroy(&pool->device_wait);
-    pthread_mutex_destroy(&pool->growth);
+    pthread_mutex_destroy(&pool->growth.mutex);
     free(pool);
 }
 

@@ -286,7 +286,7 @@ static inline tarn_status find_live(struct tarn__pool *pool, tarn_device_ptr blo
 /* Release reclaimable memory above a limit that was lowered. `growth` held. */
 static void shrink_to_limit(struct tarn__pool *pool)
 {
-    tarn__pool_assert_growth(pool);
+    tarn__assert_held(&pool->growth);
 
     uint64_t released;
 
@@ -318,9 +318,9 @@ static void shrink_to_threshold_now(struct tarn__pool *pool)
     bool over = threshold && pool->heap.free_bytes > threshold;
     tarn__pool_unlock(pool);
     if ((!over && !atomic_load(&pool->over_limit)) ||
-        pthread_mutex_trylock(&pool->growth) != 0)
+        pthread_mutex_trylock(&pool->growth.mutex) != 0)
         return;
-    atomic_store(&pool->grower, pthread_self());
+    atomic_store(&pool->growth.owner, pthread_self());
     tarn__fences_poll_all(pool);
     if (over)
         tarn__reclaimable_shrink(pool, threshold, &released);

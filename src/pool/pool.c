@@ -14,20 +14,20 @@ bool tarn__pool_lock_if_possible(struct tarn__pool *pool)
 
 tarn_status tarn__pool_take_growth(struct tarn__pool *pool)
 {
-    if (pthread_equal(atomic_load(&pool->grower), pthread_self()))
+    if (pthread_equal(atomic_load(&pool->growth.owner), pthread_self()))
         return tarn_error_set(TARN_REENTRANT_CALL,
                               "pool: the upstream of the pool of device %d called the "
                               "pool while it was growing",
                               pool->device);
-    pthread_mutex_lock(&pool->growth);
-    atomic_store(&pool->grower, pthread_self());
+    pthread_mutex_lock(&pool->growth.mutex);
+    atomic_store(&pool->growth.owner, pthread_self());
     return TARN_OK;
 }
 
 void tarn__pool_leave_growth(struct tarn__pool *pool)
 {
-    atomic_store(&pool->grower, 0);
-    pthread_mutex_unlock(&pool->growth);
+    atomic_store(&pool->growth.owner, 0);
+    pthread_mutex_unlock(&pool->growth.mutex);
 }
 
 /* --- the end of a context or a device --- */

@@ -38,6 +38,12 @@ struct tarn__oom_callbacks {
     uint64_t last_number;
 };
 
+/* A mutex that knows its owner. */
+struct tarn__owned_mutex {
+    pthread_mutex_t mutex;
+    _Atomic(pthread_t) owner; /* 0: none */
+};
+
 /* What the pool did, since it was created. */
 struct tarn__pool_counters {
     /* allocations that the heap served: same-stream frees, completed frees, other
@@ -65,8 +71,7 @@ struct tarn__pool {
     atomic_bool over_limit; /* the limit was lowered, and the pool still exceeds it */
 
     /* one change of the pages at a time; no cache hit needs it */
-    pthread_mutex_t growth;
-    _Atomic(pthread_t) grower; /* the thread that has `growth`; 0: none */
+    struct tarn__owned_mutex growth;
     /* One device-wide wait at a time: the first does not cover epochs that a second one
      * closes. Taken after `growth`, before `lock`. */
     pthread_mutex_t device_wait;
@@ -114,18 +119,6 @@ static inline void tarn__pool_unlock(struct tarn__pool *pool)
     tarn__lock_leave(&pool->lock);
 }
 
-/* In debug builds, abort with a message if the calling thread does not hold `lock`, or
- * `growth`. At exit and in a forked child queries go on without `lock`. */
-#ifdef TARN_DEBUG
-#define tarn__pool_assert_locked(pool) \
-    ((void)(tarn__driver_gone() || (tarn__lock_assert_held(&(pool)->lock), 0)))
-#define tarn__pool_assert_growth(pool) \
-    tarn__lock_assert(atomic_load(&(pool)->grower) == pthread_self(), "growth", __func__)
-#else
-#define tarn__pool_assert_locked(pool) ((void)0)
-#define tarn__pool_assert_growth(pool) ((void)0)
-#endif
-
 /* Take and release `growth`. TARN_REENTRANT_CALL: this thread has it, so its upstream,
  * which is called under it, has called the pool. */
 tarn_status tarn__pool_take_growth(struct tarn__pool *pool);
@@ -164,7 +157,7 @@ tarn_status tarn__pool_of(tarn_resource *resource, const char *component,
  * held. */
 static inline uint64_t tarn__pool_maximum(const struct tarn__pool *pool)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     return pool->limit < pool->device_bytes ? pool->limit : pool->device_bytes;
 }

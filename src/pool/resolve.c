@@ -135,7 +135,7 @@ static tarn_status resolve(struct tarn__caller *caller, uint64_t *key)
  * queried. `lock` held. */
 static bool has_new_handle(const struct tarn__caller *caller)
 {
-    tarn__pool_assert_locked(caller->pool);
+    tarn__assert_held(&caller->pool->lock);
 
     return caller->stream_state->handle != caller->handle && !caller->capturing &&
            (uintptr_t)caller->handle > (uintptr_t)TARN_STREAM_PER_THREAD;

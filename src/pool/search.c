@@ -57,7 +57,7 @@ static tarn__index last_freed_blocks(struct search *search)
  * `lock` held. */
 static bool others_have_memory(const struct tarn__caller *caller)
 {
-    tarn__pool_assert_locked(caller->pool);
+    tarn__assert_held(&caller->pool->lock);
 
     const struct tarn__heap *heap = &caller->pool->heap;
     bool have = false;

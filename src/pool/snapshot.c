@@ -143,11 +143,13 @@ static void add(const struct tarn__heap *heap, struct tarn__snapshot *copy,
 enum { STARTS_A_BLOCK = 64 };
 
 /* Copy a slice; returns true if there may be more. `lock` held. */
-static bool copy_slice(const struct tarn__heap *heap, struct tarn__snapshot *copy)
+static bool copy_slice(const struct tarn__pool *pool, struct tarn__snapshot *copy)
 {
+    const struct tarn__heap *heap = &pool->heap;
     size_t left = TARN__SLICE, looking = heap->segments / STARTS_A_BLOCK;
     uint64_t segment;
 
+    tarn__assert_held(&pool->lock);
     while (left > 0) {
         tarn__index index = next_block(heap, copy, &segment);
         if (!index)
@@ -186,7 +188,7 @@ tarn_status tarn__snapshot_copy(struct tarn__pool *pool, struct tarn__snapshot *
                               "blocks",
                               copy->count);
     tarn__pool_lock(pool);
-    *more_out = copy_slice(&pool->heap, copy);
+    *more_out = copy_slice(pool, copy);
     tarn__pool_unlock(pool);
     return TARN_OK;
 }

@@ -27,11 +27,13 @@ static tarn_status reject(struct tarn__pool *pool)
 }
 
 /* Return the spans of the live blocks, merged where they touch; `lock` held. */
-static struct tarn__span *live_spans(const struct tarn__heap *heap, size_t *count)
+static struct tarn__span *live_spans(const struct tarn__pool *pool, size_t *count)
 {
+    const struct tarn__heap *heap = &pool->heap;
     struct tarn__span *spans = malloc((heap->blocks + 1) * sizeof *spans);
     size_t n = 0;
 
+    tarn__assert_held(&pool->lock);
     for (size_t i = 0; spans && i < heap->segments; i++) {
         for (tarn__index j = tarn__heap_find(heap, heap->starts[i]); j;
              j = tarn__node(&heap->nodes, j)->after) {
@@ -62,7 +64,7 @@ static tarn_status suspend(struct tarn__pool *pool, tarn_pool_suspend_mode mode)
     tarn__retired_unmap_all(pool);
     if (mode == TARN_POOL_SUSPEND_KEEP) {
         tarn__pool_lock(pool);
-        spans = live_spans(&pool->heap, &count);
+        spans = live_spans(pool, &count);
         tarn__pool_unlock(pool);
         if (!spans)
             return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to suspend");

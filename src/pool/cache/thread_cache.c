@@ -65,7 +65,7 @@ bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
 bool tarn__thread_cache_return_last_freed(struct tarn__pool *pool,
                                           struct tarn__thread_cache *cache)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     if (atomic_load_explicit(&cache->last_freed, memory_order_relaxed) == 0)
         return false;
@@ -78,7 +78,7 @@ bool tarn__thread_cache_return_last_freed(struct tarn__pool *pool,
 
 bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     bool any = false;
 
@@ -90,7 +90,7 @@ bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
 void tarn__thread_cache_drop_last_freed(struct tarn__pool *pool,
                                         struct tarn__thread_cache *cache)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     cache->last_freed_skips = tarn__thread_cache_return_last_freed(pool, cache)
                                   ? SKIPS_AFTER_UNUSED
@@ -102,7 +102,7 @@ bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
                                             struct tarn__thread_cache *cache,
                                             tarn__index index)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
@@ -121,7 +121,7 @@ bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
  * `lock` held. */
 static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     for (unsigned i = 0; i < TARN__SMALL_CLASSES; i++) {
         while (cache->small[i]) {
@@ -151,7 +151,7 @@ static void drain_some(struct tarn__pool *pool,
                        const struct tarn__stream_state *stream_state, tarn_stream stream,
                        enum after_drain after_drain)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     for (struct tarn__thread_cache *i = pool->caches; i; i = i->next) {
         if ((stream_state && i->stream_state != stream_state) ||
@@ -221,7 +221,7 @@ static bool orphan_unfenced(struct tarn__heap *heap,
 void tarn__thread_caches_end_stream(struct tarn__pool *pool,
                                     struct tarn__stream_state *stream_state)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     if (!tarn__identity_orphaned(&pool->heap)) /* no host memory */
         return;
@@ -252,7 +252,7 @@ static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
 /* Delete a cache: its blocks return to the heap, and its counts are kept. `lock` held. */
 static void end(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     struct tarn__thread_cache **link = &pool->caches;
 
@@ -382,7 +382,7 @@ void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *count
                              uint64_t *thread_cached_bytes,
                              uint64_t *thread_cached_blocks, size_t *metadata)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     bool gone = tarn__driver_gone();
 

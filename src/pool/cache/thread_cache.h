@@ -372,7 +372,7 @@ static inline void tarn__thread_cache_raise_grant(struct tarn__pool *pool,
                                                   struct tarn__thread_cache *cache,
                                                   uint64_t bytes)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     uint64_t more = bytes > TARN__GRANT ? bytes : TARN__GRANT;
 
@@ -392,7 +392,7 @@ static inline void tarn__thread_cache_raise_grant(struct tarn__pool *pool,
 static inline void tarn__thread_cache_before_search(struct tarn__pool *pool,
                                                     struct tarn__thread_cache *cache)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     if (cache->keeps_last_freed)
         tarn__thread_cache_drop_last_freed(pool, cache);

@@ -139,7 +139,7 @@ static bool take_from(struct assembly *assembly, const struct tarn__bins *bins)
 /* Return the bytes missing once everything moves that can move as it is. `lock` held. */
 static uint64_t missing(struct assembly *assembly, const struct tarn__request *request)
 {
-    tarn__pool_assert_locked(assembly->caller->pool);
+    tarn__assert_held(&assembly->caller->pool->lock);
 
     uint64_t need = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
 
@@ -152,7 +152,7 @@ static uint64_t missing(struct assembly *assembly, const struct tarn__request *r
 /* Take handles in pieces, and the event fences that cover them. `lock` held. */
 static void choose(struct assembly *assembly, const struct tarn__request *request)
 {
-    tarn__pool_assert_locked(assembly->caller->pool);
+    tarn__assert_held(&assembly->caller->pool->lock);
 
     struct tarn__heap *heap = assembly->heap;
 
@@ -195,14 +195,14 @@ static bool wait_and_coalesce(struct assembly *assembly,
                            caller->stream_state);
         else
             tarn__runs_put(&pool->heap, &assembly->handles[i]);
-    tarn__wait_set_release(&assembly->wait_set, &pool->heap);
+    tarn__wait_set_release(&assembly->wait_set, pool);
     tarn__pool_unlock(pool);
     return waited;
 }
 
 bool tarn__assemble(struct tarn__caller *caller, const struct tarn__request *request)
 {
-    tarn__pool_assert_growth(caller->pool);
+    tarn__assert_held(&caller->pool->growth);
 
     struct tarn__pool *pool = caller->pool;
 

@@ -8,7 +8,7 @@ enum { ABSORB_PART = 8 };
 
 void tarn__budget_note_peaks(struct tarn__pool *pool)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     uint64_t reserved = tarn__pages_reserved(pool->pages);
 
@@ -42,7 +42,7 @@ tarn_status tarn__budget_fail(const struct tarn__pool *pool, uint64_t bytes)
 
 uint64_t tarn__budget_headroom(const struct tarn__pool *pool)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     size_t reserved = tarn__pages_reserved(pool->pages);
     uint64_t most =

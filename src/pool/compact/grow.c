@@ -92,7 +92,7 @@ static tarn_status grow_segment(struct tarn__caller *caller,
 tarn_status tarn__grow(struct tarn__caller *caller, const struct tarn__request *request,
                        tarn__index *out)
 {
-    tarn__pool_assert_growth(caller->pool);
+    tarn__assert_held(&caller->pool->growth);
 
     return tarn__pages_is_vmm(caller->pool->pages) ? tarn__grow_vmm(caller, request, out)
                                                    : grow_segment(caller, request, out);

@@ -174,7 +174,7 @@ static bool plan_placement(struct growth *growth)
 {
     struct tarn__placement placement;
 
-    tarn__pool_assert_locked(growth->caller->pool);
+    tarn__assert_held(&growth->caller->pool->lock);
     if (!tarn__placement_find(growth->caller, growth->request, growth->found, &placement))
         return false;
     growth->plan = (struct plan){.at = placement.at,
@@ -191,7 +191,7 @@ static tarn_status plan_end(struct growth *growth)
     const struct tarn__request *request = growth->request;
     struct plan *plan = &growth->plan;
 
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
     struct tarn__site site = find_site(growth->caller, request);
     uint64_t need = tarn__pages_round_up(site.bytes ? site.bytes : 1);
 
@@ -235,7 +235,7 @@ static tarn_status map_new(struct tarn__pool *pool, struct plan *plan)
  * for some of it, in the order of the caller's stream. `lock` held. */
 static void publish_moved(struct tarn__caller *caller, struct plan *plan)
 {
-    tarn__pool_assert_locked(caller->pool);
+    tarn__assert_held(&caller->pool->lock);
 
     struct tarn__pool *pool = caller->pool;
     bool is_completed = plan->reclaimable->completed == plan->reclaimable->count ||
@@ -382,7 +382,7 @@ tarn_status tarn__grow_vmm(struct tarn__caller *caller,
 {
     struct growth growth = {.caller = caller, .request = request};
 
-    tarn__pool_assert_growth(caller->pool);
+    tarn__assert_held(&caller->pool->growth);
     tarn__retired_unmap_completed(caller->pool);
     if (is_below_extra(caller->pool, request) && grow(&growth, NULL) == TARN_OK) {
         *out = growth.block;

@@ -416,7 +416,7 @@ bool tarn__placement_find(const struct tarn__caller *caller,
                           struct tarn__reclaimable *reclaimable_out,
                           struct tarn__placement *out)
 {
-    tarn__pool_assert_locked(caller->pool);
+    tarn__assert_held(&caller->pool->lock);
 
     struct look *look = malloc(sizeof *look);
 

@@ -122,7 +122,7 @@ static void find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span exc
 void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted,
                             struct tarn__span excluded, struct tarn__reclaimable *out)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     find(pool, wanted, excluded, out);
     keep_enough(out, 0, true);
@@ -226,7 +226,7 @@ static void note_stream(struct tarn__reclaimable *reclaimable,
 void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
                                    struct tarn__reclaimable *reclaimable)
 {
-    tarn__pool_assert_locked(caller->pool);
+    tarn__assert_held(&caller->pool->lock);
 
     struct tarn__pool *pool = caller->pool;
     struct tarn__heap *heap = &pool->heap;
@@ -315,7 +315,7 @@ static CUevent_ pin(struct tarn__stream_state *stream_state, uint64_t epoch)
 
 void tarn__reclaimable_split(struct tarn__reclaimable *reclaimable)
 {
-    tarn__pool_assert_locked(reclaimable->pool);
+    tarn__assert_held(&reclaimable->pool->lock);
 
     unsigned kept = 0, count = reclaimable->count;
 
@@ -342,7 +342,7 @@ void tarn__reclaimable_split(struct tarn__reclaimable *reclaimable)
 void tarn__reclaimable_put_back(const struct tarn__reclaimable *reclaimable,
                                 unsigned first)
 {
-    tarn__pool_assert_locked(reclaimable->pool);
+    tarn__assert_held(&reclaimable->pool->lock);
 
     for (unsigned i = first; i < reclaimable->count; i++) {
         const struct tarn__reclaimable_part *part = &reclaimable->parts[i];
@@ -355,7 +355,7 @@ void tarn__reclaimable_put_back(const struct tarn__reclaimable *reclaimable,
 /* Retire the addresses of a span; a segment's are dropped. */
 void tarn__reclaimable_retire(const struct tarn__reclaimable *reclaimable, unsigned count)
 {
-    tarn__pool_assert_locked(reclaimable->pool);
+    tarn__assert_held(&reclaimable->pool->lock);
 
     struct tarn__heap *heap = &reclaimable->pool->heap;
 
@@ -435,7 +435,7 @@ static bool shrink_once(struct tarn__pool *pool, uint64_t keep,
 tarn_status tarn__reclaimable_shrink(struct tarn__pool *pool, uint64_t keep,
                                      uint64_t *released_out)
 {
-    tarn__pool_assert_growth(pool);
+    tarn__assert_held(&pool->growth);
 
     struct tarn__reclaimable *reclaimable = malloc(sizeof *reclaimable);
     uint64_t released = 0;

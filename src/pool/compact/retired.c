@@ -39,7 +39,7 @@ void tarn__retired_add(struct tarn__pool *pool, tarn__index node,
                        struct tarn__stream_state *stream_state, uint64_t epoch,
                        CUevent_ event)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     tarn__ranges_make_retired(&pool->heap, node);
     pool->retired[pool->retired_count++] =
@@ -116,7 +116,7 @@ static bool query_done(struct tarn__pool *pool, const struct tarn__retired *entr
 
 void tarn__retired_unmap_completed(struct tarn__pool *pool)
 {
-    tarn__pool_assert_growth(pool);
+    tarn__assert_held(&pool->growth);
 
     struct query_results query_results = {.count = 0};
     CUstreamCaptureMode_ mode;
@@ -136,7 +136,7 @@ void tarn__retired_unmap_completed(struct tarn__pool *pool)
 
 void tarn__retired_unmap_all(struct tarn__pool *pool)
 {
-    tarn__pool_assert_growth(pool);
+    tarn__assert_held(&pool->growth);
 
     while (pool->retired_count > 0)
         end(pool, &pool->retired[--pool->retired_count]);

@@ -27,7 +27,7 @@ struct tarn__caller {
 static inline tarn__index tarn__caller_take(struct tarn__caller *caller,
                                             const struct tarn__request *request)
 {
-    tarn__pool_assert_locked(caller->pool);
+    tarn__assert_held(&caller->pool->lock);
 
     struct tarn__pool *pool = caller->pool;
     bool was_completed, no_memory = false;

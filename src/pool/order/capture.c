@@ -140,7 +140,7 @@ static struct tarn__stream_state *member_state(struct tarn_pool_capture *capture
 
 struct tarn__stream_state *tarn__capture_state(struct tarn__caller *caller)
 {
-    tarn__pool_assert_locked(caller->pool);
+    tarn__assert_held(&caller->pool->lock);
 
     struct tarn__pool *pool = caller->pool;
 
@@ -212,7 +212,7 @@ void tarn__capture_tie(const struct tarn__caller *caller)
 
 void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node)
 {
-    tarn__pool_assert_locked(caller->pool);
+    tarn__assert_held(&caller->pool->lock);
 
     struct tarn_pool_capture *capture;
 
@@ -229,7 +229,7 @@ void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node)
 /* Free the slot once no reference, call or block uses the capture. */
 void tarn__capture_forget(struct tarn_pool_capture *capture)
 {
-    tarn__pool_assert_locked(capture->pool);
+    tarn__assert_held(&capture->pool->lock);
 
     struct tarn__captures *captures = capture->pool->captures;
 
@@ -260,7 +260,7 @@ static void empty_into(struct tarn__pool *pool, struct tarn__stream_state *strea
 void tarn__capture_release(struct tarn_pool_capture *capture,
                            struct tarn__stream_state *to)
 {
-    tarn__pool_assert_locked(capture->pool);
+    tarn__assert_held(&capture->pool->lock);
 
     struct tarn__pool *pool = capture->pool;
 
@@ -277,7 +277,7 @@ void tarn__capture_release(struct tarn_pool_capture *capture,
 
 void tarn__capture_leave(struct tarn__caller *caller)
 {
-    tarn__pool_assert_locked(caller->pool);
+    tarn__assert_held(&caller->pool->lock);
 
     struct tarn_pool_capture *capture;
 
@@ -306,7 +306,7 @@ static struct tarn__stream_state *state_of_capturing(struct tarn__caller *caller
 struct tarn__stream_state *tarn__capture_state_for_free(struct tarn__caller *caller,
                                                         const struct tarn__node *node)
 {
-    tarn__pool_assert_locked(caller->pool);
+    tarn__assert_held(&caller->pool->lock);
 
     struct tarn__stream_state *home = NULL;
     bool is_own =
@@ -326,7 +326,7 @@ struct tarn__stream_state *tarn__capture_state_for_free(struct tarn__caller *cal
 
 void tarn__captures_collect(struct tarn__pool *pool)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     struct tarn__captures *captures = pool->captures;
     unsigned gone = atomic_load(&graphs_gone);
@@ -347,7 +347,7 @@ void tarn__captures_collect(struct tarn__pool *pool)
 
 bool tarn__captures_any(const struct tarn__pool *pool)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     const struct tarn__captures *captures = pool->captures;
 

@@ -63,7 +63,7 @@ static bool is_over_bound(const struct tarn__pool *pool,
 bool tarn__fence_is_due(const struct tarn__pool *pool,
                         const struct tarn__stream_state *stream_state)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     uint64_t unfenced = tarn__stream_state_unfenced(stream_state);
 
@@ -79,7 +79,7 @@ bool tarn__fence_is_due(const struct tarn__pool *pool,
 bool tarn__fence_can_wait(const struct tarn__pool *pool,
                           const struct tarn__stream_state *stream_state, uint64_t bytes)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     bool is_early =
         stream_state->frees + 1 < stream_state->interval &&
@@ -138,7 +138,7 @@ enum { SWEEP_MAX = 512 };
 /* Make finished frees completed. `lock` held. */
 static void sweep(struct tarn__pool *pool)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     while (tarn__epoch_sweep(&pool->heap, SWEEP_MAX)) {
         tarn__pool_unlock(pool); /* other threads may take it in between */
@@ -174,7 +174,7 @@ static bool close_epoch(struct tarn__pool *pool, struct tarn__stream_state *stre
 /* `lock` held. */
 static void reopen(struct tarn__pool *pool, struct tarn__stream_state *stream_state)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     stream_state->recording = false;
     stream_state->wanted = false;
@@ -351,7 +351,7 @@ enum which { DUE, ALL };
 static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
                        enum which which, struct query *query)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     unsigned count = 0;
 
@@ -467,7 +467,7 @@ enum { REQUEST_MAX = 8 };
 static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *caller,
                             struct tarn__stream_state **open)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     unsigned count = 0;
 

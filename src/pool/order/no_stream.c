@@ -50,7 +50,7 @@ static uint64_t smaller(uint64_t one, uint64_t other)
 /* Return the bound for blocks of this size. `lock` held. */
 static uint64_t bound(const struct tarn__pool *pool, uint32_t quanta)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     uint64_t requested = (uint64_t)quanta << TARN__QUANTUM_SHIFT;
     uint64_t many =
@@ -71,7 +71,7 @@ static uint64_t bytes_of(const struct tarn__pool *pool, uint64_t key)
 
 uint64_t tarn__no_stream_bytes(const struct tarn__pool *pool)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     return bytes_of(pool, TARN__KEY_NO_STREAM);
 }
@@ -101,7 +101,7 @@ static enum enough is_enough(struct tarn__pool *pool, const struct tarn__request
 
 bool tarn__no_stream_fence_is_due(const struct tarn__pool *pool, uint32_t quanta)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     const struct tarn__stream_state *stream_state =
         tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM);
@@ -149,8 +149,11 @@ void tarn__no_stream_fence(struct tarn__pool *pool)
 }
 
 /* Pin the oldest event of the no-stream state; NULL: there is none. `lock` held. */
-static CUevent_ pin_oldest(struct tarn__stream_state *stream_state, uint64_t *epoch)
+static CUevent_ pin_oldest(const struct tarn__pool *pool,
+                           struct tarn__stream_state *stream_state, uint64_t *epoch)
 {
+    tarn__assert_held(&pool->lock);
+
     if (stream_state->fence_count == 0)
         return NULL;
     stream_state->fences[0].pins++;
@@ -176,7 +179,7 @@ static bool wait_for_event(struct tarn__pool *pool)
     struct tarn__stream_state *stream_state =
         tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM);
     CUevent_ event =
-        pool->calls->event_synchronize ? pin_oldest(stream_state, &epoch) : NULL;
+        pool->calls->event_synchronize ? pin_oldest(pool, stream_state, &epoch) : NULL;
     tarn__pool_unlock(pool);
     if (!event)
         return false;

@@ -78,7 +78,7 @@ struct steal {
 static bool choose(struct tarn__caller *caller, const struct tarn__request *request,
                    struct steal *out)
 {
-    tarn__pool_assert_locked(caller->pool);
+    tarn__assert_held(&caller->pool->lock);
 
     struct tarn__pool *pool = caller->pool;
     size_t fence;
@@ -129,7 +129,7 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
 static bool choose_run(struct tarn__caller *caller, const struct tarn__request *request,
                        struct tarn__run *run, struct tarn__wait_set *wait_set)
 {
-    tarn__pool_assert_locked(caller->pool);
+    tarn__assert_held(&caller->pool->lock);
 
     wait_set->count = 0;
     tarn__runs_take(&caller->pool->heap, caller->stream_state, request, run);
@@ -164,7 +164,7 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
     } else {
         tarn__runs_put(&pool->heap, &run);
     }
-    tarn__wait_set_release(&wait_set, &pool->heap);
+    tarn__wait_set_release(&wait_set, pool);
     tarn__pool_unlock(pool);
     return index;
 }

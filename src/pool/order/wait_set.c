@@ -22,7 +22,7 @@ static void add_to_wait_set(struct tarn__wait_set *wait_set,
 void tarn__wait_set_add(struct tarn__wait_set *wait_set,
                         const struct tarn__caller *caller, const struct tarn__run *run)
 {
-    tarn__pool_assert_locked(caller->pool);
+    tarn__assert_held(&caller->pool->lock);
 
     struct tarn__heap *heap = &caller->pool->heap;
 
@@ -34,7 +34,7 @@ void tarn__wait_set_add(struct tarn__wait_set *wait_set,
 
 void tarn__wait_set_pin(struct tarn__wait_set *wait_set, struct tarn__pool *pool)
 {
-    tarn__pool_assert_locked(pool);
+    tarn__assert_held(&pool->lock);
 
     for (unsigned i = 0; i < wait_set->count; i++) {
         struct tarn__fence_wait *one = &wait_set->all[i];
@@ -57,8 +57,11 @@ bool tarn__wait_set_wait(const struct tarn__wait_set *wait_set,
 }
 
 void tarn__wait_set_release(const struct tarn__wait_set *wait_set,
-                            struct tarn__heap *heap)
+                            struct tarn__pool *pool)
 {
+    tarn__assert_held(&pool->lock);
+
     for (unsigned i = 0; i < wait_set->count; i++)
-        tarn__identity_unpin(heap, wait_set->all[i].stream_state, wait_set->all[i].event);
+        tarn__identity_unpin(&pool->heap, wait_set->all[i].stream_state,
+                             wait_set->all[i].event);
 }

@@ -29,6 +29,6 @@ bool tarn__wait_set_wait(const struct tarn__wait_set *wait_set,
                          const struct tarn__caller *caller);
 /* Release the event fences. `lock` held. */
 void tarn__wait_set_release(const struct tarn__wait_set *wait_set,
-                            struct tarn__heap *heap);
+                            struct tarn__pool *pool);
 
 #endif

@@ -190,7 +190,7 @@ static void fork_with_all_locks_held(void)
     CHILD_STATUS(TARN_OK, tarn_pool_get_capture(pool, stream, &memory));
     CHILD_CHECK(cu.cuStreamEndCapture(stream, &graph) == 0);
     CHILD_STATUS(TARN_OK, tarn__pool_of(pool, "pool", &its));
-    pthread_mutex_lock(&its->growth);
+    pthread_mutex_lock(&its->growth.mutex);
     pthread_mutex_lock(&its->device_wait);
     tarn__lock_take(&its->lock);
     atomic_store(&may_end, true);
@@ -206,7 +206,7 @@ static void fork_with_all_locks_held(void)
         child_fail("the forked child ended with 0x%x", (unsigned)status);
     tarn__lock_leave(&its->lock);
     pthread_mutex_unlock(&its->device_wait);
-    pthread_mutex_unlock(&its->growth);
+    pthread_mutex_unlock(&its->growth.mutex);
     pthread_join(thread, NULL);
     CHILD_STATUS(TARN_OK, tarn_resource_release(unused));
 }
