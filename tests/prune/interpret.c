@@ -17,12 +17,12 @@
  * code that raises does not give its references back, and pruning such a pair mends that.
  * But it may not leave less than what others hold: the caller, objects that are alive, and
  * whoever a reference was handed over to (a store to @kept). This is asked of functions that
- * keep their books (books.h), as only those have a claim to it.
+ * are balanced (balance.h), as only those have a claim to it.
  *
  * Output: a line a failure (the first of each function), then a line of totals. The exit
  * status is 0 if there was no failure, 1 if there was one, 2 if a file is no good.
  */
-#include "books.h"
+#include "balance.h"
 #include "run.h"
 
 #include <llvm-c/IRReader.h>

@@ -18,7 +18,7 @@
 
 enum { MIB = 1 << 20 };
 
-/* --- the stand-in, or a GPU --- */
+/* --- the simulator, or a GPU --- */
 
 /* For tests of what a GPU does otherwise, or cannot be made to do. */
 static inline void skip_on_gpu(void)

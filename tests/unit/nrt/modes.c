@@ -1,7 +1,7 @@
 /* Debug modes: what each of them sees, and what it leaves alone. */
 #define _GNU_SOURCE
 #include "test.h"
-#include "heard.h"
+#include "captured_stderr.h"
 
 static char last_misuse[512];
 static int misuses;

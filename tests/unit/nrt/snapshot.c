@@ -1,7 +1,7 @@
 /* Leak reports: who allocated what is out, between two times, at exit. */
 #define _GNU_SOURCE
 #include "test.h"
-#include "heard.h"
+#include "captured_stderr.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
