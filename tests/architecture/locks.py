@@ -17,7 +17,7 @@ from calls import TOKEN, called_name, end_of
 from project import sources
 
 # The modules in which this holds. A module that begins to use the macro is added here.
-ENFORCED: tuple[str, ...] = ()
+ENFORCED: tuple[str, ...] = ("pool",)
 
 MACRO = "tarn__assert_held"
 HELD = re.compile(r"`(\w+)` held\b(?!,? or\b| by\b)")

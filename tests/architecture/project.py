@@ -42,11 +42,19 @@ MODULES = (
     Module("helper", "src/helper", library=("src/base", "src/nrt")),
     Module("prune", "src/prune", library=("src/base",)),
     Module("resource", "src/resource", header="internal.h"),
-    # Moves to src/pool: change the folder, and add its folders, and the files at its top that
-    # lower folders use, for example
-    #   layers=("lock mutations counts", "blocks backing", "pool", "order", "cache", "compact", ".")
-    # PUBLIC_HEADERS needs no entry for pool.h.
-    Module("pool", "src/resource/pool", header="pool.h"),
+    Module(
+        "pool",
+        "src/pool",
+        layers=(
+            "lock mutations counts",
+            "blocks backing",
+            "pool",
+            "order",
+            "cache",
+            "compact",
+            ".",
+        ),
+    ),
     Module("trace", "src/trace", header="format.h"),
     Module("adaptor", "src/adaptor"),
     Module("device", "src/device"),

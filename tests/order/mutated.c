@@ -1,8 +1,8 @@
 /* mutated.c -- which rule the test build of libtarn breaks in this process: the part of
- * src/resource/pool/mutations.h that is compiled into libtarn_mutated alone. */
+ * src/pool/mutations.h that is compiled into libtarn_mutated alone. */
 #define _POSIX_C_SOURCE 200809L
 #include "driver/driver.h"
-#include "resource/pool/mutations.h"
+#include "pool/mutations.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

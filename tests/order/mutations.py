@@ -4,7 +4,7 @@
     mutations.py ORDER_MUTATED MUTATIONS_H [NAME...]
 
 Runs the harness on a libtarn in which one rule after the other is broken (the list in
-src/resource/pool/mutations.h), with the scenarios named below, and fails for a rule that
+src/pool/mutations.h), with the scenarios named below, and fails for a rule that
 no run notices or that no code asks for; and for a run that fails with none broken.
 """
 

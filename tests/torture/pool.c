@@ -1,7 +1,7 @@
 /* What a pool does beyond a block in and out, with its 1st, 2nd, 3rd ... driver call
  * failing: it grows, steals, moves, trims, sleeps, wakes, captures, and ends after a reset.
  * Whatever failed, what it has adds up, all of it can be had again, and nothing leaks. */
-#include "../unit/resource/pool/pools.h"
+#include "../unit/pool/pools.h"
 
 /* One call fails, so what failed works when it is tried again. */
 #define IN_THE_END(call)       \

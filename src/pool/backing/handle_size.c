@@ -1,0 +1,106 @@
+/* handle_size.c -- by how much a pool grows, and the size of the handles that it
+ * makes. */
+#include "pool/backing/handle_size.h"
+#include "base/size.h"
+#include "pool/backing/backing.h"
+
+/* Parts of the pool: by how much growth overshoots at most, and how much one live block
+ * can pin. On an H200, creating, mapping and enabling a handle takes 41 us, and 0.6 us
+ * for each MiB of it. Moving it takes 26 us, whatever its size (bench/timed). On the
+ * traces, handles of a 128th take a tenth less time, and over a long run one to three
+ * hundredths more memory. */
+enum { STEP_PART = 96, HANDLE_PART = 192 };
+
+/* A pool that has little of what it may have is still at its beginning. A live block then
+ * pins little of the whole, so handles are larger. In bytes, as a part of what it may
+ * have, and as a part of what it has. */
+enum { EARLY_BYTES = 32 << 20, EARLY_AVAILABLE_PART = 4096, EARLY_PART = 48 };
+
+enum {
+    HEADROOM_PART = 4, /* and at most this part of what may still be added */
+    /* of the headroom below a limit: near the limit a live block is to pin little */
+    AVAILABLE_PART = 256
+};
+
+/* Return a power of two, at most `most`, that growth_bytes and the
+ * unreserved memory of the device allow. */
+static size_t power_of_two(const struct tarn__pages *pages, size_t most,
+                           size_t unreserved)
+{
+    size_t unit = TARN__PAGE_BYTES;
+
+    if (pages->growth_bytes > 0)
+        most = pages->growth_bytes;
+    if (most > unreserved / HEADROOM_PART)
+        most = unreserved / HEADROOM_PART;
+    while (unit <= most / 2 && unit < TARN__HANDLE_BYTES_MAX)
+        unit *= 2;
+    return unit;
+}
+
+static size_t least(size_t one, size_t other)
+{
+    return one < other ? one : other;
+}
+
+static size_t early_handle(const struct tarn__pages *pages, size_t reserved)
+{
+    size_t room = least(pages->vmm.device_bytes, atomic_load(&pages->most));
+
+    return least(EARLY_BYTES, least(room / EARLY_AVAILABLE_PART, reserved / EARLY_PART));
+}
+
+/* Return the headroom below the pool's limit; SIZE_MAX where the device has no more than
+ * the limit. */
+static size_t headroom_of(const struct tarn__pages *pages, size_t reserved)
+{
+    size_t most = atomic_load(&pages->most);
+
+    if (most == 0 || most >= pages->vmm.device_bytes)
+        return SIZE_MAX;
+    return most > reserved ? most - reserved : 0;
+}
+
+size_t tarn__handle_size(const struct tarn__pages *pages, size_t more)
+{
+    size_t reserved = atomic_load(&pages->reserved), total = pages->vmm.device_bytes;
+    size_t unreserved = total > reserved ? total - reserved : 0;
+
+    if (!pages->is_vmm)
+        return 0;
+    if (more > unreserved)
+        more = unreserved;
+    size_t early = early_handle(pages, reserved + more);
+    size_t late = (reserved + more) / HANDLE_PART;
+    size_t part = headroom_of(pages, reserved) / AVAILABLE_PART;
+    return power_of_two(pages, least(early > late ? early : late, part), unreserved);
+}
+
+/* Return `need` in whole handles, so that growth leaves no small ones behind. It is
+ * unchanged where the user specified a step. */
+static size_t whole_handles(const struct tarn__pages *pages, size_t need, size_t most)
+{
+    size_t whole;
+
+    if (pages->growth_bytes > 0 || !pages->is_vmm ||
+        !tarn__size_round_up(need, tarn__handle_size(pages, need), &whole) ||
+        whole > most)
+        return need;
+    return whole;
+}
+
+size_t tarn__handle_size_step(const struct tarn__pages *pages, size_t bytes, size_t most)
+{
+    size_t step = power_of_two(pages, atomic_load(&pages->reserved) / STEP_PART, most);
+    size_t need;
+
+    if (!tarn__size_round_up(bytes, TARN__PAGE_BYTES, &need) || need > most)
+        return 0;
+    if (pages->growth_bytes > 0 &&
+        !tarn__size_round_up(pages->growth_bytes, TARN__PAGE_BYTES, &step))
+        step = SIZE_MAX;
+    most &= ~(TARN__PAGE_BYTES - 1);
+    if (step > most)
+        step = most;
+    return need > step ? whole_handles(pages, need, most) : step;
+}

@@ -1,0 +1,265 @@
+/* heap.h -- all blocks of a pool by address: splitting, coalescing and looking up.
+ *
+ * This component keeps the invariants about memory.
+ *
+ *    order    A stream gets a block as a same-stream free or as a completed free.
+ *             Another stream's block comes from tarn__steal_from_source() or from
+ *             tarn__runs_take(). The caller waits for the event fences that cover it.
+ *    fence    Two neighbours coalesce only where the result is covered by what covers
+ *             each of them: both completed, or both of one stream state (then the
+ *             younger epoch counts), or a completed one that joins a stream state. A
+ *             split-off part keeps its stream state and epoch.
+ *    borders  `before` and `after` are 0 where another address range begins.
+ *
+ * The owner holds the heap's lock around every call. Nothing here calls the driver.
+ */
+#ifndef TARN_POOL_HEAP_H
+#define TARN_POOL_HEAP_H
+
+#include "base/map.h"
+#include "pool/blocks/addresses.h"
+#include "pool/blocks/stream_state.h"
+
+enum { TARN__STATE_CHUNK = 8, TARN__STATE_CHUNKS = 1 << 16 };
+
+struct tarn__heap {
+    struct tarn__nodes nodes;
+    struct tarn__addresses addresses;
+    struct tarn__bins completed; /* state 0: completed frees, which any stream may use */
+    struct tarn__bins unmapped;  /* address ranges without memory */
+    uint64_t *starts;            /* first address of each segment, unsorted */
+    size_t segments, segment_capacity;
+
+    /* in chunks, which never move */
+    struct tarn__stream_state *stream_states[TARN__STATE_CHUNKS];
+    tarn__index states_made, unused_state;
+    size_t state_count;
+    struct tarn__map by_key; /* key of a stream state -> its index */
+    /* stream handle -> index of the stream state that it names now */
+    struct tarn__map by_handle;
+    struct tarn__stream_state *orphaned; /* TARN__KEY_ORPHANED; NULL until it is needed */
+    tarn__index with_memory;             /* list of stream states that have free blocks */
+    size_t with_memory_count;
+
+    struct CUevent_st **events; /* unused events */
+    size_t event_count, event_capacity;
+
+    uint64_t free_bytes; /* of all stream states, and the completed frees */
+    uint64_t completed_bytes;
+    uint64_t unfenced_bytes;  /* of all stream states */
+    uint64_t allocated_bytes; /* live, thread-cached and in transit */
+    uint64_t unmapped_bytes;
+    /* The pool does not coalesce a fenced or completed neighbour larger than this with a
+     * new free: the neighbour would lose its event fence. */
+    uint64_t absorb_bytes;
+    size_t blocks;   /* nodes in use */
+    uint64_t misses; /* searches that found nothing immediately available */
+    size_t state_metadata;
+};
+
+void tarn__heap_init(struct tarn__heap *heap);
+void tarn__heap_free(struct tarn__heap *heap);
+
+/* --- stream states --- */
+
+static inline struct tarn__stream_state *tarn__heap_state(const struct tarn__heap *heap,
+                                                          tarn__index index)
+{
+    return &heap->stream_states[index / TARN__STATE_CHUNK][index % TARN__STATE_CHUNK];
+}
+
+/* Return true if the stream of `stream_state` may have this block, if necessary after a
+ * wait for the event fence of another stream. */
+static inline bool tarn__heap_may_use_after_wait(
+    const struct tarn__heap *heap, const struct tarn__stream_state *stream_state,
+    const struct tarn__node *node)
+{
+    return tarn__stream_state_may_use(stream_state, node) ||
+           (tarn__node_state(node) == TARN__FREE && node->stream_state != 0 &&
+            !(stream_state && node->stream_state == stream_state->index) &&
+            tarn__stream_state_has_fenced(tarn__heap_state(heap, node->stream_state),
+                                          node));
+}
+
+/* Return the number of streams that the pool knows, those of captures included. These are
+ * all stream states but TARN__KEY_NO_STREAM, which every pool has, and
+ * TARN__KEY_ORPHANED. */
+static inline size_t tarn__heap_streams(const struct tarn__heap *heap)
+{
+    return heap->state_count - 1 - (heap->orphaned != NULL);
+}
+
+/* Make one free block of `first` and the blocks that follow it, up to `quanta`. All of
+ * them are completed, or some belong to one stream state. Then the result belongs to that
+ * stream state, with the youngest epoch among them. */
+void tarn__heap_coalesce_neighbours(struct tarn__heap *heap, tarn__index first,
+                                    uint32_t quanta);
+/* Merge into `index` its upper neighbour, which is live; neither is in a bin. */
+void tarn__heap_absorb_live(struct tarn__heap *heap, tarn__index index);
+/* Do the same for a neighbour that is not live, so the address table does not hold it. */
+void tarn__heap_absorb(struct tarn__heap *heap, tarn__index index);
+
+/* Free a block (in transit, live or thread-cached): into the stream state's open epoch,
+ * or as completed where `stream_state` is NULL. It is coalesced with its neighbours as
+ * the rule above allows. */
+void tarn__heap_put(struct tarn__heap *heap, tarn__index index,
+                    struct tarn__stream_state *stream_state);
+/* Make a free block of a stream state completed; its last use has finished. */
+void tarn__heap_complete(struct tarn__heap *heap, tarn__index index);
+
+/* Return the node that starts at `address`, if it is live or the first of a segment; else
+ * 0. */
+tarn__index tarn__heap_find(const struct tarn__heap *heap, uint64_t address);
+
+/* Enter a stream state that has free blocks into the list that a search for a source
+ * stream reads. */
+void tarn__heap_link_state(struct tarn__heap *heap,
+                           struct tarn__stream_state *stream_state);
+void tarn__heap_unlink_state(struct tarn__heap *heap,
+                             struct tarn__stream_state *stream_state);
+
+/* --- for the files of this folder ---
+ *
+ * A free node is in its bins, in the list of its stream state, and in the counts. A live
+ * node is in the table of addresses. The functions are inline, since each split and each
+ * coalescing does several of these. */
+
+static inline struct tarn__node *tarn__heap_node(const struct tarn__heap *heap,
+                                                 tarn__index index)
+{
+    return tarn__node(&heap->nodes, index);
+}
+
+/* --- in and out of the bins --- */
+
+/* Return the stream state of a free node; NULL: the node is completed. */
+static inline struct tarn__stream_state *tarn__heap_state_of(
+    const struct tarn__heap *heap, const struct tarn__node *node)
+{
+    return node->stream_state ? tarn__heap_state(heap, node->stream_state) : NULL;
+}
+
+/* Count added bytes of a free node. A number that wraps counts removed bytes. */
+static inline void tarn__heap_count(struct tarn__heap *heap,
+                                    struct tarn__stream_state *stream_state,
+                                    uint64_t epoch, uint64_t bytes)
+{
+    heap->free_bytes += bytes;
+    if (!stream_state) {
+        heap->completed_bytes += bytes;
+        return;
+    }
+    stream_state->free_bytes += bytes;
+    if (epoch <= stream_state->fenced_epoch)
+        return;
+    *(epoch == stream_state->open_epoch ? &stream_state->open_bytes
+                                        : &stream_state->closed_bytes) += bytes;
+    heap->unfenced_bytes += bytes;
+}
+
+/* Enter a free node into its bins, and count it. */
+static inline void tarn__heap_into_bins(struct tarn__heap *heap, tarn__index index,
+                                        struct tarn__stream_state *stream_state)
+{
+    const struct tarn__node *node = tarn__heap_node(heap, index);
+
+    tarn__bins_add(stream_state ? &stream_state->bins : &heap->completed, &heap->nodes,
+                   index);
+    tarn__heap_count(heap, stream_state, node->epoch, tarn__node_bytes(node));
+}
+
+static inline void tarn__heap_out_of_bins(struct tarn__heap *heap, tarn__index index,
+                                          struct tarn__stream_state *stream_state)
+{
+    const struct tarn__node *node = tarn__heap_node(heap, index);
+
+    tarn__bins_remove(stream_state ? &stream_state->bins : &heap->completed, &heap->nodes,
+                      index);
+    tarn__heap_count(heap, stream_state, node->epoch, -tarn__node_bytes(node));
+}
+
+/* Give a free node another size. Within its class it stays where it is. */
+static inline void tarn__heap_resize(struct tarn__heap *heap, tarn__index index,
+                                     uint32_t quanta)
+{
+    struct tarn__node *node = tarn__heap_node(heap, index);
+    struct tarn__stream_state *stream_state = tarn__heap_state_of(heap, node);
+    struct tarn__bins *bins = stream_state ? &stream_state->bins : &heap->completed;
+    unsigned from = tarn__bins_class(node->quanta), to = tarn__bins_class(quanta);
+    uint64_t more = ((uint64_t)quanta - node->quanta) << TARN__QUANTUM_SHIFT;
+
+    tarn__node_size(node, quanta);
+    tarn__heap_count(heap, stream_state, node->epoch, more);
+    if (from == to)
+        return;
+    tarn__bins_remove_from(bins, &heap->nodes, index, from);
+    tarn__bins_add_to(bins, &heap->nodes, index, to);
+}
+
+/* --- the list of a stream state's free blocks by epoch --- */
+
+static inline void tarn__heap_link_after(struct tarn__heap *heap,
+                                         struct tarn__stream_state *stream_state,
+                                         tarn__index older, tarn__index index)
+{
+    struct tarn__node *node = tarn__heap_node(heap, index);
+    tarn__index younger =
+        older ? tarn__heap_node(heap, older)->age.younger : stream_state->oldest;
+
+    tarn__node_link(&node->age.older, older);
+    tarn__node_link(&node->age.younger, younger);
+    tarn__node_link(older ? &tarn__heap_node(heap, older)->age.younger
+                          : &stream_state->oldest,
+                    index);
+    tarn__node_link(younger ? &tarn__heap_node(heap, younger)->age.older
+                            : &stream_state->youngest,
+                    index);
+}
+
+static inline void tarn__heap_unlink(struct tarn__heap *heap,
+                                     struct tarn__stream_state *stream_state,
+                                     const struct tarn__node *node)
+{
+    tarn__index older = node->age.older, younger = node->age.younger;
+
+    tarn__node_link(older ? &tarn__heap_node(heap, older)->age.younger
+                          : &stream_state->oldest,
+                    younger);
+    tarn__node_link(younger ? &tarn__heap_node(heap, younger)->age.older
+                            : &stream_state->youngest,
+                    older);
+}
+
+/* --- free nodes as a whole --- */
+
+/* Take a free node out of its lists: in transit. */
+static inline void tarn__heap_detach(struct tarn__heap *heap, tarn__index index)
+{
+    struct tarn__node *node = tarn__heap_node(heap, index);
+    struct tarn__stream_state *stream_state = tarn__heap_state_of(heap, node);
+
+    tarn__heap_out_of_bins(heap, index, stream_state);
+    if (stream_state) {
+        tarn__heap_unlink(heap, stream_state, node);
+        if (stream_state->oldest == 0)
+            tarn__heap_unlink_state(heap, stream_state);
+    }
+    node->stream_state = 0;
+    tarn__node_set(node, TARN__IN_TRANSIT);
+}
+
+/* --- the address table holds the live nodes, and the first node of each segment --- */
+
+static inline void tarn__heap_enter(struct tarn__heap *heap, tarn__index index)
+{
+    if (tarn__heap_node(heap, index)->before)
+        tarn__addresses_add(&heap->addresses, &heap->nodes, index);
+}
+
+static inline void tarn__heap_leave(struct tarn__heap *heap, tarn__index index)
+{
+    if (tarn__heap_node(heap, index)->before)
+        tarn__addresses_remove(&heap->addresses, &heap->nodes, index);
+}
+
+#endif

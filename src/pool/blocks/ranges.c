@@ -1,0 +1,239 @@
+/* ranges.c -- the address ranges of a heap: adding and removing segments, unmapped
+ * ranges, and where the pool grows next.
+ */
+#include "pool/blocks/ranges.h"
+#include "pool/blocks/take.h"
+#include "pool/mutations.h"
+#include <stdlib.h>
+
+#define NODE(index) tarn__node(&heap->nodes, (index))
+
+/* --- memory is added and removed --- */
+
+static bool add_start(struct tarn__heap *heap, uint64_t address)
+{
+    if (heap->segments == heap->segment_capacity) {
+        size_t capacity = heap->segment_capacity ? 2 * heap->segment_capacity : 16;
+        uint64_t *starts = realloc(heap->starts, capacity * sizeof *starts);
+        if (!starts)
+            return false;
+        heap->starts = starts;
+        heap->segment_capacity = capacity;
+    }
+    heap->starts[heap->segments++] = address;
+    return true;
+}
+
+static void remove_start(struct tarn__heap *heap, uint64_t address)
+{
+    size_t i = 0;
+
+    while (i < heap->segments && heap->starts[i] != address)
+        i++;
+    if (i < heap->segments)
+        heap->starts[i] = heap->starts[--heap->segments];
+}
+
+/* The bug of the mutation segment_border_lost: adjacent segments count as one. */
+static void lose_borders(struct tarn__heap *heap, tarn__index index)
+{
+    for (size_t i = 0; i < heap->segments; i++) {
+        tarn__index last = tarn__heap_find(heap, heap->starts[i]);
+        while (last && NODE(last)->after)
+            last = NODE(last)->after;
+        if (!last || last == index || tarn__node_end(NODE(last)) != NODE(index)->address)
+            continue;
+        NODE(last)->after = index;
+        NODE(index)->before = last;
+    }
+}
+
+/* Make a node for a whole new range: in transit, counted as live. */
+static tarn__index new_range(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
+{
+    uint64_t start = (address + TARN__QUANTUM - 1) & ~(uint64_t)(TARN__QUANTUM - 1);
+    uint64_t quanta = (address + bytes - start) >> TARN__QUANTUM_SHIFT;
+
+    if (quanta == 0 || quanta > UINT32_MAX || start >> 48 ||
+        (address + bytes - 1) >> 48 || !tarn__nodes_reserve(&heap->nodes, 1) ||
+        !tarn__addresses_reserve(&heap->addresses, &heap->nodes, 1) ||
+        !add_start(heap, start))
+        return 0;
+    tarn__index index = tarn__nodes_take(&heap->nodes);
+    struct tarn__node *node = NODE(index);
+    tarn__node_set_address(node, start);
+    tarn__node_size(node, (uint32_t)quanta);
+    tarn__node_set(node, TARN__IN_TRANSIT);
+    tarn__addresses_add(&heap->addresses, &heap->nodes, index);
+    heap->blocks++;
+    heap->allocated_bytes += tarn__node_bytes(node);
+    if (TARN_MUTATION(segment_border_lost))
+        lose_borders(heap, index);
+    return index;
+}
+
+bool tarn__ranges_add_segment(struct tarn__heap *heap, uint64_t address, uint64_t bytes,
+                              struct tarn__stream_state *stream_state)
+{
+    tarn__index index = new_range(heap, address, bytes);
+
+    if (!index)
+        return false;
+    tarn__heap_put(heap, index, stream_state);
+    return true;
+}
+
+bool tarn__ranges_add(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
+{
+    tarn__index index = new_range(heap, address, bytes);
+
+    if (!index)
+        return false;
+    tarn__ranges_make_unmapped(heap, index);
+    return true;
+}
+
+static bool coalesces_with_unmapped(const struct tarn__heap *heap,
+                                    const struct tarn__node *node, tarn__index neighbour)
+{
+    return neighbour && tarn__node_state(NODE(neighbour)) == TARN__UNMAPPED &&
+           NODE(neighbour)->quanta <= UINT32_MAX - node->quanta;
+}
+
+static void remove_unmapped(struct tarn__heap *heap, tarn__index index)
+{
+    tarn__bins_remove(&heap->unmapped, &heap->nodes, index);
+    heap->unmapped_bytes -= tarn__node_bytes(NODE(index));
+}
+
+void tarn__ranges_make_unmapped(struct tarn__heap *heap, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+
+    heap->allocated_bytes -= tarn__node_bytes(node);
+    tarn__heap_leave(heap, index);
+    if (coalesces_with_unmapped(heap, node, node->after)) {
+        remove_unmapped(heap, node->after);
+        tarn__heap_absorb(heap, index);
+    }
+    if (coalesces_with_unmapped(heap, node, node->before)) {
+        tarn__index before = node->before;
+        remove_unmapped(heap, before);
+        tarn__heap_absorb(heap, before);
+        index = before;
+    }
+    tarn__node_set(NODE(index), TARN__UNMAPPED);
+    tarn__bins_add(&heap->unmapped, &heap->nodes, index);
+    heap->unmapped_bytes += tarn__node_bytes(NODE(index));
+}
+
+void tarn__ranges_make_retired(struct tarn__heap *heap, tarn__index index)
+{
+    heap->allocated_bytes -= tarn__node_bytes(NODE(index));
+    heap->unmapped_bytes += tarn__node_bytes(NODE(index));
+    tarn__heap_leave(heap, index);
+    tarn__node_set(NODE(index), TARN__RETIRED);
+}
+
+void tarn__ranges_end_retired(struct tarn__heap *heap, tarn__index index)
+{
+    heap->allocated_bytes += tarn__node_bytes(NODE(index));
+    heap->unmapped_bytes -= tarn__node_bytes(NODE(index));
+    tarn__heap_enter(heap, index);
+    tarn__node_set(NODE(index), TARN__IN_TRANSIT);
+}
+
+void tarn__ranges_drop_segment(struct tarn__heap *heap, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+
+    heap->allocated_bytes -= tarn__node_bytes(node);
+    remove_start(heap, node->address);
+    tarn__addresses_remove(&heap->addresses, &heap->nodes, index);
+    tarn__nodes_put(&heap->nodes, index);
+    heap->blocks--;
+}
+
+/* --- where to grow --- */
+
+enum { LOOKS_MAX = 128 };
+
+struct site_search {
+    const struct tarn__heap *heap;
+    const struct tarn__stream_state *stream_state;
+    const struct tarn__request *request;
+    uint64_t extra_bytes;
+    struct tarn__site best;
+    unsigned looks;
+};
+
+/* Return how much of an unmapped range the request needs, given the memory before it. */
+static struct tarn__site site_in(const struct site_search *site_search, tarn__index index)
+{
+    const struct tarn__heap *heap = site_search->heap;
+    const struct tarn__node *range = NODE(index);
+    struct tarn__site site = {index, range->address, 0, range->address};
+    uint64_t alignment = site_search->request->alignment;
+
+    for (tarn__index i = range->before;
+         i && tarn__stream_state_may_use(site_search->stream_state, NODE(i));
+         i = NODE(i)->before)
+        site.from = NODE(i)->address;
+    uint64_t start = (site.from + alignment - 1) & ~(alignment - 1);
+    uint64_t end =
+        start + ((uint64_t)site_search->request->quanta << TARN__QUANTUM_SHIFT);
+    site.bytes = end > range->address ? end - range->address : 0;
+    return site;
+}
+
+static bool visit_unmapped(void *data, tarn__index index)
+{
+    struct site_search *site_search = data;
+    struct tarn__site site = site_in(site_search, index);
+
+    /* The page that maps it has to be in the unmapped range as well. */
+    if (site.bytes + site_search->extra_bytes <=
+            tarn__node_bytes(tarn__node(&site_search->heap->nodes, index)) &&
+        (!site_search->best.range || site.bytes < site_search->best.bytes))
+        site_search->best = site;
+    return ++site_search->looks < LOOKS_MAX;
+}
+
+struct tarn__site tarn__ranges_find_site(const struct tarn__heap *heap,
+                                         const struct tarn__stream_state *stream_state,
+                                         const struct tarn__request *request,
+                                         uint64_t extra_bytes)
+{
+    struct site_search site_search = {.heap = heap,
+                                      .stream_state = stream_state,
+                                      .request = request,
+                                      .extra_bytes = extra_bytes};
+
+    tarn__bins_visit(&heap->unmapped, &heap->nodes, 1, visit_unmapped, &site_search);
+    return site_search.best;
+}
+
+struct inside {
+    const struct tarn__heap *heap;
+    uint64_t address;
+    tarn__index range;
+};
+
+static bool is_inside(void *data, tarn__index index)
+{
+    struct inside *inside = data;
+    const struct tarn__node *range = tarn__node(&inside->heap->nodes, index);
+
+    if (inside->address - range->address >= tarn__node_bytes(range))
+        return true;
+    inside->range = index;
+    return false;
+}
+
+tarn__index tarn__ranges_unmapped_at(const struct tarn__heap *heap, uint64_t address)
+{
+    struct inside inside = {heap, address, 0};
+
+    tarn__bins_visit(&heap->unmapped, &heap->nodes, 1, is_inside, &inside);
+    return inside.range;
+}

@@ -1,0 +1,41 @@
+/* runs.h -- run coalescing: adjacent blocks that are large enough together. */
+#ifndef TARN_POOL_RUNS_H
+#define TARN_POOL_RUNS_H
+
+#include "pool/blocks/take.h"
+
+/* Adjacent blocks. Each is free for the caller's stream, or behind a published event
+ * fence. */
+enum { TARN__RUN_MAX = 64 };
+struct tarn__run {
+    tarn__index nodes[TARN__RUN_MAX]; /* by address, in transit */
+    /* the stream state of each node before; 0: completed */
+    tarn__index stream_states[TARN__RUN_MAX];
+    uint64_t epochs[TARN__RUN_MAX];
+    size_t count; /* 0: there is no such run of blocks */
+};
+
+/* Take out adjacent blocks that are large enough together; the last one is split to
+ * size. */
+void tarn__runs_take(struct tarn__heap *heap,
+                     const struct tarn__stream_state *stream_state,
+                     const struct tarn__request *request, struct tarn__run *out);
+/* Coalesce the run into one block, in transit. The stream has waited for every source
+ * stream. */
+tarn__index tarn__runs_coalesce(struct tarn__heap *heap, const struct tarn__run *run);
+/* Return the pieces to their stream states, now with the stream states' open epochs. */
+void tarn__runs_put(struct tarn__heap *heap, const struct tarn__run *run);
+
+/* Coalesce neighbours that `stream_state` may use until one block fits; false: none
+ * does. */
+bool tarn__runs_coalesce_for(struct tarn__heap *heap,
+                             struct tarn__stream_state *stream_state,
+                             const struct tarn__request *request);
+
+/* Take the best block for the request. If none fits, coalesce neighbours first. Returns 0
+ * if nothing fits. */
+tarn__index tarn__runs_take_block(struct tarn__heap *heap,
+                                  struct tarn__stream_state *stream_state,
+                                  const struct tarn__request *request);
+
+#endif

@@ -1,0 +1,401 @@
+/* grow_vmm.c -- growth of a VMM pool: reclaimable handles move to where they are needed,
+ * and only the missing part is new.
+ *
+ * Every allocation that fits nowhere ends here. This file therefore decides how much
+ * memory a pool reserves beyond the live blocks. Free memory in whole handles is never a
+ * reason to grow. The pool maps it beside the memory that the request can use already
+ * (placement.c). Where it is not enough, new memory comes behind it, usually at the end
+ * of the range.
+ *
+ * A pool without free memory would have to move memory for nearly every large request,
+ * and moving a handle costs about as much as a new one. So where one stream has all of
+ * the memory, the pool grows and moves nothing until it exceeds the live bytes by a
+ * twentieth. When it grows, it takes as much at once, unless it has half of what it may
+ * have.
+ *
+ * A move costs per handle, so large ones move first.
+ */
+#include "pool/compact/grow_vmm.h"
+#include "pool/backing/handle_size.h"
+#include "pool/blocks/ranges.h"
+#include "pool/blocks/runs.h"
+#include "pool/blocks/take.h"
+#include "pool/compact/assemble.h"
+#include "pool/compact/budget.h"
+#include "pool/compact/placement.h"
+#include "pool/compact/reclaimable.h"
+#include "pool/compact/retired.h"
+#include "pool/order/fence.h"
+#include <stdlib.h>
+
+/* One growth: `reclaimable->bytes` move to `at`, and `new_bytes` follow there. */
+struct plan {
+    struct tarn__reclaimable *reclaimable; /* NULL: nothing moves */
+    uint64_t at;
+    uint64_t new_bytes, least; /* by the step of growth; the least needed */
+    /* nodes in transit; 0 where there are no bytes */
+    tarn__index moved_node, new_node;
+};
+
+/* One call of tarn__grow_vmm(). */
+struct growth {
+    struct tarn__caller *caller;
+    const struct tarn__request *request;
+    struct tarn__reclaimable *found; /* NULL: nothing moves */
+    struct plan plan;
+    bool has_moved;    /* the move, if there was one, has not failed */
+    tarn__index block; /* for the request; 0: none yet */
+};
+
+static uint64_t moved_bytes(const struct plan *plan)
+{
+    return plan->reclaimable ? plan->reclaimable->bytes : 0;
+}
+
+/* Return true if the pool has half of what it may have, of its limit or of the device.
+ * Then it takes no more than it needs. */
+static bool is_half_full(const struct tarn__pool *pool)
+{
+    return tarn__pages_reserved(pool->pages) > tarn__pool_maximum(pool) / 2;
+}
+
+/* The bytes that the pool may have before it moves memory, once `need` more are live; 0
+ * where it is to have as little as possible. With several streams, extra memory saved
+ * nothing in trials. */
+enum { EXTRA_PART = 20 };
+
+static uint64_t bytes_before_moves(const struct tarn__pool *pool, uint64_t need)
+{
+    uint64_t allocated = pool->heap.allocated_bytes;
+
+    if (tarn__heap_streams(&pool->heap) > 1 || pool->options.growth_bytes > 0 ||
+        is_half_full(pool))
+        return 0;
+    return allocated + allocated / EXTRA_PART + need;
+}
+
+/* Return, in whole handles, the bytes to add to `new_bytes` so that the pool has that. */
+static uint64_t extra_bytes(const struct tarn__pool *pool, uint64_t need,
+                            uint64_t new_bytes)
+{
+    uint64_t has = tarn__pages_reserved(pool->pages) + new_bytes,
+             most = bytes_before_moves(pool, need);
+    uint64_t handle = tarn__handle_size(pool->pages, 0);
+
+    return most > has ? (most - has) / handle * handle : 0;
+}
+
+/* Decide how much is new, and whether the limit allows it. */
+static bool plan_new(const struct tarn__pool *pool, const struct tarn__site *site,
+                     struct plan *plan)
+{
+    uint64_t need = tarn__pages_round_up(site->bytes ? site->bytes : 1);
+    uint64_t moved = moved_bytes(plan);
+    uint64_t range = tarn__node_bytes(tarn__node(&pool->heap.nodes, site->range));
+    uint64_t available = range > moved ? range - moved : 0;
+    uint64_t most = tarn__budget_headroom(pool);
+
+    plan->least = need > moved ? need - moved : 0;
+    plan->new_bytes = 0;
+    if (plan->least == 0)
+        return moved <= range;
+    most = most < available ? most : available;
+    plan->new_bytes = tarn__handle_size_step(pool->pages, plan->least, most);
+    uint64_t more = plan->new_bytes ? extra_bytes(pool, need, plan->new_bytes) : 0;
+    if (more <= most - plan->new_bytes)
+        plan->new_bytes += more;
+    return plan->new_bytes > 0;
+}
+
+static void cancel(struct tarn__pool *pool, const struct plan *plan)
+{
+    if (plan->reclaimable)
+        tarn__reclaimable_put_back(plan->reclaimable, 0);
+    if (plan->moved_node)
+        tarn__ranges_make_unmapped(&pool->heap, plan->moved_node);
+    if (plan->new_node)
+        tarn__ranges_make_unmapped(&pool->heap, plan->new_node);
+}
+
+/* Split `bytes` at `at` off the unmapped range that begins there. */
+static tarn__index split_unmapped(struct tarn__heap *heap, uint64_t at, uint64_t bytes)
+{
+    tarn__index range = tarn__ranges_unmapped_at(heap, at);
+
+    return range ? tarn__take_range(heap, range, at, bytes) : 0;
+}
+
+/* Take all that the plan needs. Returns false without host memory; then nothing is
+ * taken. */
+static bool take_nodes(struct tarn__pool *pool, struct plan *plan)
+{
+    struct tarn__heap *heap = &pool->heap;
+    uint64_t moved = moved_bytes(plan);
+
+    if (plan->reclaimable)
+        tarn__reclaimable_split(plan->reclaimable);
+    bool all = moved == moved_bytes(plan);
+    if (all && moved > 0)
+        all = (plan->moved_node = split_unmapped(heap, plan->at, moved)) != 0;
+    if (all && plan->new_bytes > 0)
+        all = (plan->new_node =
+                   split_unmapped(heap, plan->at + moved, plan->new_bytes)) != 0;
+    if (!all)
+        cancel(pool, plan);
+    return all;
+}
+
+/* Find large handles first: completed ones, then fenced ones. */
+static void find_reclaimable(const struct tarn__caller *caller, uint64_t need,
+                             const struct tarn__site *site,
+                             struct tarn__reclaimable *found)
+{
+    tarn__reclaimable_find(caller->pool, need,
+                           (struct tarn__span){site->from, site->address - site->from},
+                           found);
+    tarn__reclaimable_find_fenced(caller, found);
+}
+
+/* Find a site with enough addresses for the moved memory in whole handles, where the
+ * range still has such an unmapped range. */
+static struct tarn__site find_site(const struct tarn__caller *caller,
+                                   const struct tarn__request *request)
+{
+    const struct tarn__heap *heap = &caller->pool->heap;
+    struct tarn__site site = tarn__ranges_find_site(heap, caller->stream_state, request,
+                                                    TARN__HANDLE_BYTES_MAX);
+
+    return site.range ? site
+                      : tarn__ranges_find_site(heap, caller->stream_state, request, 0);
+}
+
+/* Plan to move all the memory that is needed, or nearly all. `lock` held. */
+static bool plan_placement(struct growth *growth)
+{
+    struct tarn__placement placement;
+
+    tarn__assert_held(&growth->caller->pool->lock);
+    if (!tarn__placement_find(growth->caller, growth->request, growth->found, &placement))
+        return false;
+    growth->plan = (struct plan){.at = placement.at,
+                                 .reclaimable = growth->found,
+                                 .new_bytes = placement.new_bytes,
+                                 .least = placement.least};
+    return take_nodes(growth->caller->pool, &growth->plan);
+}
+
+/* Plan new memory at the range's end, behind the moved memory. `lock` held. */
+static tarn_status plan_end(struct growth *growth)
+{
+    struct tarn__pool *pool = growth->caller->pool;
+    const struct tarn__request *request = growth->request;
+    struct plan *plan = &growth->plan;
+
+    tarn__assert_held(&pool->lock);
+    struct tarn__site site = find_site(growth->caller, request);
+    uint64_t need = tarn__pages_round_up(site.bytes ? site.bytes : 1);
+
+    *plan = (struct plan){.at = site.address};
+    if (!site.range)
+        return tarn__budget_fail(pool, (uint64_t)request->quanta << TARN__QUANTUM_SHIFT);
+    if (growth->found) {
+        plan->reclaimable = growth->found;
+        find_reclaimable(growth->caller, need, &site, growth->found);
+    }
+    if (!plan_new(pool, &site, plan))
+        return tarn__budget_fail(pool, need);
+    if (!take_nodes(pool, plan))
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to grow");
+    return TARN_OK;
+}
+
+/* Map the new memory; without enough for the step, only what is needed. */
+static tarn_status map_new(struct tarn__pool *pool, struct plan *plan)
+{
+    uint64_t at = plan->at + moved_bytes(plan);
+    struct tarn__span span;
+    tarn_status status =
+        tarn__pages_grow(pool->pages, at, plan->new_bytes, TARN_STREAM_NONE, &span);
+
+    if (status != TARN_OUT_OF_MEMORY || plan->least == plan->new_bytes)
+        return status;
+    tarn__pool_lock(pool);
+    tarn__ranges_make_unmapped(&pool->heap, plan->new_node);
+    plan->new_bytes = plan->least;
+    plan->new_node = plan->least ? split_unmapped(&pool->heap, at, plan->least) : 0;
+    tarn__pool_unlock(pool);
+    if (plan->least == 0)
+        return TARN_OK;
+    if (!plan->new_node)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to grow");
+    return tarn__pages_grow(pool->pages, at, plan->least, TARN_STREAM_NONE, &span);
+}
+
+/* Publish the moved memory at its new place: as completed, or, where the stream waited
+ * for some of it, in the order of the caller's stream. `lock` held. */
+static void publish_moved(struct tarn__caller *caller, struct plan *plan)
+{
+    tarn__assert_held(&caller->pool->lock);
+
+    struct tarn__pool *pool = caller->pool;
+    bool is_completed = plan->reclaimable->completed == plan->reclaimable->count ||
+                        TARN_MUTATION(moved_taken_as_completed);
+
+    tarn__reclaimable_retire(plan->reclaimable, plan->reclaimable->count);
+    tarn__heap_put(&pool->heap, plan->moved_node,
+                   is_completed ? NULL : caller->stream_state);
+    plan->reclaimable = NULL;
+    plan->moved_node = 0;
+    pool->counters.moves++;
+    pool->generation++;
+}
+
+static void publish_new(struct tarn__pool *pool, struct plan *plan)
+{
+    if (!TARN_MUTATION(growth_published_before_mapped))
+        tarn__heap_put(&pool->heap, plan->new_node, NULL);
+    plan->new_node = 0;
+    pool->counters.growths++;
+    tarn__budget_note_peaks(pool);
+}
+
+static tarn_status move(const struct tarn__caller *caller, const struct plan *plan)
+{
+    const struct tarn__reclaimable *reclaimable = plan->reclaimable;
+    struct tarn__span spans[TARN__RECLAIMABLE_MAX];
+
+    if (!tarn__reclaimable_wait(caller, reclaimable))
+        return tarn_error_set(
+            TARN_DRIVER_FAILURE,
+            "pool: the driver failed to wait for the event fences of %llu bytes",
+            (unsigned long long)reclaimable->bytes);
+    for (unsigned i = 0; i < reclaimable->count; i++)
+        spans[i] = reclaimable->parts[i].span;
+    return tarn__pages_move(caller->pool->pages, spans, reclaimable->count,
+                            reclaimable->completed, plan->at);
+}
+
+/* Execute the plan. On failure, moved memory stays at its new place. */
+static tarn_status carry_out(struct growth *growth)
+{
+    struct tarn__caller *caller = growth->caller;
+    struct tarn__pool *pool = caller->pool;
+    struct plan *plan = &growth->plan;
+    uint64_t moved = moved_bytes(plan);
+    tarn_status status = TARN_OK;
+
+    if (TARN_MUTATION(growth_published_before_mapped) && plan->new_node) {
+        tarn__pool_lock(pool);
+        tarn__heap_put(&pool->heap, plan->new_node, NULL);
+        tarn__pool_unlock(pool);
+    }
+    if (moved > 0)
+        status = move(caller, plan);
+    growth->has_moved = status == TARN_OK;
+    if (status == TARN_OK && plan->new_bytes > 0)
+        status = map_new(pool, plan);
+
+    tarn__pool_lock(pool);
+    if (growth->has_moved && moved > 0)
+        publish_moved(caller, plan);
+    if (status == TARN_OK && plan->new_bytes > 0)
+        publish_new(pool, plan);
+    cancel(pool, plan);
+    tarn__pool_unlock(pool);
+    return status;
+}
+
+/* Assemble handles from pieces of several streams for the caller: then one may fit, or
+ * they can move. */
+static bool assembled(struct growth *growth)
+{
+    struct tarn__caller *caller = growth->caller;
+
+    if (!tarn__assemble(caller, growth->request))
+        return false;
+    tarn__fence_same_stream(caller);
+    tarn__pool_lock(caller->pool);
+    growth->block = tarn__caller_take(caller, growth->request);
+    tarn__pool_unlock(caller->pool);
+    return true;
+}
+
+static bool find_placement(struct growth *growth)
+{
+    tarn__pool_lock(growth->caller->pool);
+    bool is_there = plan_placement(growth);
+    tarn__pool_unlock(growth->caller->pool);
+    return is_there;
+}
+
+/* Make the plan, or find the block: then no growth is needed after all. */
+static tarn_status make_plan(struct growth *growth)
+{
+    struct tarn__pool *pool = growth->caller->pool;
+
+    if (growth->found &&
+        (find_placement(growth) ||
+         (assembled(growth) && (growth->block || find_placement(growth)))))
+        return TARN_OK;
+    tarn__pool_lock(pool);
+    tarn_status status = plan_end(growth);
+    tarn__pool_unlock(pool);
+    return status;
+}
+
+/* Grow with the reclaimable memory in `found` (NULL: nothing moves). */
+static tarn_status grow(struct growth *growth, struct tarn__reclaimable *found)
+{
+    struct tarn__caller *caller = growth->caller;
+    struct tarn__pool *pool = caller->pool;
+
+    growth->found = found;
+    growth->has_moved = true;
+    tarn_status status = make_plan(growth);
+    if (status != TARN_OK || growth->block)
+        return status;
+    bool is_growth = growth->plan.new_bytes > 0;
+    status = carry_out(growth);
+    tarn__pool_lock(pool);
+    if (status == TARN_OK)
+        growth->block =
+            tarn__runs_take_block(&pool->heap, caller->stream_state, growth->request);
+    pool->counters.grown += growth->block != 0 && is_growth;
+    tarn__pool_unlock(pool);
+    return status;
+}
+
+/* Return true if the pool has less than that, with the request included. Then nothing
+ * moves. */
+static bool is_below_extra(struct tarn__pool *pool, const struct tarn__request *request)
+{
+    uint64_t need = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
+
+    tarn__pool_lock(pool);
+    bool is = tarn__pages_reserved(pool->pages) + need <= bytes_before_moves(pool, need);
+    tarn__pool_unlock(pool);
+    return is;
+}
+
+tarn_status tarn__grow_vmm(struct tarn__caller *caller,
+                           const struct tarn__request *request, tarn__index *out)
+{
+    struct growth growth = {.caller = caller, .request = request};
+
+    tarn__assert_held(&caller->pool->growth);
+    tarn__retired_unmap_completed(caller->pool);
+    if (is_below_extra(caller->pool, request) && grow(&growth, NULL) == TARN_OK) {
+        *out = growth.block;
+        return TARN_OK;
+    }
+    struct tarn__reclaimable *found =
+        malloc(sizeof *found); /* without it nothing moves */
+    tarn_status status = grow(&growth, found);
+
+    /* The driver does not move it: then all of it must be new. */
+    if (status != TARN_OK && !growth.has_moved)
+        status = grow(&growth, NULL);
+    free(found);
+    *out = growth.block;
+    return status;
+}

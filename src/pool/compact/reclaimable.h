@@ -1,0 +1,73 @@
+/* reclaimable.h -- reclaimable memory: free memory of a pool that makes whole handles or
+ * a whole segment.
+ *
+ * The pool can move or release such memory once it is completed. Where queued work may
+ * still use the memory, the pool can move it for a stream whose work is ordered behind
+ * that work.
+ *
+ * `growth` is held around all of it; `lock`, where a comment says so.
+ */
+#ifndef TARN_POOL_RECLAIMABLE_H
+#define TARN_POOL_RECLAIMABLE_H
+
+#include "pool/order/caller.h"
+
+enum { TARN__RECLAIMABLE_MAX = 256 };
+
+/* The part of a free block that the pool can reclaim. */
+struct tarn__reclaimable_part {
+    tarn__index node;
+    unsigned handles;
+    struct tarn__span span;
+    struct tarn__stream_state *stream_state; /* its stream state; NULL: completed */
+    uint64_t epoch;                          /* of the stream state */
+    /* the event fence that covers the epoch, pinned; set once the part is split off */
+    CUevent_ event;
+};
+
+static inline uint64_t tarn__reclaimable_mean_handle(
+    const struct tarn__reclaimable_part *part)
+{
+    return part->span.bytes / part->handles;
+}
+
+struct tarn__reclaimable {
+    struct tarn__pool *pool;
+    struct tarn__reclaimable_part parts[TARN__RECLAIMABLE_MAX];
+    unsigned count;
+    unsigned completed;         /* number of completed parts, which come first */
+    uint64_t bytes;             /* of their spans */
+    uint64_t wanted;            /* bytes that are enough */
+    struct tarn__span excluded; /* addresses that must not be used */
+};
+
+/* Find reclaimable memory of about `wanted` bytes, or less where there is less. It takes
+ * the parts with the largest handles that are enough together, and of the last part no
+ * more handles than needed. (Moving a handle costs 26 us on an H200, whatever its size:
+ * see docs/pool.md.) `lock` held. */
+void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted,
+                            struct tarn__span excluded, struct tarn__reclaimable *out);
+/* Find the bytes still wanted in memory behind event fences: first the caller's stream's,
+ * then other streams', unless the options make the pool grow instead. `lock` held. */
+void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
+                                   struct tarn__reclaimable *reclaimable);
+/* Have the caller's stream wait for the work that other streams queued before their
+ * frees. Returns false if the driver rejected a wait. */
+bool tarn__reclaimable_wait(const struct tarn__caller *caller,
+                            const struct tarn__reclaimable *reclaimable);
+/* Split the spans off their blocks; the nodes are then exactly these, in transit. Without
+ * host memory there are fewer. `lock` held. */
+void tarn__reclaimable_split(struct tarn__reclaimable *reclaimable);
+/* Free the spans again, except the first ones. `lock` held. */
+void tarn__reclaimable_put_back(const struct tarn__reclaimable *reclaimable,
+                                unsigned first);
+/* Retire the first `count` spans: they have no memory any more, or it moved and their
+ * mapping is a retired one. `lock` held. */
+void tarn__reclaimable_retire(const struct tarn__reclaimable *reclaimable,
+                              unsigned count);
+
+/* Release reclaimable memory while more than `keep` bytes are free. `growth` held. */
+tarn_status tarn__reclaimable_shrink(struct tarn__pool *pool, uint64_t keep,
+                                     uint64_t *released_out);
+
+#endif

@@ -1,0 +1,67 @@
+/* lock.h -- the lock of a pool and of its thread caches: one exchange to take it, one
+ * store to release it.
+ *
+ * A thread holds such a lock for tens of nanoseconds and never across a driver call. A
+ * mutex needs a second exchange at each release, to find out which thread to wake. That
+ * would be most of its cost here. This lock wakes no thread. A waiting thread tries again
+ * at once, then after yielding to others, then after short sleeps. A thread whose turn
+ * comes late therefore waits no longer than one sleep more.
+ */
+#ifndef TARN_POOL_LOCK_H
+#define TARN_POOL_LOCK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct tarn__lock {
+    atomic_bool held;
+#ifdef TARN_DEBUG
+    _Atomic(pthread_t) owner; /* the thread that holds it; 0: none */
+#endif
+};
+
+/* Wait until the lock is taken (lock.c). */
+void tarn__lock_wait(struct tarn__lock *lock);
+
+static inline bool tarn__lock_try(struct tarn__lock *lock)
+{
+    bool taken = !atomic_exchange_explicit(&lock->held, true, memory_order_acquire);
+
+#ifdef TARN_DEBUG
+    if (taken)
+        atomic_store_explicit(&lock->owner, pthread_self(), memory_order_relaxed);
+#endif
+    return taken;
+}
+
+static inline void tarn__lock_take(struct tarn__lock *lock)
+{
+    if (!tarn__lock_try(lock))
+        tarn__lock_wait(lock);
+}
+
+static inline void tarn__lock_leave(struct tarn__lock *lock)
+{
+#ifdef TARN_DEBUG
+    atomic_store_explicit(&lock->owner, 0, memory_order_relaxed);
+#endif
+    atomic_store_explicit(&lock->held, false, memory_order_release);
+}
+
+/* Abort with a message if `holds` is false: `function` was called without the lock
+ * `what`. At exit and in a forked child queries go on without a lock. */
+void tarn__lock_assert(bool holds, const char *what, const char *function);
+
+/* In debug builds, abort with a message if the calling thread does not own the lock, which
+ * is any structure with an `owner`. */
+#ifdef TARN_DEBUG
+#define tarn__assert_held(lock)                                                     \
+    tarn__lock_assert(atomic_load_explicit(&(lock)->owner, memory_order_relaxed) == \
+                          pthread_self(),                                           \
+                      #lock, __func__)
+#else
+#define tarn__assert_held(lock) ((void)sizeof(lock))
+#endif
+
+#endif

@@ -1,0 +1,312 @@
+/* make.c -- creation and destruction of a pool.
+ *
+ * Creation starts with the parts that need a context, and undoes them in reverse order.
+ * Others learn of the pool (threads that unregister streams, threads that end) only when
+ * it is complete. Destruction releases the memory only when the device has finished with
+ * it. Where that cannot be known any more, because the process ends, it makes no driver
+ * call. A reset of the context ends all its work. Physical memory and addresses of VMM,
+ * and memory of the driver's pools, outlive the reset, so the pool releases them even
+ * then.
+ */
+#include "pool/make.h"
+#include "resource/internal.h"
+#include "pool/blocks/ranges.h"
+#include "pool/blocks/take.h"
+#include "pool/cache/thread_cache.h"
+#include "pool/compact/grow.h"
+#include "pool/oom_callback.h"
+#include "pool/order/capture.h"
+#include "pool/order/events.h"
+#include "pool/order/fence.h"
+#include "pool/order/identity.h"
+#include "pool/pool.h"
+#include "pool/resolve.h"
+#include "base/error.h"
+#include "base/options.h"
+#include <stdlib.h>
+#include <string.h>
+
+static tarn_status check_options(int device, tarn_resource *upstream,
+                                 const tarn_pool_options *options)
+{
+    if (options->maximum_bytes && options->initial_bytes > options->maximum_bytes)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: initial_bytes %zu exceeds maximum_bytes %zu",
+                              options->initial_bytes, options->maximum_bytes);
+    if ((unsigned)options->oom_policy > TARN_POOL_OOM_FAIL ||
+        (unsigned)options->suspended_policy > TARN_POOL_SUSPENDED_RESUME ||
+        (unsigned)options->no_stream_policy > TARN_POOL_NO_STREAM_SINGLE)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: oom_policy %d, suspended_policy %d or "
+                              "no_stream_policy %d is not a value of its enumeration",
+                              (int)options->oom_policy, (int)options->suspended_policy,
+                              (int)options->no_stream_policy);
+    if (upstream && tarn_resource_device(upstream) != device &&
+        tarn_resource_device(upstream) != TARN_DEVICE_NONE)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: upstream %s is of device %d, the pool of device %d",
+                              tarn_resource_name(upstream),
+                              tarn_resource_device(upstream), device);
+    return TARN_OK;
+}
+
+/* Open the parts that need a context; they are undone in reverse order. */
+static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__scope_enter(pool->device, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    pool->context_generation = scope.context_generation;
+    pool->calls = scope.calls;
+    size_t free_bytes = 0, total_bytes = 0;
+    pool->device_bytes = UINT64_MAX;
+    if (scope.calls->mem_get_info(&free_bytes, &total_bytes) == CUDA_SUCCESS_)
+        pool->device_bytes = total_bytes;
+    tarn__scope_leave(&scope);
+    status = tarn__context_primary(pool->device, &pool->context);
+    if (status != TARN_OK)
+        return status;
+    status = tarn__pages_open(pool->device, upstream, pool->options.growth_bytes,
+                              &pool->pages);
+    if (status != TARN_OK)
+        return status;
+    tarn__pages_set_maximum(pool->pages, pool->limit);
+    struct tarn__stream_state *nobody =
+        tarn__identity_get(&pool->heap, TARN__KEY_NO_STREAM);
+    if (!nobody)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
+    nobody->users++; /* it is never deleted */
+    if (tarn__pages_is_vmm(pool->pages)) {
+        struct tarn__span range = tarn__pages_range(pool->pages);
+        if (!tarn__ranges_add(&pool->heap, range.address, range.bytes))
+            return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
+    }
+    return TARN_OK;
+}
+
+static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
+                                   size_t block_bytes)
+{
+    struct tarn__pool *pool = calloc(1, sizeof *pool);
+
+    if (!pool)
+        return NULL;
+    pool->device = device;
+    pool->options = *options;
+    pool->limit = options->maximum_bytes ? options->maximum_bytes : UINT64_MAX;
+    pool->least_bytes = block_bytes;
+    pool->most_bytes = block_bytes ? block_bytes : SIZE_MAX - TARN__QUANTUM;
+    pthread_mutex_init(&pool->growth.mutex, NULL);
+    pthread_mutex_init(&pool->device_wait, NULL);
+    tarn__heap_init(&pool->heap);
+    return pool;
+}
+
+/* Free the parts that need no context. */
+static void free_pool(struct tarn__pool *pool)
+{
+    tarn__heap_free(&pool->heap);
+    free(pool->retired);
+    tarn__oom_callbacks_free(&pool->oom_callbacks);
+    pthread_mutex_destroy(&pool->device_wait);
+    pthread_mutex_destroy(&pool->growth.mutex);
+    free(pool);
+}
+
+/* Discard a pool that never became a resource. */
+static void discard(struct tarn__pool *pool)
+{
+    if (pool->pages)
+        tarn__pages_close(pool->pages);
+    free_pool(pool);
+}
+
+/* Handle the unregistration of a stream: a last event fence, after which the pool does
+ * not use the handle. */
+static void stream_closes(void *data, tarn_stream stream,
+                          struct tarn__registration *registration)
+{
+    struct tarn__pool *pool = data;
+
+    (void)registration;
+    if (tarn__pool_has_ended(pool))
+        return;
+    tarn__thread_caches_close(pool, stream);
+    tarn__fence_last(pool, stream, registration);
+}
+
+/* --- destruction --- */
+
+/* Events of a context that was reset went with it. */
+static void free_events(struct tarn__pool *pool)
+{
+    struct tarn__scope scope;
+    CUevent_ event;
+
+    if (tarn__scope_enter(pool->device, &scope) != TARN_OK)
+        return;
+    tarn__events_collect(&pool->heap);
+    while (scope.context_generation == pool->context_generation &&
+           (event = tarn__events_take(&pool->heap)) != NULL)
+        scope.calls->event_destroy(event);
+    tarn__scope_leave(&scope);
+}
+
+static bool is_all_completed(const struct tarn__pool *pool)
+{
+    return pool->heap.completed_bytes == pool->heap.free_bytes &&
+           pool->retired_count == 0;
+}
+
+/* Return true if the device has finished with all memory of the pool. The wait is tried
+ * twice. After two failures the answer is still true if the context was reset meanwhile.
+ * If not, the memory may be in use, and it is leaked rather than released. */
+static bool wait_for_last_use(struct tarn__pool *pool)
+{
+    tarn__fences_poll_all(pool);
+    return is_all_completed(pool) ||
+           tarn__pages_wait_for_device(pool->pages) == TARN_OK ||
+           tarn__pages_wait_for_device(pool->pages) == TARN_OK ||
+           tarn__pool_end_after_reset(pool);
+}
+
+/* Destroy a pool without users. Its memory is released only when the device has finished
+ * with it. */
+static void destroy(void *self)
+{
+    struct tarn__pool *pool = self;
+
+    /* In a forked child the lock of the list of pools may be held forever, too. At exit
+     * other threads may still use the pool. The pool's host memory ends with the
+     * process. */
+    if (tarn__driver_gone()) {
+        tarn__pages_close(pool->pages);
+        return;
+    }
+    tarn__registration_callback_remove(stream_closes, pool);
+    tarn__thread_caches_remove_pool(pool);
+    tarn__thread_caches_free(pool);
+    bool is_done = tarn__pool_end_after_reset(pool) || wait_for_last_use(pool);
+    if (!tarn__pool_has_ended(pool))
+        free_events(pool);
+    if (is_done)
+        tarn__pages_close(pool->pages);
+    tarn__captures_free(pool);
+    free_pool(pool);
+}
+
+/* --- creation --- */
+
+/* Make it a resource, and make it known to threads that unregister streams and to threads
+ * that end. */
+static tarn_status register_pool(struct tarn__pool *pool, tarn_resource *upstream)
+{
+    tarn_resource_ops ops = tarn__pool_ops;
+    tarn_status status = tarn__registration_callback_add(stream_closes, pool);
+
+    if (status != TARN_OK)
+        return status;
+    ops.destroy = destroy;
+    ops.name = pool->least_bytes ? "slab" : "pool";
+    status = tarn_resource_create_with_upstream(&ops, pool, pool->device, upstream,
+                                                &pool->resource);
+    if (status != TARN_OK) {
+        tarn__registration_callback_remove(stream_closes, pool);
+        return status;
+    }
+    pool->resource->calls_blocking_hook = true;
+    tarn__thread_caches_add_pool(pool);
+    return TARN_OK;
+}
+
+/* Memory comes in whole pages. A page that the maximum would split is not obtained, at
+ * the start either. */
+static size_t initial_bytes(const tarn_pool_options *options)
+{
+    size_t most = options->maximum_bytes - options->maximum_bytes % TARN__PAGE_BYTES;
+
+    return most > 0 && options->initial_bytes > most ? most : options->initial_bytes;
+}
+
+/* Map `bytes`. */
+static tarn_status grow_by(struct tarn__pool *pool, uint64_t bytes)
+{
+    struct tarn__caller caller;
+    struct tarn__request request = {.alignment = TARN__QUANTUM};
+    tarn__index index = 0;
+    tarn_status status;
+
+    if (bytes > (uint64_t)INT32_MAX << TARN__QUANTUM_SHIFT)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "pool: %llu bytes exceed the largest possible pool",
+                              (unsigned long long)bytes);
+    request.quanta = (uint32_t)((bytes + TARN__QUANTUM - 1) >> TARN__QUANTUM_SHIFT);
+    status = tarn__resolve_begin(pool, TARN_STREAM_NONE, &caller);
+    if (status != TARN_OK)
+        return status;
+    status = tarn__pool_take_growth(pool);
+    if (status == TARN_OK) {
+        status = tarn__grow(&caller, &request, &index);
+        tarn__pool_leave_growth(pool);
+    }
+    if (index) {
+        tarn__pool_lock(pool);
+        tarn__heap_put(&pool->heap, index, NULL);
+        tarn__pool_unlock(pool);
+    }
+    tarn__resolve_end(&caller);
+    return status;
+}
+
+static tarn_status reserve_initial_bytes(struct tarn__pool *pool)
+{
+    if (pool->options.initial_bytes == 0)
+        return TARN_OK;
+    tarn_status status = grow_by(pool, initial_bytes(&pool->options));
+    if (status == TARN_OK)
+        return TARN_OK;
+    struct tarn__kept_error words = tarn__error_keep();
+    tarn_resource_release(pool->resource);
+    return tarn__error_restore(&words);
+}
+
+tarn_status tarn_pool_create(int device, tarn_resource *upstream,
+                             const tarn_pool_options *options, tarn_resource **out)
+{
+    return tarn__make_pool(device, upstream, options, 0, out);
+}
+
+tarn_status tarn__make_pool(int device, tarn_resource *upstream,
+                            const tarn_pool_options *given, size_t block_bytes,
+                            tarn_resource **out)
+{
+    tarn_pool_options options;
+    tarn_status status = tarn__device_check("pool", device);
+
+    if (status == TARN_OK && !out)
+        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: create: out is NULL");
+    if (status == TARN_OK)
+        status = tarn__options_read("pool", given, sizeof given->size, &options,
+                                    sizeof options);
+    if (status == TARN_OK)
+        status = check_options(device, upstream, &options);
+    if (status != TARN_OK)
+        return status;
+    struct tarn__pool *pool = new_pool(device, &options, block_bytes);
+    if (!pool)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
+    status = open_pool(pool, upstream);
+    if (status == TARN_OK)
+        status = register_pool(pool, upstream);
+    if (status != TARN_OK) {
+        discard(pool);
+        return status;
+    }
+    tarn_resource *resource = pool->resource;
+    status = reserve_initial_bytes(pool);
+    if (status == TARN_OK)
+        *out = resource;
+    return status;
+}

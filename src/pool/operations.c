@@ -1,0 +1,600 @@
+/* operations.c -- the operations of the pool as a resource.
+ *
+ * An operation has three paths, tried in this order.
+ *
+ *    cache hit  The block comes from the thread cache of this stream.
+ *    fast path  The thread cache identifies the stream, and the operation takes the
+ *               heap's lock once.
+ *    slow path  resolve.c resolves the stream, and search.c finds the memory.
+ */
+#include "resource/internal.h"
+#include "pool/blocks/take.h"
+#include "pool/cache/thread_cache.h"
+#include "pool/compact/reclaimable.h"
+#include "pool/order/capture.h"
+#include "pool/order/fence.h"
+#include "pool/order/identity.h"
+#include "pool/order/no_stream.h"
+#include "pool/resolve.h"
+#include "pool/search.h"
+#include "base/size.h"
+#include "base/blocking_hook.h"
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(TARN__QUANTUM == TARN_POOL_QUANTUM, "the quantum is public");
+
+/* --- lifecycle --- */
+
+static tarn_status check_lifecycle(struct tarn__pool *pool)
+{
+    if (tarn__driver_gone())
+        return tarn_error_set(
+            TARN_DRIVER_FAILURE,
+            "pool: this process is exiting or is a forked child: no memory of device %d",
+            pool->device);
+    if (tarn__pool_lifecycle(pool) & TARN__POOL_ENDED)
+        return tarn__pool_fail_ended(pool);
+    if (!(tarn__pool_lifecycle(pool) & TARN__POOL_SUSPENDED))
+        return TARN_OK;
+    if (pool->options.suspended_policy == TARN_POOL_SUSPENDED_RESUME)
+        return tarn_pool_resume(pool->resource);
+    return tarn_error_set(TARN_SUSPENDED, "pool: the pool is suspended, device %d",
+                          pool->device);
+}
+
+/* --- allocate --- */
+
+static tarn_device_ptr make_live(struct tarn__pool *pool, tarn__index index,
+                                 size_t requested, size_t alignment)
+{
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+    /* once it is live, another thread may free it */
+    tarn_device_ptr block = node->address;
+
+    tarn__node_make_live(node, requested, alignment);
+    return block;
+}
+
+static void note_peak_allocated(struct tarn__pool *pool)
+{
+    if (pool->peak_allocated < pool->heap.allocated_bytes)
+        pool->peak_allocated = pool->heap.allocated_bytes;
+}
+
+/* Fence the stream's frees: another stream needs that memory, or it is much. A thread
+ * that only frees on a raw stream learns here that the handle names another stream by
+ * now. It gets a thread cache for that one. */
+static void fence_now(struct tarn__pool *pool, tarn_stream stream)
+{
+    struct tarn__caller caller;
+
+    if (tarn__resolve_begin(pool, stream, &caller) != TARN_OK)
+        return;
+    tarn__fence_if_due(&caller);
+    tarn__thread_cache_make(&caller);
+    tarn__resolve_end(&caller);
+}
+
+/* Take a same-stream free or a completed free (cache NULL: a completed one alone),
+ * with one lock taken. */
+static tarn__index quick_take(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                              const struct tarn__request *request, size_t requested)
+{
+    struct tarn__stream_state *stream_state = cache ? cache->stream_state : NULL;
+    bool was_completed, no_memory;
+
+    tarn__pool_lock(pool);
+    if (cache)
+        tarn__thread_cache_before_search(pool, cache);
+    tarn__index index = tarn__pool_lifecycle(pool)
+                            ? 0
+                            : tarn__take_block(&pool->heap, stream_state, request,
+                                               &was_completed, &no_memory);
+    if (index) {
+        *(was_completed ? &pool->counters.completed : &pool->counters.same_stream) += 1;
+        tarn__counts_note_allocation(&pool->counts, requested);
+        note_peak_allocated(pool);
+    }
+    tarn__pool_unlock(pool);
+    return index;
+}
+
+static tarn_status allocate_slow(struct tarn__pool *pool,
+                                 const struct tarn__request *request, size_t requested,
+                                 tarn_stream stream, tarn_device_ptr *out)
+{
+    struct tarn__caller caller;
+    tarn__index index = 0;
+
+    tarn__blocking_hook_call();
+    tarn_status status = check_lifecycle(pool);
+    if (status == TARN_OK)
+        status = tarn__resolve_begin(pool, stream, &caller);
+    if (status != TARN_OK)
+        return status;
+    status = tarn__search(&caller, request, requested, &index);
+    /* It may have been suspended meanwhile. */
+    if (status != TARN_OK && tarn__pool_lifecycle(pool) &&
+        (status = check_lifecycle(pool)) == TARN_OK)
+        status = tarn__search(&caller, request, requested, &index);
+    tarn__pool_lock(pool);
+    if (status == TARN_OK) {
+        tarn__capture_note(&caller, tarn__node(&pool->heap.nodes, index));
+        tarn__counts_note_allocation(&pool->counts, requested);
+        note_peak_allocated(pool);
+        *out = make_live(pool, index, requested, request->alignment);
+    } else {
+        pool->counters.failures++;
+    }
+    tarn__pool_unlock(pool);
+    if (!tarn__pool_has_ended(pool)) /* a callback may have reset the context */
+        tarn__fence_if_due(&caller);
+    tarn__thread_cache_make(&caller);
+    tarn__resolve_end(&caller);
+    return status;
+}
+
+static tarn_status too_large(const struct tarn__pool *pool, size_t bytes)
+{
+    if (pool->least_bytes > 0)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "slab: %zu bytes exceed the block size of %zu", bytes,
+                              pool->most_bytes);
+    return tarn_error_set(TARN_OUT_OF_MEMORY,
+                          "pool: %zu bytes exceed the largest possible pool", bytes);
+}
+
+/* With TARN_POOL_NO_STREAM_SINGLE, a call without a stream means the legacy stream. */
+static tarn_stream effective_stream(const struct tarn__pool *pool, tarn_stream stream)
+{
+    bool is_one = pool->options.no_stream_policy == TARN_POOL_NO_STREAM_SINGLE;
+
+    return is_one && stream == TARN_STREAM_NONE ? TARN_STREAM_LEGACY : stream;
+}
+
+/* Return true if the call names no stream and the pool's context is current. A call
+ * without a stream makes no driver call that would detect another context, so this
+ * queries it. Without a clear answer the call takes the slow path. */
+static bool is_no_stream(const struct tarn__pool *pool, tarn_stream stream)
+{
+    unsigned long long id = 0;
+
+    return stream == TARN_STREAM_NONE &&
+           pool->calls->ctx_get_id(pool->context, &id) == CUDA_SUCCESS_ &&
+           id == pool->context_generation;
+}
+
+static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
+                                 tarn_stream stream, tarn_device_ptr *out)
+{
+    struct tarn__pool *pool = self;
+    uint64_t taken = bytes < pool->least_bytes ? pool->least_bytes : bytes;
+    uint64_t quanta = (taken + TARN__QUANTUM - 1) >> TARN__QUANTUM_SHIFT;
+    struct tarn__request request = {(uint32_t)quanta, alignment};
+    struct tarn__thread_cache *cache;
+    tarn__index index = 0;
+
+    if (bytes > pool->most_bytes || quanta > UINT32_MAX / 2 ||
+        alignment > (size_t)1 << 40)
+        return too_large(pool, bytes);
+    stream = effective_stream(pool, stream);
+    if (tarn__pool_lifecycle(pool) == 0 && !tarn__driver_gone()) {
+        cache = tarn__thread_cache_find(pool, stream);
+        if (cache && tarn__thread_cache_check(pool, cache, TARN__TO_ALLOCATE)) {
+            if (alignment <= TARN__QUANTUM)
+                index = tarn__thread_cache_take(pool, cache, request.quanta, bytes);
+            if (!index)
+                index = quick_take(pool, cache, &request, bytes);
+        } else if (is_no_stream(pool, stream)) {
+            index = quick_take(pool, NULL, &request, bytes);
+        }
+    }
+    if (!index)
+        return allocate_slow(pool, &request, bytes, stream, out);
+    *out = make_live(pool, index, bytes, alignment);
+    return TARN_OK;
+}
+
+/* --- deallocate --- */
+
+__attribute__((noinline)) static tarn_status not_live(tarn_device_ptr block)
+{
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "pool: 0x%llx is not a live allocation of this resource",
+                          block);
+}
+
+static bool is_live(const struct tarn__pool *pool, tarn__index index)
+{
+    return index && atomic_load_explicit(&tarn__node(&pool->heap.nodes, index)->state,
+                                         memory_order_acquire) == TARN__LIVE;
+}
+
+/* Return true if this live block is freed with the bytes and the alignment of its
+ * request. */
+static bool matches_request(const struct tarn__pool *pool, tarn__index index,
+                            size_t bytes, size_t alignment)
+{
+    const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    return tarn__node_requested(node) == bytes && tarn__node_alignment(node) == alignment;
+}
+
+/* A lookup without the lock may miss a block while other threads change the tables. This
+ * looks again, with the lock. */
+__attribute__((noinline)) static tarn__index find_locked(struct tarn__pool *pool,
+                                                         tarn_device_ptr block)
+{
+    if (tarn__driver_gone())
+        return 0;
+    tarn__pool_lock(pool);
+    tarn__index index = tarn__heap_find(&pool->heap, block);
+    tarn__pool_unlock(pool);
+    return is_live(pool, index) ? index : 0;
+}
+
+/* Return true if it is still this block. Another thread may free it at any time. */
+static bool is_still(const struct tarn__pool *pool, tarn__index index,
+                     tarn_device_ptr block)
+{
+    return is_live(pool, index) &&
+           tarn__node_address(tarn__node(&pool->heap.nodes, index)) == block;
+}
+
+/* Return the error of a rejected free. */
+__attribute__((noinline)) static tarn_status size_mismatch(struct tarn__pool *pool,
+                                                           tarn__index index,
+                                                           tarn_device_ptr block,
+                                                           size_t bytes, size_t alignment)
+{
+    const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+    uint64_t requested = tarn__node_requested(node),
+             its_alignment = tarn__node_alignment(node);
+
+    if (!is_still(pool, index, block))
+        return not_live(block);
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "pool: 0x%llx was allocated with %llu bytes aligned to %llu, "
+                          "freed with %zu aligned to %zu",
+                          block, (unsigned long long)requested,
+                          (unsigned long long)its_alignment, bytes, alignment);
+}
+
+static inline tarn__index find(struct tarn__pool *pool, tarn_device_ptr block)
+{
+    tarn__index index =
+        tarn__addresses_look(&pool->heap.addresses, &pool->heap.nodes, block);
+
+    return is_live(pool, index) ? index : find_locked(pool, block);
+}
+
+/* Find the node of a live block, if bytes and alignment match. */
+static inline tarn_status find_live(struct tarn__pool *pool, tarn_device_ptr block,
+                                    size_t bytes, size_t alignment, tarn__index *out)
+{
+    tarn__index index = find(pool, block);
+
+    if (!index)
+        return not_live(block);
+    *out = index;
+    return matches_request(pool, index, bytes, alignment)
+               ? TARN_OK
+               : size_mismatch(pool, index, block, bytes, alignment);
+}
+
+/* Release reclaimable memory above a limit that was lowered. `growth` held. */
+static void shrink_to_limit(struct tarn__pool *pool)
+{
+    tarn__assert_held(&pool->growth);
+
+    uint64_t released;
+
+    for (int turn = 0; turn < 3; turn++) {
+        tarn__pool_lock(pool);
+        uint64_t reserved = tarn__pages_reserved(pool->pages), limit = pool->limit;
+        uint64_t over = reserved > limit ? reserved - limit : 0;
+        uint64_t free_bytes = pool->heap.free_bytes;
+        tarn__pool_unlock(pool);
+        atomic_store(&pool->over_limit, over > 0);
+        if (over == 0 || turn == 2)
+            return;
+        /* Handles may be larger than the excess. */
+        bool exactly = turn == 0 && free_bytes > over;
+        tarn__reclaimable_shrink(pool, exactly ? free_bytes - over : 0, &released);
+    }
+}
+
+static void shrink_to_threshold_now(struct tarn__pool *pool)
+{
+    uint64_t threshold = pool->options.release_threshold_bytes, released;
+
+    if (tarn__pool_lifecycle(pool))
+        return;
+    tarn__blocking_hook_call();
+    if (tarn__pool_end_after_reset(pool))
+        return;
+    tarn__pool_lock(pool);
+    bool over = threshold && pool->heap.free_bytes > threshold;
+    tarn__pool_unlock(pool);
+    if ((!over && !atomic_load(&pool->over_limit)) ||
+        pthread_mutex_trylock(&pool->growth.mutex) != 0)
+        return;
+    atomic_store(&pool->growth.owner, pthread_self());
+    tarn__fences_poll_all(pool);
+    if (over)
+        tarn__reclaimable_shrink(pool, threshold, &released);
+    shrink_to_limit(pool);
+    tarn__pool_leave_growth(pool);
+}
+
+static inline void shrink_to_threshold(struct tarn__pool *pool)
+{
+    if (tarn__pool_releases_memory(pool))
+        shrink_to_threshold_now(pool);
+}
+
+/* Free a block with one lock taken: as the last-freed block of the thread
+ * cache, or into the heap, in the state of its stream. Raises the cache's capacity if its
+ * blocks do not fit. */
+static tarn_status quick_put(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                             tarn__index index, tarn_device_ptr block, tarn_stream stream)
+{
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    if (!tarn__node_claim(node, block, TARN__IN_TRANSIT))
+        return not_live(block);
+    tarn__pool_lock(pool);
+    tarn__thread_cache_raise_grant(pool, cache, tarn__node_bytes(node));
+    tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
+    tarn__thread_cache_before_search(pool, cache);
+    if (!tarn__thread_cache_keep_last_freed(pool, cache, index))
+        tarn__heap_put(&pool->heap, index, cache->stream_state);
+    bool due = tarn__fence_is_due(pool, cache->stream_state);
+    tarn__pool_unlock(pool);
+    if (due)
+        fence_now(pool, stream);
+    shrink_to_threshold(pool);
+    return TARN_OK;
+}
+
+/* Free a block into the no-stream state, with one lock taken. */
+static tarn_status quick_put_no_stream(struct tarn__pool *pool, tarn__index index,
+                                       tarn_device_ptr block)
+{
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    if (!tarn__node_claim(node, block, TARN__IN_TRANSIT))
+        return not_live(block);
+    uint32_t quanta = node->quanta;
+    tarn__pool_lock(pool);
+    tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
+    tarn__heap_put(&pool->heap, index,
+                   tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM));
+    bool due = tarn__no_stream_fence_is_due(pool, quanta);
+    tarn__pool_unlock(pool);
+    if (due)
+        tarn__no_stream_fence(pool);
+    shrink_to_threshold(pool);
+    return TARN_OK;
+}
+
+static tarn_status free_slow(struct tarn__pool *pool, tarn__index index,
+                             tarn_device_ptr block, tarn_stream stream)
+{
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+    struct tarn__caller caller;
+    tarn_status status = tarn__resolve_begin(pool, stream, &caller);
+
+    if (status != TARN_OK)
+        return tarn__pool_has_ended(pool) ? TARN_OK : status;
+    if (!tarn__node_claim(node, block, TARN__IN_TRANSIT)) {
+        tarn__resolve_end(&caller);
+        return not_live(block);
+    }
+    tarn__pool_lock(pool);
+    tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
+    tarn__heap_put(&pool->heap, index, tarn__capture_state_for_free(&caller, node));
+    tarn__pool_unlock(pool);
+    tarn__fence_if_due(&caller);
+    tarn__thread_cache_make(&caller);
+    tarn__resolve_end(&caller);
+    shrink_to_threshold(pool);
+    return TARN_OK;
+}
+
+static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                   size_t alignment, tarn_stream stream)
+{
+    struct tarn__pool *pool = self;
+    tarn__index index = 0;
+
+    if (tarn__pool_has_ended(pool))
+        return TARN_OK;
+    tarn_status status = find_live(pool, block, bytes, alignment, &index);
+    if (status != TARN_OK)
+        return status;
+    stream = effective_stream(pool, stream);
+    if (tarn__pool_lifecycle(pool) ||
+        tarn__node_capture(tarn__node(&pool->heap.nodes, index)))
+        return free_slow(pool, index, block, stream);
+    struct tarn__thread_cache *cache = tarn__thread_cache_find(pool, stream);
+    if (!cache && is_no_stream(pool, stream))
+        return quick_put_no_stream(pool, index, block);
+    if (!cache || !tarn__thread_cache_check(pool, cache, TARN__TO_FREE))
+        return free_slow(pool, index, block, stream);
+    enum tarn__put put = tarn__thread_cache_put(pool, cache, index, block);
+    if (put == TARN__PUT_FULL)
+        return quick_put(pool, cache, index, block, stream);
+    return put == TARN__PUT_DONE ? TARN_OK : not_live(block);
+}
+
+/* --- the other operations --- */
+
+static bool pool_supports_streams(const void *self)
+{
+    (void)self;
+    return true;
+}
+
+/* No-stream frees stay in their own stream state until a device-wide wait, and calls
+ * without a stream get completed memory alone. New memory is completed if the upstream
+ * guarantees it, or by the wait that growth makes. An upstream that does not support
+ * streams guarantees nothing. */
+static bool pool_supports_no_stream(const void *self)
+{
+    const struct tarn__pool *pool = self;
+
+    return pool->options.no_stream_policy == TARN_POOL_NO_STREAM_SINGLE ||
+           tarn__pages_are_done(pool->pages) || tarn__pages_is_ordered(pool->pages);
+}
+
+static tarn_status pool_requested_bytes(void *self, tarn_device_ptr block, size_t *out)
+{
+    struct tarn__pool *pool = self;
+    tarn__index index = find(pool, block);
+
+    uint64_t requested =
+        index ? tarn__node_requested(tarn__node(&pool->heap.nodes, index)) : 0;
+    if (!index || !is_still(pool, index, block))
+        return not_live(block);
+    *out = requested;
+    return TARN_OK;
+}
+
+static size_t pool_live_blocks(const void *self)
+{
+    struct tarn__pool *pool = (struct tarn__pool *)self;
+    struct tarn__counts counts;
+    uint64_t bytes = 0, blocks = 0;
+    size_t metadata = 0;
+
+    if (tarn__pool_end_after_reset(pool))
+        return 0;
+    tarn__pool_lock(pool);
+    counts = pool->counts;
+    tarn__thread_caches_sum(pool, &counts, &bytes, &blocks, &metadata);
+    tarn__pool_unlock(pool);
+    return counts.allocations - counts.frees;
+}
+
+/* Return true if more is free than may stay, and some of it has no event fence to
+ * query. */
+static bool trim_needs_wait(struct tarn__pool *pool, size_t keep_bytes)
+{
+    tarn__pool_lock(pool);
+    bool may_wait = pool->options.oom_policy == TARN_POOL_OOM_SYNCHRONIZE ||
+                    tarn__no_stream_bytes(pool) > 0;
+    bool waits =
+        pool->heap.free_bytes > keep_bytes && pool->heap.unfenced_bytes > 0 && may_wait;
+    tarn__pool_unlock(pool);
+    return waits;
+}
+
+static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out)
+{
+    struct tarn__pool *pool = self;
+    uint64_t released = 0;
+    tarn_status status;
+
+    if (tarn__pool_end_after_reset(pool) || tarn__pool_lifecycle(pool)) {
+        *released_out = 0;
+        return TARN_OK;
+    }
+    status = tarn__pool_take_growth(pool);
+    if (status != TARN_OK)
+        return status;
+    tarn__thread_caches_drain(pool);
+    tarn__fences_poll_all(pool);
+    if (trim_needs_wait(pool, keep_bytes))
+        status = tarn__fences_wait_for_device(pool);
+    if (status == TARN_OK)
+        status = tarn__reclaimable_shrink(pool, keep_bytes, &released);
+    tarn__pool_leave_growth(pool);
+    if (status == TARN_OK)
+        *released_out = released;
+    return status;
+}
+
+/* Report the device's free memory, and the pool's free part of it, thread-cached blocks
+ * included. The sum can exceed the total: over pinned or managed memory, the pool's free
+ * memory is not the device's. Other threads also move memory between the two queries. */
+static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free_out,
+                                    size_t *total_out)
+{
+    struct tarn__pool *pool = self;
+    struct tarn__scope scope;
+    size_t free_bytes = 0, total_bytes = 0, metadata = 0;
+    uint64_t thread_cached = 0, blocks = 0;
+    struct tarn__counts counts = {0};
+    tarn_status status = check_lifecycle(pool);
+
+    (void)stream;
+    if (status == TARN_OK)
+        status = tarn__scope_enter(pool->device, &scope);
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = scope.calls->mem_get_info(&free_bytes, &total_bytes);
+    tarn__scope_leave(&scope);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuMemGetInfo", result, "device %d",
+                                   pool->device);
+    tarn__pool_lock(pool);
+    size_t reserved = tarn__pages_reserved(pool->pages);
+    uint64_t room = pool->limit > reserved ? pool->limit - reserved : 0;
+    uint64_t more = free_bytes < room ? free_bytes : room;
+    tarn__thread_caches_sum(pool, &counts, &thread_cached, &blocks, &metadata);
+    uint64_t free_in_all = more + pool->heap.free_bytes + thread_cached;
+    *total_out = pool->limit < total_bytes ? pool->limit : total_bytes;
+    *free_out = free_in_all < *total_out ? free_in_all : *total_out;
+    tarn__pool_unlock(pool);
+    return TARN_OK;
+}
+
+/* --- the pool as a resource --- */
+
+const tarn_resource_ops tarn__pool_ops = {
+    .size = sizeof tarn__pool_ops,
+    .name = "pool",
+    .allocate = pool_allocate,
+    .deallocate = pool_deallocate,
+    .memory_info = pool_memory_info,
+    .supports_streams = pool_supports_streams,
+    .trim = pool_trim,
+    .requested_bytes = pool_requested_bytes,
+    .live_blocks = pool_live_blocks,
+    .supports_no_stream = pool_supports_no_stream,
+};
+
+tarn_status tarn_pool_set_maximum(tarn_resource *resource, size_t bytes)
+{
+    struct tarn__pool *pool = NULL;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status != TARN_OK)
+        return status;
+    if (tarn__pool_end_after_reset(pool))
+        return check_lifecycle(pool);
+    status = tarn__pool_take_growth(pool);
+    if (status != TARN_OK)
+        return status;
+    tarn__thread_caches_drain(pool);
+    tarn__pool_lock(pool);
+    uint64_t allocated_bytes = pool->heap.allocated_bytes;
+    if (bytes == 0 || bytes >= allocated_bytes) {
+        pool->limit = bytes ? bytes : UINT64_MAX;
+        tarn__pages_set_maximum(pool->pages, pool->limit);
+    } else {
+        status =
+            tarn_error_set(TARN_INVALID_ARGUMENT,
+                           "pool: the maximum of %zu bytes is below the %llu live bytes",
+                           bytes, (unsigned long long)allocated_bytes);
+    }
+    tarn__pool_unlock(pool);
+    if (status == TARN_OK && !tarn__pool_lifecycle(pool)) {
+        tarn__fences_poll_all(pool);
+        shrink_to_limit(pool);
+    }
+    tarn__pool_leave_growth(pool);
+    return status;
+}

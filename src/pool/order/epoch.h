@@ -1,0 +1,37 @@
+/* epoch.h -- epochs: groups of frees of one stream, which event fences close. The owner
+ * holds the lock. */
+#ifndef TARN_POOL_EPOCH_H
+#define TARN_POOL_EPOCH_H
+
+#include "driver/driver.h"
+#include "pool/blocks/heap.h"
+
+/* Close the stream state's open epoch and return it; no other record of an event may be
+ * under way. */
+uint64_t tarn__epoch_close(struct tarn__heap *heap,
+                           struct tarn__stream_state *stream_state);
+/* Publish `event`, which was recorded after `epoch` was closed. Returns false without
+ * host memory; then the event stays the caller's and the epoch unfenced. */
+bool tarn__epoch_publish_fence(struct tarn__heap *heap,
+                               struct tarn__stream_state *stream_state, uint64_t epoch,
+                               CUevent_ event);
+
+/* Note that the event fence of `epoch` is complete, and with it all before it. */
+void tarn__epoch_fence_completed(struct tarn__heap *heap,
+                                 struct tarn__stream_state *stream_state, uint64_t epoch);
+/* Complete everything that was freed up to `epoch`, which is closed, fenced or not. */
+void tarn__epoch_complete(struct tarn__heap *heap,
+                          struct tarn__stream_state *stream_state, uint64_t epoch);
+
+/* Make up to `most` blocks completed, of stream states whose epochs have finished but
+ * whose blocks are not marked yet. Returns true if there are more. */
+bool tarn__epoch_sweep(struct tarn__heap *heap, size_t most);
+
+/* Close the open epoch of every stream state but those of captures, before a device-wide
+ * wait. */
+void tarn__epoch_close_all(struct tarn__heap *heap);
+/* Make everything that was freed before the device-wide wait completed; the wait is
+ * over. */
+void tarn__epoch_complete_all(struct tarn__heap *heap);
+
+#endif

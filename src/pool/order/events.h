@@ -1,0 +1,37 @@
+/* events.h -- the events of a pool: the unused ones, and the event fences of each stream
+ * state. The owner holds the lock. */
+#ifndef TARN_POOL_EVENTS_H
+#define TARN_POOL_EVENTS_H
+
+#include "driver/driver.h"
+#include "pool/blocks/heap.h"
+
+/* Return an unused event, or NULL. */
+CUevent_ tarn__events_take(struct tarn__heap *heap);
+/* Keep an event for later. Returns false without host memory. */
+bool tarn__events_keep(struct tarn__heap *heap, CUevent_ event);
+/* Collect the events of all event fences as unused ones; the pool ends. */
+void tarn__events_collect(struct tarn__heap *heap);
+
+/* Pin the event of an event fence: until it is unpinned it is not recycled, and the
+ * stream state stays. */
+CUevent_ tarn__events_pin(struct tarn__stream_state *stream_state,
+                          struct tarn__fence *fence);
+void tarn__events_unpin(struct tarn__stream_state *stream_state, CUevent_ event);
+/* Return the position in the stream state's list of the oldest event fence that covers
+ * `epoch`. */
+size_t tarn__events_fence_for(const struct tarn__stream_state *stream_state,
+                              uint64_t epoch);
+
+/* Append an event fence: `event` was recorded after `epoch` was closed. Returns false
+ * without host memory; then the event stays the caller's. */
+bool tarn__events_add_fence(struct tarn__heap *heap,
+                            struct tarn__stream_state *stream_state, uint64_t epoch,
+                            CUevent_ event);
+/* Remove the first `count` event fences; their events are reused. */
+void tarn__events_drop(struct tarn__heap *heap, struct tarn__stream_state *stream_state,
+                       size_t count);
+/* Return true if a call uses one of the event fences. */
+bool tarn__events_are_pinned(const struct tarn__stream_state *stream_state);
+
+#endif

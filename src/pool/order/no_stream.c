@@ -1,0 +1,218 @@
+/* no_stream.c -- no-stream frees: memory freed without a stream, or left by a stream that
+ * has ended.
+ *
+ * Work on any stream may still use such memory, streams included that no longer exist. No
+ * event on one stream covers it. It is in the no-stream state (TARN__KEY_NO_STREAM),
+ * which orders no caller: free, but deferred. One device-wide wait covers everything
+ * there, so the pool waits once for many frees. It waits when so much is deferred that a
+ * search should wait rather than grow, and before an allocation fails.
+ *
+ * The same wait covers the unfenced frees of ended streams and captures
+ * (TARN__KEY_ORPHANED). Their users named streams, so the pool waits for it only where
+ * `oom_policy` allows a wait.
+ *
+ * An allocation without a stream gets completed memory, behind which no work is pending.
+ * Both halves of the guarantee (supports_no_stream in tarn/resource.h) are thus kept here
+ * and in tarn__take_block().
+ */
+#include "pool/order/no_stream.h"
+#include "pool/blocks/take.h"
+#include "pool/order/capture.h"
+#include "pool/order/epoch.h"
+#include "pool/order/fence.h"
+#include "pool/order/identity.h"
+#include "pool/pool.h"
+#include "base/blocking_hook.h"
+
+/* The most deferred memory before a search waits instead of growing. It is the largest of
+ * three: this part of the pool; so many blocks of the requested size, FEW at least, as
+ * far as that is a small part of what the pool may have; and LEAST. A loop that allocates
+ * and frees one size therefore waits for the device at most once in MANY frees. */
+enum { POOL_PART = 8, MAXIMUM_PART = 32, MANY = 16 };
+#define LEAST ((uint64_t)16 << 20)
+#define FEW ((uint64_t)64 << 20)
+
+/* The most deferred memory of ended streams and captures: so much, or this part of the
+ * peak of live bytes. */
+enum { ORPHANED_PART = 2 };
+#define ORPHANED_LEAST ((uint64_t)64 << 20)
+
+static uint64_t larger(uint64_t one, uint64_t other)
+{
+    return one > other ? one : other;
+}
+
+static uint64_t smaller(uint64_t one, uint64_t other)
+{
+    return one < other ? one : other;
+}
+
+/* Return the bound for blocks of this size. `lock` held. */
+static uint64_t bound(const struct tarn__pool *pool, uint32_t quanta)
+{
+    tarn__assert_held(&pool->lock);
+
+    uint64_t requested = (uint64_t)quanta << TARN__QUANTUM_SHIFT;
+    uint64_t many =
+        smaller(larger(MANY * requested, FEW), tarn__pool_maximum(pool) / MAXIMUM_PART);
+    uint64_t part = tarn__pages_reserved(pool->pages) / POOL_PART;
+
+    if (pool->options.no_stream_limit_bytes > 0)
+        return pool->options.no_stream_limit_bytes;
+    return larger(LEAST, larger(part, many));
+}
+
+static uint64_t bytes_of(const struct tarn__pool *pool, uint64_t key)
+{
+    const struct tarn__stream_state *stream_state = tarn__identity_find(&pool->heap, key);
+
+    return stream_state ? stream_state->free_bytes : 0;
+}
+
+uint64_t tarn__no_stream_bytes(const struct tarn__pool *pool)
+{
+    tarn__assert_held(&pool->lock);
+
+    return bytes_of(pool, TARN__KEY_NO_STREAM);
+}
+
+/* Enough for a search of `request`; with NULL, any at all is enough. */
+enum enough { TOO_LITTLE, ENOUGH_NO_STREAM, ENOUGH_ORPHANED };
+
+static enum enough is_enough(struct tarn__pool *pool, const struct tarn__request *request)
+{
+    bool waits = pool->options.oom_policy == TARN_POOL_OOM_SYNCHRONIZE;
+
+    tarn__pool_lock(pool);
+    uint64_t no_stream = tarn__no_stream_bytes(pool);
+    uint64_t orphaned = waits ? bytes_of(pool, TARN__KEY_ORPHANED) : 0;
+    uint64_t orphaned_bound =
+        larger(ORPHANED_LEAST, pool->peak_allocated / ORPHANED_PART);
+    bool is_orphaned_enough = orphaned > 0 && (!request || orphaned >= orphaned_bound);
+    bool is_no_stream_enough =
+        no_stream > 0 && (!request || no_stream >= bound(pool, request->quanta));
+    tarn__pool_unlock(pool);
+    if (is_orphaned_enough)
+        return ENOUGH_ORPHANED;
+    return is_no_stream_enough ? ENOUGH_NO_STREAM : TOO_LITTLE;
+}
+
+/* --- by an event --- */
+
+bool tarn__no_stream_fence_is_due(const struct tarn__pool *pool, uint32_t quanta)
+{
+    tarn__assert_held(&pool->lock);
+
+    const struct tarn__stream_state *stream_state =
+        tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM);
+
+    return pool->options.no_stream_policy == TARN_POOL_NO_STREAM_EVENT &&
+           !stream_state->recording &&
+           tarn__stream_state_unfenced(stream_state) >= bound(pool, quanta) / 2;
+}
+
+/* Have no capture announced until tarn__registration_unblock_announcements(). Returns false if
+ * the event would end a known capture; then nothing is blocked. The pool does not see
+ * captures on non-blocking streams that were not announced, unless they have memory of
+ * this pool. In a scope. */
+static bool block_captures(struct tarn__pool *pool, const struct tarn__scope *scope)
+{
+    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
+
+    tarn__pool_lock(pool);
+    tarn__captures_collect(pool);
+    bool known = tarn__captures_any(pool);
+    tarn__pool_unlock(pool);
+    return !known && scope->calls->stream_is_capturing(NULL, &status) == CUDA_SUCCESS_ &&
+           status == CU_STREAM_CAPTURE_STATUS_NONE_ &&
+           tarn__registration_block_announcements(pool->device);
+}
+
+void tarn__no_stream_fence(struct tarn__pool *pool)
+{
+    struct tarn__scope scope;
+
+    tarn__blocking_hook_call();
+    if (!pool->calls->ctx_record_event ||
+        tarn__scope_enter(pool->device, &scope) != TARN_OK)
+        return;
+    if (scope.context_generation == pool->context_generation &&
+        block_captures(pool, &scope)) {
+        tarn__pool_lock(pool);
+        struct tarn__stream_state *stream_state =
+            tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM);
+        tarn__pool_unlock(pool);
+        tarn__fence_no_stream(pool, &scope, stream_state);
+        tarn__registration_unblock_announcements();
+    }
+    tarn__scope_leave(&scope);
+}
+
+/* Pin the oldest event of the no-stream state; NULL: there is none. `lock` held. */
+static CUevent_ pin_oldest(const struct tarn__pool *pool,
+                           struct tarn__stream_state *stream_state, uint64_t *epoch)
+{
+    tarn__assert_held(&pool->lock);
+
+    if (stream_state->fence_count == 0)
+        return NULL;
+    stream_state->fences[0].pins++;
+    *epoch = stream_state->fences[0].epoch;
+    return stream_state->fences[0].event;
+}
+
+static void unpin(struct tarn__stream_state *stream_state, CUevent_ event)
+{
+    for (size_t i = 0; i < stream_state->fence_count; i++)
+        if (stream_state->fences[i].event == event)
+            stream_state->fences[i].pins--;
+}
+
+/* Wait for the oldest event, which no other thread waits for. Returns false if there is
+ * none, or the driver fails. */
+static bool wait_for_event(struct tarn__pool *pool)
+{
+    struct tarn__scope scope;
+    uint64_t epoch = 0;
+
+    tarn__pool_lock(pool);
+    struct tarn__stream_state *stream_state =
+        tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM);
+    CUevent_ event =
+        pool->calls->event_synchronize ? pin_oldest(pool, stream_state, &epoch) : NULL;
+    tarn__pool_unlock(pool);
+    if (!event)
+        return false;
+    bool done = tarn__scope_enter_relaxed(pool->device, &scope) == TARN_OK;
+    if (done) {
+        done = scope.calls->event_synchronize(event) == CUDA_SUCCESS_;
+        tarn__scope_leave(&scope);
+    }
+    tarn__pool_lock(pool);
+    unpin(stream_state, event);
+    if (done)
+        tarn__epoch_fence_completed(&pool->heap, stream_state, epoch);
+    while (tarn__epoch_sweep(&pool->heap, SIZE_MAX))
+        continue;
+    tarn__pool_unlock(pool);
+    return done;
+}
+
+/* --- by a device-wide wait --- */
+
+bool tarn__no_stream_complete(struct tarn__pool *pool,
+                              const struct tarn__request *request)
+{
+    enum enough enough = is_enough(pool, request);
+
+    if (enough == TOO_LITTLE)
+        return false;
+    if (request && enough == ENOUGH_NO_STREAM && wait_for_event(pool))
+        return true;
+    pthread_mutex_lock(&pool->device_wait);
+    /* Another thread may have waited meanwhile, for all. */
+    bool settled = is_enough(pool, request) == TOO_LITTLE ||
+                   tarn__fences_wait_for_device_locked(pool) == TARN_OK;
+    pthread_mutex_unlock(&pool->device_wait);
+    return settled;
+}

@@ -1,0 +1,170 @@
+/* steal.c -- cross-stream reuse: another stream's memory, after a wait.
+ *
+ * The caller's stream waits for an event fence. The fence covers all the work that the
+ * source stream queued before it freed the block. A split-off part stays with the source
+ * stream, with its event fence. From then on the block is in the order of the caller's
+ * stream. When it is freed there, it gets that stream's open epoch, whose event is
+ * recorded behind the wait.
+ */
+#include "pool/order/steal.h"
+#include "pool/blocks/runs.h"
+#include "pool/blocks/take.h"
+#include "pool/order/events.h"
+#include "pool/order/identity.h"
+#include "pool/order/wait_set.h"
+
+#define NODE(index) tarn__node(&heap->nodes, (index))
+
+/* --- one block --- */
+
+struct source {
+    const struct tarn__stream_state *stream_state;
+    const struct tarn__request *request;
+};
+
+/* Return true if a published event fence covers this block of the source stream, and it
+ * is large enough. */
+static bool is_fenced(const void *data, const struct tarn__node *node)
+{
+    const struct source *source = data;
+
+    return tarn__stream_state_has_fenced(source->stream_state, node) &&
+           tarn__take_fits(source->request, node);
+}
+
+/* Source streams considered. With more streams than this the others have their turn
+ * later, since a stream state moves to the front of the list when it gets memory. */
+enum { SOURCES_MAX = 64 };
+
+tarn__index tarn__steal_from_source(struct tarn__heap *heap,
+                                    const struct tarn__stream_state *stream_state,
+                                    const struct tarn__request *request,
+                                    struct tarn__stream_state **source_out,
+                                    size_t *fence_out)
+{
+    tarn__index best = 0;
+    int looks = 0;
+
+    for (tarn__index i = heap->with_memory; i && looks < SOURCES_MAX;
+         i = tarn__heap_state(heap, i)->next_with_memory, looks++) {
+        struct tarn__stream_state *other = tarn__heap_state(heap, i);
+        struct source source = {other, request};
+        if (other == stream_state || other->fence_count == 0 || other->is_capture)
+            continue;
+        tarn__index found = tarn__bins_find(&other->bins, &heap->nodes, request->quanta,
+                                            UINT32_MAX, is_fenced, &source);
+        if (found && (!best || NODE(found)->quanta < NODE(best)->quanta))
+            best = found;
+    }
+    if (!best)
+        return 0;
+    struct tarn__stream_state *source = tarn__heap_state(heap, NODE(best)->stream_state);
+    uint64_t epoch = NODE(best)->epoch;
+    best = tarn__take_request(heap, best, request);
+    if (!best)
+        return 0;
+    *source_out = source;
+    *fence_out = tarn__events_fence_for(source, epoch);
+    return best;
+}
+
+struct steal {
+    struct tarn__stream_state *source;
+    CUevent_ event;
+    tarn__index block;
+};
+
+/* Choose a block and pin its fence. `lock` held. */
+static bool choose(struct tarn__caller *caller, const struct tarn__request *request,
+                   struct steal *out)
+{
+    tarn__assert_held(&caller->pool->lock);
+
+    struct tarn__pool *pool = caller->pool;
+    size_t fence;
+
+    out->block = tarn__steal_from_source(&pool->heap, caller->stream_state, request,
+                                         &out->source, &fence);
+    if (!out->block)
+        return false;
+    out->event = tarn__events_pin(out->source, &out->source->fences[fence]);
+    pool->counters.waits++;
+    return true;
+}
+
+tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request *request)
+{
+    struct tarn__pool *pool = caller->pool;
+    struct steal steal;
+
+    if (!caller->may_record || caller->stream_state->is_capture ||
+        atomic_load(&pool->lifecycle))
+        return 0;
+    tarn__pool_lock(pool);
+    bool found = choose(caller, request, &steal);
+    tarn__pool_unlock(pool);
+    if (!found)
+        return 0;
+    CUresult_ result =
+        TARN_MUTATION(steal_without_wait)
+            ? CUDA_SUCCESS_
+            : caller->scope.calls->stream_wait_event(caller->handle, steal.event, 0);
+    tarn__pool_lock(pool);
+    if (result == CUDA_SUCCESS_ || TARN_MUTATION(wait_failed_taken_as_done)) {
+        pool->counters.steals++;
+    } else {
+        /* The stream did not wait: the block returns to the source stream, in its open
+         * epoch. */
+        tarn__heap_put(&pool->heap, steal.block, steal.source);
+        steal.block = 0;
+    }
+    tarn__identity_unpin(&pool->heap, steal.source, steal.event);
+    tarn__pool_unlock(pool);
+    return steal.block;
+}
+
+/* --- adjacent blocks of several streams --- */
+
+/* Take a run, and pin the event fences that cover its pieces. `lock` held. */
+static bool choose_run(struct tarn__caller *caller, const struct tarn__request *request,
+                       struct tarn__run *run, struct tarn__wait_set *wait_set)
+{
+    tarn__assert_held(&caller->pool->lock);
+
+    wait_set->count = 0;
+    tarn__runs_take(&caller->pool->heap, caller->stream_state, request, run);
+    tarn__wait_set_add(wait_set, caller, run);
+    tarn__wait_set_pin(wait_set, caller->pool);
+    return run->count > 0;
+}
+
+tarn__index tarn__steal_run(struct tarn__caller *caller,
+                            const struct tarn__request *request)
+{
+    struct tarn__pool *pool = caller->pool;
+    struct tarn__run run;
+    struct tarn__wait_set wait_set;
+    tarn__index index = 0;
+
+    if (!caller->may_record || caller->stream_state->is_capture ||
+        atomic_load(&pool->lifecycle))
+        return 0;
+    tarn__pool_lock(pool);
+    bool found = choose_run(caller, request, &run, &wait_set);
+    tarn__pool_unlock(pool);
+    if (!found)
+        return 0;
+    bool waited = tarn__wait_set_wait(&wait_set, caller) ||
+                  TARN_MUTATION(wait_failed_taken_as_done);
+
+    tarn__pool_lock(pool);
+    if (waited) {
+        index = tarn__runs_coalesce(&pool->heap, &run);
+        pool->counters.steals++;
+    } else {
+        tarn__runs_put(&pool->heap, &run);
+    }
+    tarn__wait_set_release(&wait_set, pool);
+    tarn__pool_unlock(pool);
+    return index;
+}

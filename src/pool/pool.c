@@ -1,0 +1,60 @@
+/* pool.c -- the locks of a pool, and its end with its context. */
+#include "pool/pool.h"
+#include "resource/internal.h"
+
+/* --- locks --- */
+
+bool tarn__pool_lock_if_possible(struct tarn__pool *pool)
+{
+    if (tarn__driver_gone())
+        return tarn__lock_try(&pool->lock);
+    tarn__pool_lock(pool);
+    return true;
+}
+
+tarn_status tarn__pool_take_growth(struct tarn__pool *pool)
+{
+    if (pthread_equal(atomic_load(&pool->growth.owner), pthread_self()))
+        return tarn_error_set(TARN_REENTRANT_CALL,
+                              "pool: the upstream of the pool of device %d called the "
+                              "pool while it was growing",
+                              pool->device);
+    pthread_mutex_lock(&pool->growth.mutex);
+    atomic_store(&pool->growth.owner, pthread_self());
+    return TARN_OK;
+}
+
+void tarn__pool_leave_growth(struct tarn__pool *pool)
+{
+    atomic_store(&pool->growth.owner, 0);
+    pthread_mutex_unlock(&pool->growth.mutex);
+}
+
+/* --- the end of a context or a device --- */
+
+tarn_status tarn__pool_fail_ended(struct tarn__pool *pool)
+{
+    atomic_fetch_or(&pool->lifecycle, TARN__POOL_ENDED);
+    return tarn_error_set(TARN_DRIVER_FAILURE,
+                          "pool: the context of device %d was reset or the device is "
+                          "lost, the pool cannot be used",
+                          pool->device);
+}
+
+bool tarn__pool_end_after_reset(struct tarn__pool *pool)
+{
+    if (!tarn__pool_has_ended(pool) &&
+        !tarn__context_generation_is_current(pool->device, pool->context_generation))
+        atomic_fetch_or(&pool->lifecycle, TARN__POOL_ENDED);
+    return tarn__pool_has_ended(pool);
+}
+
+tarn_status tarn__pool_of(tarn_resource *resource, const char *component,
+                          struct tarn__pool **out)
+{
+    if (!resource || resource->ops.allocate != tarn__pool_ops.allocate)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "%s: %s is not a pool", component,
+                              resource ? resource->ops.name : "NULL");
+    *out = resource->self;
+    return TARN_OK;
+}

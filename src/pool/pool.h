@@ -1,0 +1,172 @@
+/* pool.h -- a pool from the inside: its state, its locks and their order, its lifecycle.
+ *
+ *     allocate ──► cache/ (thread cache) ────hit────► block
+ *                      │ miss                  ▲ frees
+ *                      ▼                       │
+ *                  search.c: same-stream and completed frees ─► order/steal.c: another
+ *                      │ nothing fits      └► compact/: more memory,    stream's, after
+ *                      ▼                      free memory moved         a wait
+ *                  blocks/ (one lock) ◄── order/fence.c: epochs get events, events complete
+ *                      ▼
+ *                  backing/: VMM, or segments of an upstream
+ *
+ * Locks, in the order they may be taken: a registered stream, `growth`, `device_wait`,
+ * `lock`, a thread cache. No driver call is made under `lock` or in a thread cache, so a
+ * cache hit waits for none.
+ */
+#ifndef TARN_POOL_POOL_H
+#define TARN_POOL_POOL_H
+
+#include "base/backoff.h"
+#include "driver/registration.h"
+#include "pool/backing/pages.h"
+#include "pool/blocks/check.h"
+#include "pool/blocks/heap.h"
+#include "pool/counts.h"
+#include "pool/lock.h"
+#include "pool/mutations.h"
+
+/* Reasons why cache hits are off: bits of the lifecycle state (`lifecycle`). */
+enum {
+    TARN__POOL_SUSPENDED = 1,
+    TARN__POOL_ENDED = 2 /* the context was destroyed, or the device is lost */
+};
+
+/* Out-of-memory callbacks (oom_callback.c), under the lock of hooks (base/hook.h). */
+struct tarn__oom_callbacks {
+    struct tarn__oom_callback *first;
+    uint64_t last_number;
+};
+
+/* A mutex that knows its owner. */
+struct tarn__owned_mutex {
+    pthread_mutex_t mutex;
+    _Atomic(pthread_t) owner; /* 0: none */
+};
+
+/* What the pool did, since it was created. */
+struct tarn__pool_counters {
+    /* allocations that the heap served: same-stream frees, completed frees, other
+     * streams' memory, new memory */
+    uint64_t same_stream, completed, steals, grown;
+    uint64_t waits, fences; /* of a stream for an event; events recorded */
+    uint64_t queries;       /* of events and streams */
+    uint64_t growths, shrinks, moves;
+    uint64_t device_waits, failures;
+};
+
+struct tarn__pool {
+    tarn_resource *resource; /* the resource of this pool; set once, not retained */
+    int device;
+    uint64_t serial;             /* unique in the process */
+    uint64_t context_generation; /* generation of the context that the pool lives in */
+    CUcontext_ context;          /* the device's primary one */
+    const struct tarn__calls *calls;
+    tarn_pool_options options;
+    size_t least_bytes;    /* of a block: in a slab the whole block; in a pool 0 */
+    size_t most_bytes;     /* of a request */
+    uint64_t device_bytes; /* all memory of the device; UINT64_MAX: not known */
+    struct tarn__pages *pages;
+    _Atomic unsigned lifecycle;
+    atomic_bool over_limit; /* the limit was lowered, and the pool still exceeds it */
+
+    /* one change of the pages at a time; no cache hit needs it */
+    struct tarn__owned_mutex growth;
+    /* One device-wide wait at a time: the first does not cover epochs that a second one
+     * closes. Taken after `growth`, before `lock`. */
+    pthread_mutex_t device_wait;
+
+    struct tarn__oom_callbacks oom_callbacks;
+
+    struct tarn__lock lock; /* guards all fields from here on */
+    struct tarn__heap heap;
+    uint64_t limit; /* UINT64_MAX: none */
+    struct tarn__thread_cache *caches;
+    uint64_t granted_bytes;            /* sum of the bytes granted to the thread caches */
+    struct tarn__backoff miss_backoff; /* back-off of queries about event fences */
+    bool is_shared; /* a search found nothing while another stream had free memory */
+    struct tarn__counts counts; /* operations that no thread cache counted */
+    /* stream states without a query of an event fence in this round are queried next */
+    uint64_t poll_round;
+    struct tarn__pool_counters counters;
+    uint64_t peak_allocated, peak_reserved, generation;
+    struct tarn__retired *retired; /* retired.c; under `growth` */
+    size_t retired_count, retired_capacity;
+    struct tarn__captures *captures; /* NULL until the first; capture.c */
+    struct tarn__pool *next;         /* in the list of pools; under its lock */
+};
+
+/* The operations of a pool as a resource, but for the one that destroys it. */
+extern const tarn_resource_ops tarn__pool_ops;
+
+/* --- locks --- */
+
+static inline void tarn__pool_lock(struct tarn__pool *pool)
+{
+    tarn__lock_take(&pool->lock);
+}
+
+/* Try to take the lock, for queries. Returns false if the lock will never be released. In
+ * a forked child a thread may hold it that does not exist there. At exit a thread may
+ * hold it that never runs again. */
+bool tarn__pool_lock_if_possible(struct tarn__pool *pool);
+
+static inline void tarn__pool_unlock(struct tarn__pool *pool)
+{
+#ifdef TARN_DEBUG
+    tarn__check_or_abort(&pool->heap, pool->device);
+#endif
+    tarn__lock_leave(&pool->lock);
+}
+
+/* Take and release `growth`. TARN_REENTRANT_CALL: this thread has it, so its upstream,
+ * which is called under it, has called the pool. */
+tarn_status tarn__pool_take_growth(struct tarn__pool *pool);
+void tarn__pool_leave_growth(struct tarn__pool *pool);
+
+/* --- lifecycle --- */
+
+/* Return the lifecycle state. If it is not 0, cache hits are off. */
+static inline unsigned tarn__pool_lifecycle(const struct tarn__pool *pool)
+{
+    return atomic_load_explicit(&((struct tarn__pool *)pool)->lifecycle,
+                                memory_order_acquire);
+}
+
+/* Return true if the pool, its context or the process has ended. No driver call is
+ * started then. */
+static inline bool tarn__pool_has_ended(const struct tarn__pool *pool)
+{
+    return tarn__driver_gone() || (tarn__pool_lifecycle(pool) & TARN__POOL_ENDED);
+}
+
+/* End the pool if its context was reset since. Returns true if it has ended. The streams
+ * and events of a reset context are gone, and must not be passed to the driver: it may
+ * crash. */
+bool tarn__pool_end_after_reset(struct tarn__pool *pool);
+/* End the pool, and fail with a message. */
+tarn_status tarn__pool_fail_ended(struct tarn__pool *pool);
+
+/* --- queries --- */
+
+/* Set `*out` to the pool of a resource. Fails for a resource that is no pool. */
+tarn_status tarn__pool_of(tarn_resource *resource, const char *component,
+                          struct tarn__pool **out);
+
+/* Return the most that the pool may have: its limit, or the device's memory. `lock`
+ * held. */
+static inline uint64_t tarn__pool_maximum(const struct tarn__pool *pool)
+{
+    tarn__assert_held(&pool->lock);
+
+    return pool->limit < pool->device_bytes ? pool->limit : pool->device_bytes;
+}
+
+/* Return true if the pool releases free memory above a threshold or a lowered limit. */
+static inline bool tarn__pool_releases_memory(const struct tarn__pool *pool)
+{
+    return pool->options.release_threshold_bytes > 0 ||
+           atomic_load(&((struct tarn__pool *)pool)->over_limit);
+}
+
+#endif

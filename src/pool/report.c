@@ -1,0 +1,273 @@
+/* report.c -- the statistics of a pool, and the report of an out-of-memory failure. */
+#include "pool/report.h"
+#include "pool/blocks/take.h"
+#include "pool/cache/thread_cache.h"
+#include "pool/order/capture.h"
+#include "pool/order/no_stream.h"
+#include "pool/pool.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The thread's last failure, allocated at its first one. A struct here would cost every
+ * thread of every program 400 bytes of the static TLS that libraries loaded late have to
+ * share. */
+static _Thread_local tarn_pool_oom_report *last;
+static pthread_key_t last_key;
+static bool has_last_key;
+static pthread_once_t last_once = PTHREAD_ONCE_INIT;
+
+static void forget_last(void *report)
+{
+    last = NULL;
+    free(report);
+}
+
+static void make_last_key(void)
+{
+    has_last_key = pthread_key_create(&last_key, forget_last) == 0;
+}
+
+/* Keep the report for tarn_pool_last_oom_report(), where there is host memory. */
+static void keep(const tarn_pool_oom_report *report)
+{
+    pthread_once(&last_once, make_last_key);
+    if (!last && has_last_key) {
+        last = calloc(1, sizeof *last);
+        pthread_setspecific(last_key, last);
+    }
+    if (last)
+        *last = *report;
+}
+
+/* --- statistics --- */
+
+static uint64_t captured_bytes(const struct tarn__pool *pool)
+{
+    uint64_t bytes = 0;
+
+    for (tarn__index i = pool->heap.with_memory; i;
+         i = tarn__heap_state(&pool->heap, i)->next_with_memory)
+        if (tarn__heap_state(&pool->heap, i)->is_capture)
+            bytes += tarn__heap_state(&pool->heap, i)->free_bytes;
+    return bytes;
+}
+
+static uint64_t largest_free(const struct tarn__pool *pool)
+{
+    const struct tarn__heap *heap = &pool->heap;
+    uint32_t largest = tarn__bins_largest(&heap->completed, &heap->nodes);
+
+    for (tarn__index i = heap->with_memory; i;
+         i = tarn__heap_state(heap, i)->next_with_memory) {
+        uint32_t other =
+            tarn__bins_largest(&tarn__heap_state(heap, i)->bins, &heap->nodes);
+        if (!tarn__heap_state(heap, i)->is_capture && other > largest)
+            largest = other;
+    }
+    return (uint64_t)largest << TARN__QUANTUM_SHIFT;
+}
+
+/* Fill in the heap's bytes. `lock` held, or not `is_whole`: then the heap may be in the
+ * middle of a change, and fields that need a walk through it stay 0. */
+static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statistics *out)
+{
+    uint64_t thread_cached = 0, thread_cached_blocks = 0;
+    size_t metadata = 0;
+    struct tarn__counts counts = pool->counts;
+
+    tarn__thread_caches_sum(pool, &counts, &thread_cached, &thread_cached_blocks,
+                            &metadata);
+    out->live = pool->heap.allocated_bytes - thread_cached;
+    out->live_requested = counts.allocated_bytes - counts.freed_bytes;
+    out->live_blocks = counts.allocations - counts.frees;
+    out->thread_cached = thread_cached;
+    out->captured = is_whole ? captured_bytes(pool) : 0;
+    out->cached = pool->heap.free_bytes - out->captured;
+    out->unfenced = pool->heap.unfenced_bytes - out->captured;
+    out->no_stream_deferred = tarn__no_stream_bytes(pool);
+    out->reserved = tarn__pages_reserved(pool->pages);
+    out->suspended = tarn__pages_suspended(pool->pages);
+    out->maximum = pool->limit;
+    out->largest_free = is_whole ? largest_free(pool) : 0;
+    out->fragmentation =
+        out->cached ? 1.0 - (double)out->largest_free / (double)out->cached : 0.0;
+    out->allocations = counts.allocations;
+    out->frees = counts.frees;
+    out->cache_hits = counts.hits;
+    memcpy(out->size_classes, counts.classes, sizeof out->size_classes);
+    out->metadata = sizeof *pool + metadata + tarn__nodes_metadata(&pool->heap.nodes) +
+                    pool->heap.addresses.metadata + pool->heap.state_metadata +
+                    tarn__pages_metadata(pool->pages) + tarn__captures_metadata(pool);
+}
+
+static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out)
+{
+    out->peak_allocated = pool->peak_allocated;
+    out->peak_reserved = pool->peak_reserved;
+    out->failures = pool->counters.failures;
+    out->same_stream = pool->counters.same_stream;
+    out->completed = pool->counters.completed;
+    out->steals = pool->counters.steals;
+    out->grown = pool->counters.grown;
+    out->stream_waits = pool->counters.waits;
+    out->events_recorded = pool->counters.fences;
+    out->queries = pool->counters.queries;
+    out->growths = pool->counters.growths;
+    out->shrinks = pool->counters.shrinks;
+    out->moves = pool->counters.moves;
+    out->device_synchronizations = pool->counters.device_waits;
+    out->driver_calls = pool->counters.waits + pool->counters.fences +
+                        pool->counters.queries + pool->counters.growths +
+                        pool->counters.shrinks + pool->counters.moves +
+                        pool->counters.device_waits;
+    out->streams = tarn__heap_streams(&pool->heap);
+}
+
+tarn_status tarn_pool_get_statistics(tarn_resource *resource, tarn_pool_statistics *out)
+{
+    tarn_pool_statistics all = {0};
+    struct tarn__pool *pool;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status == TARN_OK && (!out || out->size < sizeof out->size))
+        status =
+            tarn_error_set(TARN_INVALID_ARGUMENT,
+                           "pool: get_statistics: out is NULL, or out.size is not set");
+    if (status != TARN_OK)
+        return status;
+    bool locked = tarn__pool_lock_if_possible(pool);
+    fill_bytes(pool, locked, &all);
+    fill_counts(pool, &all);
+    if (locked)
+        tarn__pool_unlock(pool);
+    size_t known = out->size < sizeof all ? out->size : sizeof all;
+    all.size = known;
+    memcpy(out, &all, known);
+    return TARN_OK;
+}
+
+/* --- out of memory --- */
+
+void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t alignment,
+                       unsigned attempts, const tarn_error *upstream,
+                       tarn_pool_oom_report *report)
+{
+    struct tarn__pool *pool = caller->pool;
+    tarn_pool_statistics all = {0};
+    size_t device_free = 0, device_total = 0;
+
+    caller->scope.calls->mem_get_info(&device_free, &device_total);
+    memset(report, 0, sizeof *report);
+    tarn__pool_lock(pool);
+    fill_bytes(pool, true, &all);
+    report->same_stream = caller->stream_state->free_bytes;
+    report->completed = pool->heap.completed_bytes;
+    report->other_streams =
+        all.cached - report->completed - (caller->capturing ? 0 : report->same_stream);
+    report->largest_free = (uint64_t)tarn__take_largest(&pool->heap, caller->stream_state)
+                           << TARN__QUANTUM_SHIFT;
+    tarn__pool_unlock(pool);
+    report->size = sizeof *report;
+    report->requested = wanted;
+    report->alignment = alignment;
+    report->live = all.live;
+    report->thread_cached = all.thread_cached;
+    report->cached = all.cached;
+    report->unfenced = all.unfenced;
+    report->captured = all.captured;
+    report->reserved = all.reserved;
+    report->maximum = all.maximum;
+    report->device_free = device_free;
+    report->device_total = device_total;
+    report->attempts = attempts;
+    report->upstream_status = upstream->status;
+    report->fragmentation = all.fragmentation;
+    snprintf(report->upstream_message, sizeof report->upstream_message, "%.255s",
+             upstream->message);
+}
+
+tarn_status tarn__report_fail(const tarn_pool_oom_report *report)
+{
+    keep(report);
+    return tarn_error_set_native(
+        TARN_OUT_OF_MEMORY, 0,
+        "pool: cannot allocate %llu bytes: %llu live, %llu cached (%llu contiguous for "
+        "this stream), %llu of %llu reserved; %.200s",
+        (unsigned long long)report->requested, (unsigned long long)report->live,
+        (unsigned long long)report->cached, (unsigned long long)report->largest_free,
+        (unsigned long long)report->reserved,
+        (unsigned long long)(report->maximum < report->device_total
+                                 ? report->maximum
+                                 : report->device_total),
+        report->upstream_message);
+}
+
+tarn_status tarn_pool_last_oom_report(tarn_pool_oom_report *out)
+{
+    if (!out || out->size < sizeof out->size)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "pool: last_oom_report: out is NULL, or out.size is not set");
+    if (!last)
+        return tarn_error_set(TARN_NOT_FOUND,
+                              "pool: no allocation of this thread has failed");
+    size_t known = out->size < sizeof *out ? out->size : sizeof *out;
+    memcpy(out, last, known);
+    out->size = known;
+    return TARN_OK;
+}
+
+/* Format bytes for people: 3 digits and a unit. */
+static const char *sized(uint64_t bytes, char *out, size_t capacity)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    unsigned unit = 0;
+
+    for (; value >= 1000 && unit < 4; unit++)
+        value /= 1024;
+    snprintf(out, capacity, unit ? "%.4g %s" : "%.0f %s", value, units[unit]);
+    return out;
+}
+
+size_t tarn_pool_oom_report_text(const tarn_pool_oom_report *report, char *out,
+                                 size_t capacity)
+{
+    char texts[12][24];
+    const uint64_t bytes[12] = {
+        report->requested,     report->live,         report->thread_cached,
+        report->cached,        report->same_stream,  report->completed,
+        report->other_streams, report->unfenced,     report->captured,
+        report->reserved,      report->largest_free, report->device_free};
+
+    for (int i = 0; i < 12; i++)
+        sized(bytes[i], texts[i], sizeof texts[i]);
+    char limit[24] = "none", total[24];
+    if (report->maximum != UINT64_MAX)
+        sized(report->maximum, limit, sizeof limit);
+    sized(report->device_total, total, sizeof total);
+    int length = snprintf(
+        out, capacity,
+        "requested         %s (%" PRIu64 " bytes, aligned to %" PRIu64 ")\n"
+        "live              %s\n"
+        "thread-cached     %s\n"
+        "cached            %s\n"
+        "  same-stream     %s\n"
+        "  completed       %s\n"
+        "  other streams   %s\n"
+        "  unfenced        %s\n"
+        "captured          %s\n"
+        "reserved          %s, maximum %s\n"
+        "largest free      %s for this stream\n"
+        "fragmentation     %.2f\n"
+        "device            %s free of %s\n"
+        "callbacks         %u freed memory\n"
+        "growth returned   %s: %s\n",
+        texts[0], report->requested, report->alignment, texts[1], texts[2], texts[3],
+        texts[4], texts[5], texts[6], texts[7], texts[8], texts[9], limit, texts[10],
+        report->fragmentation, texts[11], total, report->attempts,
+        tarn_status_name(report->upstream_status), report->upstream_message);
+    return length < 0 ? 0 : (size_t)length;
+}

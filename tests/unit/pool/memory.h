@@ -1,0 +1,93 @@
+/* memory.h -- opening pages, and looking at what is in them. */
+#ifndef TEST_POOL_MEMORY_H
+#define TEST_POOL_MEMORY_H
+
+#include "pool/backing/pages.h"
+#include "test.h"
+
+#define MIB ((size_t)1 << 20)
+#define PAGE TARN__PAGE_BYTES
+
+/* Bytes that are taken from the stand-in; a GPU has other users, so there it is 0. */
+static inline unsigned long long live_bytes(void)
+{
+    return on_sim() ? sim_live_bytes() : 0;
+}
+
+static inline struct tarn__pages *open_pages(void)
+{
+    struct tarn__pages *pages;
+
+    CHECK_OK(tarn__pages_open(0, NULL, 0, &pages));
+    return pages;
+}
+
+/* The address of page `number` of the range. */
+static inline uint64_t page_at(const struct tarn__pages *pages, size_t number)
+{
+    return tarn__pages_range(pages).address + number * PAGE;
+}
+
+static inline struct tarn__span span_at(const struct tarn__pages *pages, size_t first,
+                                        size_t count)
+{
+    return (struct tarn__span){page_at(pages, first), count * PAGE};
+}
+
+/* Memory at pages [first, first + count). */
+static inline tarn_status grow_at(struct tarn__pages *pages, size_t first, size_t count)
+{
+    struct tarn__span got = {77, 77};
+    tarn_status status =
+        tarn__pages_grow(pages, page_at(pages, first), count * PAGE, NULL, &got);
+
+    CHECK_EQUAL(status == TARN_OK ? page_at(pages, first) : 77, got.address);
+    CHECK_EQUAL(status == TARN_OK ? count * PAGE : 77, got.bytes);
+    return status;
+}
+
+/* The ends of a span alone, to be quick; the stand-in's memory is the host's. */
+static inline void write_bytes(struct tarn__span span, unsigned char value)
+{
+    unsigned char *memory = (unsigned char *)(uintptr_t)span.address;
+
+    if (on_sim()) {
+        memory[0] = memory[span.bytes - 1] = value;
+        return;
+    }
+    CHECK_OK(tarn_memset_async(0, span.address, value, span.bytes, NULL));
+    CHECK_OK(tarn_stream_synchronize(0, NULL));
+}
+
+static inline unsigned char byte_at(uint64_t address)
+{
+    unsigned char byte = 0;
+
+    if (on_sim())
+        return *(unsigned char *)(uintptr_t)address;
+    CHECK_OK(tarn_memcpy_async(0, (uintptr_t)&byte, address, 1, TARN_STREAM_NONE));
+    return byte;
+}
+
+/* The first and the last byte of a span are `value`. */
+static inline void check_bytes(struct tarn__span span, unsigned char value)
+{
+    CHECK_EQUAL(value, byte_at(span.address));
+    CHECK_EQUAL(value, byte_at(span.address + span.bytes - 1));
+}
+
+/* Can `device` use all of it, across borders, too? The middle of its first page is written,
+ * or nothing; the work is done at the return. */
+static inline bool is_usable(int device, struct tarn__span span)
+{
+    bool is = tarn_memset_async(device, span.address + PAGE / 2, 1, 1, NULL) == TARN_OK;
+
+    for (size_t at = PAGE; at < span.bytes && is; at += PAGE)
+        is = tarn_memcpy_async(device, span.address + at - 1, span.address + at - 1, 2,
+                               NULL) == TARN_OK;
+    if (is)
+        CHECK_OK(tarn_stream_synchronize(device, NULL));
+    return is;
+}
+
+#endif

@@ -1,0 +1,231 @@
+/* Where memory moves to: beside what is free already, so that few handles do. */
+#include "pools.h"
+#include "pool/pool.h"
+
+enum { HANDLE = 2, ALL = 8 }; /* MiB; handles of a pool that may have no more */
+
+/* A full pool of handles of 2 MiB, a block on each, by address. */
+struct row {
+    tarn_resource *pool;
+    tarn_stream stream;
+    tarn_device_ptr blocks[ALL]; /* 0: given back */
+};
+
+static void drop(struct row *row, int which)
+{
+    put(row->pool, row->blocks[which], HANDLE * MIB, row->stream);
+    row->blocks[which] = 0;
+}
+
+/* Nothing is queued on the stream, and the pool has seen that. */
+static void settle(struct row *row)
+{
+    CU(cuStreamSynchronize(row->stream));
+    CHECK(is_refused(row->pool, ALL * HANDLE * MIB, row->stream));
+}
+
+static void start(struct row *row)
+{
+    tarn_pool_options options = {.size = sizeof options,
+                                 .maximum_bytes = ALL * HANDLE * MIB,
+                                 .growth_bytes = HANDLE * MIB,
+                                 .oom_policy = TARN_POOL_OOM_FAIL};
+
+    use_driver(0);
+    *row = (struct row){.pool = new_pool(&options), .stream = new_stream()};
+    for (int i = 0; i < ALL; i++)
+        row->blocks[i] = take(row->pool, HANDLE * MIB, row->stream);
+    for (int i = 1; i < ALL; i++)
+        CHECK_EQUAL(row->blocks[i - 1] + HANDLE * MIB, row->blocks[i]);
+}
+
+static void end(struct row *row, size_t peak)
+{
+    for (int i = 0; i < ALL; i++)
+        if (row->blocks[i])
+            drop(row, i);
+    adds_up(row->pool);
+    CHECK_EQUAL(peak * HANDLE * MIB, statistics(row->pool).peak_reserved);
+    end_pool(row->pool);
+    CU(cuStreamDestroy_v2(row->stream));
+}
+
+/* The last block and those from `first` to `end` become one block, which lies at the end of
+ * the range: they leave a hole. */
+static tarn_device_ptr make_hole(struct row *row, int first, int end)
+{
+    uint64_t moves = statistics(row->pool).moves;
+    tarn_device_ptr last = row->blocks[ALL - 1];
+
+    for (int i = first; i < end; i++)
+        drop(row, i);
+    drop(row, ALL - 1);
+    settle(row);
+    size_t bytes = (size_t)(end - first + 1) * HANDLE * MIB;
+    tarn_device_ptr block = take(row->pool, bytes, row->stream);
+    CHECK_EQUAL(last, block);
+    CHECK_EQUAL(moves + 1, statistics(row->pool).moves);
+    return block;
+}
+
+/* All of a block can be written. */
+static void write_all(const struct row *row, tarn_device_ptr block, size_t handles)
+{
+    CU(cuMemsetD8Async(block, 1, handles * HANDLE * MIB, row->stream));
+    CU(cuStreamSynchronize(row->stream));
+}
+
+static void put_handles(const struct row *row, tarn_device_ptr block, size_t handles)
+{
+    put(row->pool, block, handles * HANDLE * MIB, row->stream);
+}
+
+static size_t bytes_of(tarn_resource *resource, tarn_device_ptr at)
+{
+    struct tarn__pool *pool = NULL;
+
+    CHECK_OK(tarn__pool_of(resource, "test", &pool));
+    return tarn__pages_handle_at(pool->pages, at).bytes;
+}
+
+TEST(one_handle_between_two_free_blocks_makes_one_of_all_three)
+{
+    struct row row;
+
+    start(&row);
+    tarn_device_ptr low = row.blocks[1], other = make_hole(&row, 2, 3);
+    drop(&row, 1);
+    drop(&row, 3);
+    drop(&row, 5);
+    settle(&row);
+    uint64_t moves = statistics(row.pool).moves;
+    tarn_device_ptr block = take(row.pool, 3 * HANDLE * MIB, row.stream);
+
+    CHECK_EQUAL(low, block);
+    CHECK_EQUAL(moves + 1, statistics(row.pool).moves);
+    CHECK_EQUAL(HANDLE * MIB, bytes_of(row.pool, block + HANDLE * MIB));
+    write_all(&row, block, 3);
+    put_handles(&row, block, 3);
+    put_handles(&row, other, 2);
+    end(&row, ALL);
+}
+
+TEST(handles_move_before_what_is_free)
+{
+    struct row row;
+
+    start(&row);
+    tarn_device_ptr high = row.blocks[4], other = make_hole(&row, 2, 4);
+    drop(&row, 0);
+    drop(&row, 4);
+    settle(&row);
+    tarn_device_ptr block = take(row.pool, 2 * HANDLE * MIB, row.stream);
+
+    CHECK_EQUAL(high - HANDLE * MIB, block);
+    write_all(&row, block, 2);
+    put_handles(&row, block, 2);
+    put_handles(&row, other, 3);
+    end(&row, ALL);
+}
+
+TEST(handles_move_behind_what_is_free)
+{
+    struct row row;
+
+    start(&row);
+    tarn_device_ptr low = row.blocks[2], other = make_hole(&row, 3, 4);
+    drop(&row, 0);
+    drop(&row, 2);
+    settle(&row);
+    tarn_device_ptr block = take(row.pool, 2 * HANDLE * MIB, row.stream);
+
+    CHECK_EQUAL(low, block);
+    put_handles(&row, block, 2);
+    put_handles(&row, other, 2);
+    end(&row, ALL);
+}
+
+/* A block of several handles goes in parts, of which each is one of its own. */
+TEST(handles_of_one_block_move_and_the_others_stay)
+{
+    struct row row;
+
+    start(&row);
+    tarn_device_ptr low = row.blocks[1], other = make_hole(&row, 2, 3);
+    drop(&row, 1);
+    drop(&row, 4);
+    drop(&row, 5);
+    settle(&row);
+    tarn_device_ptr kept = row.blocks[6] - HANDLE * MIB;
+    tarn_device_ptr block = take(row.pool, 2 * HANDLE * MIB, row.stream);
+
+    CHECK(block == low || block == kept - HANDLE * MIB);
+    put_handles(&row, block, 2);
+    put_handles(&row, other, 2);
+    end(&row, ALL);
+}
+
+/* The whole of a small hole is not enough, and no more than it can be filled. */
+TEST(small_hole_is_left_where_it_is_not_enough)
+{
+    struct row row;
+
+    start(&row);
+    tarn_device_ptr other = make_hole(&row, 2, 3);
+    drop(&row, 1);
+    drop(&row, 4);
+    drop(&row, 6);
+    settle(&row);
+    uint64_t moves = statistics(row.pool).moves;
+    tarn_device_ptr block = take(row.pool, 3 * HANDLE * MIB, row.stream);
+
+    CHECK_EQUAL(moves + 1, statistics(row.pool).moves);
+    CHECK(block >= other); /* at the end of the range, all of it */
+    put_handles(&row, block, 3);
+    put_handles(&row, other, 2);
+    end(&row, ALL);
+}
+
+/* Two would be missing behind what is free at the end of the range; between, one is. */
+TEST(new_memory_comes_where_little_of_it_is_needed)
+{
+    struct row row;
+
+    start(&row);
+    tarn_device_ptr low = row.blocks[1], other = make_hole(&row, 2, 3);
+    drop(&row, 1);
+    drop(&row, 3);
+    settle(&row);
+    CHECK_OK(tarn_pool_set_maximum(row.pool, (ALL + 3) * HANDLE * MIB));
+    uint64_t moves = statistics(row.pool).moves;
+    tarn_device_ptr block = take(row.pool, 3 * HANDLE * MIB, row.stream);
+
+    CHECK_EQUAL(low, block);
+    CHECK_EQUAL(moves, statistics(row.pool).moves);
+    CHECK_EQUAL((ALL + 1) * HANDLE * MIB, statistics(row.pool).reserved);
+    write_all(&row, block, 3);
+    put_handles(&row, block, 3);
+    put_handles(&row, other, 2);
+    end(&row, ALL + 1);
+}
+
+TEST(alignment_is_kept_where_memory_moves_before_what_is_free)
+{
+    struct row row;
+    tarn_device_ptr block = 0;
+
+    start(&row);
+    tarn_device_ptr other = make_hole(&row, 2, 4);
+    drop(&row, 0);
+    drop(&row, 4);
+    drop(&row, 6);
+    settle(&row);
+    CHECK_OK(
+        tarn_resource_allocate(row.pool, 2 * HANDLE * MIB, 2 * MIB, row.stream, &block));
+
+    CHECK_EQUAL(0, block % (2 * MIB));
+    CHECK_OK(
+        tarn_resource_deallocate(row.pool, block, 2 * HANDLE * MIB, 2 * MIB, row.stream));
+    put_handles(&row, other, 3);
+    end(&row, ALL);
+}

@@ -1,0 +1,546 @@
+/* Memory of another stream, behind a wait: steps of the search, called one by one. */
+#include "pools.h"
+#include "pool/blocks/take.h"
+#include "pool/cache/thread_cache.h"
+#include "pool/order/fence.h"
+#include "pool/order/steal.h"
+#include "pool/pool.h"
+#include "pool/resolve.h"
+#include <unistd.h>
+
+/* A pool, streams that are open, so that who needs their memory can have it fenced, and one
+ * that takes. */
+enum { DONORS = 2, BLOCKS = 6, POOL_MIB = 256 };
+
+static struct {
+    tarn_resource *resource;
+    struct tarn__pool *pool;
+    tarn_stream raw[DONORS], donor[DONORS], thief;
+    tarn_device_ptr block[BLOCKS]; /* 1 MiB each, side by side */
+    bool is_out[BLOCKS];
+    tarn_device_ptr rest; /* so that nothing is free */
+} at;
+
+static int (*stream_query)(tarn_stream stream);
+
+static void lay_out(void)
+{
+    /* So much that nothing is fenced because it is much. */
+    const tarn_pool_options options = {.size = sizeof options,
+                                       .initial_bytes = POOL_MIB * MIB,
+                                       .maximum_bytes = POOL_MIB * MIB,
+                                       .oom_policy = TARN_POOL_OOM_FAIL};
+
+    use_driver(0);
+    find_call("cuStreamQuery", &stream_query);
+    at.resource = new_pool(&options);
+    CHECK_OK(tarn__pool_of(at.resource, "pool", &at.pool));
+    at.thief = new_stream();
+    for (int i = 0; i < DONORS; i++) {
+        at.raw[i] = new_stream();
+        CHECK_OK(tarn_stream_register(0, at.raw[i], &at.donor[i]));
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        at.block[i] = take(at.resource, MIB, at.thief);
+        at.is_out[i] = true;
+        CHECK_EQUAL(at.block[0] + (size_t)i * MIB, at.block[i]);
+    }
+    at.rest = take(at.resource, (POOL_MIB - BLOCKS) * MIB, at.thief);
+    CHECK_EQUAL(0, statistics(at.resource).cached);
+}
+
+static void clear_away(void)
+{
+    for (int i = 0; i < BLOCKS; i++)
+        if (at.is_out[i])
+            put(at.resource, at.block[i], MIB, at.thief);
+    put(at.resource, at.rest, (POOL_MIB - BLOCKS) * MIB, at.thief);
+    adds_up(at.resource);
+    for (int i = 0; i < DONORS; i++) {
+        if (at.donor[i])
+            CHECK_OK(tarn_stream_unregister(at.donor[i]));
+        CU(cuStreamDestroy_v2(at.raw[i]));
+    }
+    CU(cuStreamDestroy_v2(at.thief));
+    end_pool(at.resource);
+}
+
+/* Into the heap, past what the thread keeps. */
+static void give(int block, tarn_stream stream)
+{
+    put(at.resource, at.block[block], MIB, stream);
+    at.is_out[block] = false;
+    tarn__thread_caches_drain(at.pool);
+}
+
+static struct tarn__caller caller_of(tarn_stream stream)
+{
+    struct tarn__caller caller;
+
+    CHECK_OK(tarn__resolve_begin(at.pool, stream, &caller));
+    return caller;
+}
+
+/* What the donors freed is behind fences now. */
+static void fence_donors(void)
+{
+    struct tarn__caller caller = caller_of(at.thief);
+
+    tarn__fences_request(at.pool, &caller);
+    tarn__resolve_end(&caller);
+}
+
+static tarn__index step(tarn__index (*steal)(struct tarn__caller *caller,
+                                             const struct tarn__request *request),
+                        size_t bytes, tarn_stream stream)
+{
+    struct tarn__request request = {(uint32_t)(bytes / TARN__QUANTUM), TARN__QUANTUM};
+    struct tarn__caller caller = caller_of(stream);
+    tarn__index index = steal(&caller, &request);
+
+    tarn__resolve_end(&caller);
+    return index;
+}
+
+static tarn_device_ptr address_of(tarn__index index)
+{
+    return tarn__node(&at.pool->heap.nodes, index)->address;
+}
+
+static uint64_t bytes_of(tarn__index index)
+{
+    return tarn__node_bytes(tarn__node(&at.pool->heap.nodes, index));
+}
+
+/* Free what was stolen, on a stream. */
+static void return_it(tarn__index index, tarn_stream stream)
+{
+    struct tarn__caller caller = caller_of(stream);
+
+    tarn__pool_lock(at.pool);
+    tarn__heap_put(&at.pool->heap, index, caller.stream_state);
+    tarn__pool_unlock(at.pool);
+    tarn__resolve_end(&caller);
+}
+
+/* --- what the pool says of an address --- */
+
+struct look {
+    tarn_device_ptr address;
+    tarn_pool_block found;
+};
+
+static bool look_at(void *data, const tarn_pool_block *block)
+{
+    struct look *look = data;
+    bool is_it =
+        look->address >= block->address && look->address < block->address + block->bytes;
+
+    if (is_it)
+        look->found = *block;
+    return !is_it;
+}
+
+static void is_now(tarn_device_ptr address, tarn_pool_block_state state,
+                   tarn_stream stream)
+{
+    struct look look = {.address = address};
+    unsigned long long id = 0;
+
+    CHECK_OK(tarn_pool_snapshot(at.resource, look_at, &look));
+    CHECK_EQUAL(state, look.found.state);
+    if (stream)
+        CU(cuStreamGetId(tarn_stream_handle(stream), &id));
+    CHECK_EQUAL(id, look.found.stream_id);
+}
+
+static void fill(tarn_device_ptr address, unsigned char value, tarn_stream stream)
+{
+    CU(cuMemsetD8Async(address, value, MIB, tarn_stream_handle(stream)));
+}
+
+/* Nothing that is queued on the thief's stream has been done: it waits. */
+static void thief_waits(void)
+{
+    enum { NOT_READY = 600 };
+
+    for (int i = 0; i < 10; i++) {
+        CHECK_EQUAL(NOT_READY, stream_query(at.thief));
+        usleep(1000);
+    }
+}
+
+static unsigned char byte_at(tarn_device_ptr address)
+{
+    unsigned char byte = 0;
+
+    CU(cuMemcpyDtoH_v2(&byte, address, 1));
+    return byte;
+}
+
+/* --- a block of one stream --- */
+
+TEST(stolen_block_is_used_behind_all_that_its_donor_queued)
+{
+    struct gate gate;
+
+    lay_out();
+    hold_up(at.raw[0], &gate);
+    fill(at.block[0], 1, at.donor[0]);
+    give(0, at.donor[0]);
+    fence_donors();
+    tarn__index index = step(tarn__steal, MIB, at.thief);
+    CHECK(index != 0);
+    CHECK_EQUAL(at.block[0], address_of(index));
+    fill(at.block[0], 2, at.thief);
+    thief_waits();
+    let_on(&gate);
+    CHECK_EQUAL(2, byte_at(at.block[0]));
+    CHECK_EQUAL(1, statistics(at.resource).steals);
+    CHECK_EQUAL(1, statistics(at.resource).stream_waits);
+    return_it(index, at.thief);
+    clear_away();
+}
+
+TEST(nothing_is_stolen_that_no_fence_covers)
+{
+    lay_out();
+    give(0, at.donor[0]);
+    CHECK_EQUAL(0, step(tarn__steal, MIB, at.thief));
+    CHECK_EQUAL(0, step(tarn__steal_run, MIB, at.thief));
+    CHECK_EQUAL(0, statistics(at.resource).steals);
+    CHECK_EQUAL(0, statistics(at.resource).stream_waits);
+    is_now(at.block[0], TARN_POOL_UNFENCED, at.donor[0]);
+    clear_away();
+}
+
+TEST(what_is_cut_off_a_stolen_block_stays_the_donors_behind_its_fence)
+{
+    tarn_stream third = new_stream();
+    struct gate gate;
+
+    lay_out();
+    hold_up(at.raw[0], &gate);
+    for (int i = 0; i < 3; i++)
+        give(i, at.donor[0]);
+    fence_donors();
+    tarn__index one = step(tarn__steal, MIB, at.thief);
+    CHECK(one != 0);
+    CHECK_EQUAL(MIB, bytes_of(one));
+    is_now(at.block[1], TARN_POOL_FENCED, at.donor[0]);
+    is_now(at.block[2], TARN_POOL_FENCED, at.donor[0]);
+    tarn__index two = step(tarn__steal, MIB, third);
+    CHECK(two != 0);
+    CHECK_EQUAL(2, statistics(at.resource).stream_waits);
+    return_it(one, at.thief);
+    return_it(two, third);
+    let_on(&gate);
+    CU(cuStreamDestroy_v2(third));
+    clear_away();
+}
+
+/* The donor's fence says nothing of what the thief did with it. */
+TEST(stolen_block_that_is_freed_has_no_fence_until_the_thief_has_one)
+{
+    lay_out();
+    give(0, at.donor[0]);
+    fence_donors();
+    tarn__index index = step(tarn__steal, MIB, at.thief);
+    CHECK(index != 0);
+    return_it(index, at.thief);
+    is_now(at.block[0], TARN_POOL_UNFENCED, at.thief);
+    CHECK_EQUAL(0, step(tarn__steal, MIB, at.donor[1]));
+    clear_away();
+}
+
+TEST(block_whose_wait_fails_is_the_donors_again_without_a_fence)
+{
+    lay_out();
+    if (!on_sim())
+        skip();
+    give(0, at.donor[0]);
+    fence_donors();
+    sim_configure("fail=call:cuStreamWaitEvent:1");
+    CHECK_EQUAL(0, step(tarn__steal, MIB, at.thief));
+    sim_configure(NULL);
+    CHECK_EQUAL(0, statistics(at.resource).steals);
+    CHECK_EQUAL(1, statistics(at.resource).stream_waits);
+    is_now(at.block[0], TARN_POOL_UNFENCED, at.donor[0]);
+    adds_up(at.resource);
+    CHECK_EQUAL(0, step(tarn__steal, MIB, at.thief));
+    fence_donors();
+    tarn__index index = step(tarn__steal, MIB, at.thief);
+    CHECK(index != 0);
+    return_it(index, at.thief);
+    clear_away();
+}
+
+/* --- who steals nothing --- */
+
+static void steals_nothing(tarn_stream stream)
+{
+    CHECK_EQUAL(0, step(tarn__steal, MIB, stream));
+    CHECK_EQUAL(0, step(tarn__steal_run, 2 * MIB, stream));
+    CHECK_EQUAL(0, statistics(at.resource).steals);
+    CHECK_EQUAL(0, statistics(at.resource).stream_waits);
+}
+
+/* The driver would end the capture: the fence is from before it. */
+TEST(stream_that_captures_steals_nothing_and_captures_on)
+{
+    void *graph = NULL;
+
+    lay_out();
+    give(0, at.donor[0]);
+    give(1, at.donor[1]);
+    fence_donors();
+    CU(cuStreamBeginCapture_v2(at.thief, CAPTURE_RELAXED));
+    steals_nothing(at.thief);
+    CU(cuStreamEndCapture(at.thief, &graph));
+    CU(cuGraphDestroy(graph));
+    clear_away();
+}
+
+/* A wait on the default stream ends the capture of a blocking one. */
+TEST(default_stream_steals_nothing_while_a_blocking_one_captures)
+{
+    tarn_stream blocking;
+    void *graph = NULL;
+
+    lay_out();
+    give(0, at.donor[0]);
+    give(1, at.donor[1]);
+    fence_donors();
+    CU(cuStreamCreate(&blocking, 0));
+    CU(cuStreamBeginCapture_v2(blocking, CAPTURE_RELAXED));
+    steals_nothing(TARN_STREAM_DEFAULT);
+    CU(cuStreamEndCapture(blocking, &graph));
+    CU(cuGraphDestroy(graph));
+    CU(cuStreamDestroy_v2(blocking));
+    tarn__index index = step(tarn__steal, MIB, TARN_STREAM_DEFAULT);
+    CHECK(index != 0);
+    return_it(index, at.thief);
+    clear_away();
+}
+
+TEST(nothing_is_stolen_from_a_pool_that_fell_asleep)
+{
+    lay_out();
+    give(0, at.donor[0]);
+    give(1, at.donor[1]);
+    fence_donors();
+    atomic_fetch_or(&at.pool->lifecycle, TARN__POOL_SUSPENDED);
+    steals_nothing(at.thief);
+    atomic_fetch_and(&at.pool->lifecycle, ~TARN__POOL_SUSPENDED);
+    clear_away();
+}
+
+/* --- neighbours of several streams --- */
+
+static struct gate gates[DONORS];
+
+/* Two of one donor, one of the other, both of which are held up; one that is ready; and the
+ * thief's own. */
+static void give_neighbours(void)
+{
+    tarn_stream raw = new_stream(), opened;
+
+    for (int i = 0; i < DONORS; i++)
+        hold_up(at.raw[i], &gates[i]);
+    give(0, at.donor[0]);
+    give(1, at.donor[1]);
+    give(3, at.donor[0]);
+    CHECK_OK(tarn_stream_register(0, raw, &opened));
+    give(2, opened);
+    CHECK_OK(tarn_stream_unregister(opened));
+    fence_donors();
+    CU(cuStreamSynchronize(raw));
+    CU(cuStreamDestroy_v2(raw));
+    tarn__fences_poll_all(at.pool);
+    give(4, at.thief);
+    is_now(at.block[0], TARN_POOL_FENCED, at.donor[0]);
+    is_now(at.block[2], TARN_POOL_COMPLETED, NULL);
+    is_now(at.block[4], TARN_POOL_UNFENCED, at.thief);
+}
+
+static void let_donors_on(void)
+{
+    for (int i = 0; i < DONORS; i++) { /* all, before the device is waited for */
+        pthread_mutex_lock(&gates[i].lock);
+        gates[i].is_open = true;
+        pthread_cond_broadcast(&gates[i].change);
+        pthread_mutex_unlock(&gates[i].lock);
+    }
+    CU(cuCtxSynchronize());
+}
+
+TEST(neighbours_are_had_behind_one_wait_for_each_stream)
+{
+    lay_out();
+    give_neighbours();
+    CHECK_EQUAL(0, step(tarn__steal, 5 * MIB, at.thief));
+    tarn__index index = step(tarn__steal_run, 5 * MIB - 64 * KIB, at.thief);
+    CHECK(index != 0);
+    CHECK_EQUAL(at.block[0], address_of(index));
+    CHECK_EQUAL(5 * MIB - 64 * KIB, bytes_of(index));
+    CHECK_EQUAL(1, statistics(at.resource).steals);
+    CHECK_EQUAL(2, statistics(at.resource).stream_waits);
+    is_now(at.block[4] + MIB - 1, TARN_POOL_UNFENCED,
+           at.thief); /* the rest of the last */
+    return_it(index, at.thief);
+    is_now(at.block[0], TARN_POOL_UNFENCED, at.thief);
+    is_now(at.block[3], TARN_POOL_UNFENCED, at.thief);
+    let_donors_on();
+    clear_away();
+}
+
+/* Whichever of the two is not done. */
+static void waits_for(int held)
+{
+    struct gate gate;
+
+    lay_out();
+    hold_up(at.raw[held], &gate);
+    fill(at.block[held], 1, at.donor[held]);
+    give(0, at.donor[0]);
+    give(1, at.donor[1]);
+    fence_donors();
+    tarn__index index = step(tarn__steal_run, 2 * MIB, at.thief);
+    CHECK(index != 0);
+    fill(at.block[held], 2, at.thief);
+    thief_waits();
+    let_on(&gate);
+    CHECK_EQUAL(2, byte_at(at.block[held]));
+    return_it(index, at.thief);
+    clear_away();
+}
+
+TEST(neighbours_are_used_behind_what_each_of_their_streams_queued)
+{
+    for (int i = 0; i < DONORS; i++)
+        waits_for(i);
+}
+
+/* Two blocks of one donor, freed one after the other, each with a fence; what used the later
+ * one is not done. */
+static void waits_for_the_later(int earlier, int later)
+{
+    struct gate gate;
+
+    lay_out();
+    give(1, at.donor[1]);
+    give(earlier, at.donor[0]);
+    fence_donors();
+    hold_up(at.raw[0], &gate);
+    fill(at.block[later], 1, at.donor[0]);
+    give(later, at.donor[0]);
+    fence_donors();
+    tarn__index index = step(tarn__steal_run, 3 * MIB, at.thief);
+    CHECK(index != 0);
+    CHECK_EQUAL(at.block[0], address_of(index));
+    CHECK_EQUAL(2, statistics(at.resource).stream_waits);
+    fill(at.block[later], 2, at.thief);
+    thief_waits();
+    let_on(&gate);
+    CHECK_EQUAL(2, byte_at(at.block[later]));
+    return_it(index, at.thief);
+    clear_away();
+}
+
+TEST(wait_for_a_stream_covers_the_youngest_of_its_neighbours)
+{
+    waits_for_the_later(0, 2);
+    waits_for_the_later(2, 0);
+}
+
+TEST(neighbours_of_which_a_wait_fails_go_back_to_whom_they_were)
+{
+    static const char *const faults[] = {"fail=call:cuStreamWaitEvent:1",
+                                         "fail=call:cuStreamWaitEvent:2"};
+
+    for (int i = 0; i < 2; i++) {
+        lay_out();
+        if (!on_sim())
+            skip();
+        give_neighbours();
+        sim_configure(faults[i]);
+        CHECK_EQUAL(0, step(tarn__steal_run, 5 * MIB, at.thief));
+        sim_configure(NULL);
+        CHECK_EQUAL(0, statistics(at.resource).steals);
+        is_now(at.block[0], TARN_POOL_UNFENCED, at.donor[0]);
+        is_now(at.block[1], TARN_POOL_UNFENCED, at.donor[1]);
+        is_now(at.block[3], TARN_POOL_UNFENCED,
+               at.donor[0]); /* the ready one joined it */
+        is_now(at.block[4], TARN_POOL_UNFENCED, at.thief);
+        fence_donors();
+        tarn__index index = step(tarn__steal_run, 5 * MIB, at.thief);
+        CHECK(index != 0);
+        return_it(index, at.thief);
+        let_donors_on();
+        clear_away();
+    }
+}
+
+/* --- donors that are gone --- */
+
+static void *give_to(void *donor)
+{
+    const tarn_stream *of = donor;
+
+    give((int)(of - at.donor), *of);
+    return NULL;
+}
+
+/* On a thread that ends, so that nothing which it keeps knows the stream. */
+static void give_and_end(int number)
+{
+    pthread_t thread;
+
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, give_to, &at.donor[number]));
+    CHECK_EQUAL(0, pthread_join(thread, NULL));
+}
+
+static void donors_go(void)
+{
+    for (int i = 0; i < DONORS; i++) {
+        CHECK_OK(tarn_stream_unregister(at.donor[i]));
+        at.donor[i] = NULL;
+    }
+}
+
+TEST(donor_that_is_gone_is_forgotten_with_its_last_block)
+{
+    struct gate gate;
+
+    lay_out();
+    hold_up(at.raw[0], &gate);
+    give_and_end(0);
+    donors_go();
+    uint64_t stream_states = statistics(at.resource).streams;
+    tarn__index index = step(tarn__steal, MIB / 2, at.thief);
+    CHECK_EQUAL(stream_states, statistics(at.resource).streams); /* it has the rest */
+    tarn__index rest = step(tarn__steal, MIB / 2, at.thief);
+    CHECK(index != 0 && rest != 0);
+    CHECK_EQUAL(stream_states - 1, statistics(at.resource).streams);
+    return_it(index, at.thief);
+    return_it(rest, at.thief);
+    let_on(&gate);
+    clear_away();
+}
+
+TEST(donors_that_are_gone_are_forgotten_with_their_last_neighbours)
+{
+    lay_out();
+    for (int i = 0; i < DONORS; i++) {
+        hold_up(at.raw[i], &gates[i]);
+        give_and_end(i);
+    }
+    donors_go();
+    uint64_t stream_states = statistics(at.resource).streams;
+    tarn__index index = step(tarn__steal_run, 2 * MIB, at.thief);
+    CHECK(index != 0);
+    CHECK_EQUAL(stream_states - 2, statistics(at.resource).streams);
+    return_it(index, at.thief);
+    let_donors_on();
+    clear_away();
+}
