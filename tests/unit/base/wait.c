@@ -1,12 +1,15 @@
-/* Who is told before a call takes long, and when: before the first driver call that is more
- * than a question about contexts, and not where a pool has the memory at hand. */
+/* Test the blocking-call hook: which calls run it, and when.
+ *
+ * It runs before the first driver call that is more than a query about contexts, and not
+ * when a pool has memory immediately available.
+ */
 #include "test.h"
 #include "scripted.h"
 
 struct listener {
-    tarn_blocking_hook before; /* first, so that it is the listener too */
+    tarn_blocking_hook before; /* first, so that it is the hook too */
     unsigned hook_calls;
-    unsigned long long calls; /* of the driver, before it was told */
+    unsigned long long calls; /* driver calls before the hook ran */
 };
 
 static void listen(tarn_blocking_hook *before)
@@ -125,9 +128,10 @@ TEST(blocking_hook_is_called_before_a_failed_free_is_retried)
     scripted_end(&script);
 }
 
-/* --- pools, on the stand-in --------------------------------------------------------- */
+/* --- pools, on the simulator ---------------------------------------------------------
+ */
 
-/* Which way memory comes and goes. */
+/* The path of an allocation and a free. */
 enum path { BY_RESOURCE, BY_POINTER, BY_MANAGER };
 
 struct allocation {
@@ -141,8 +145,8 @@ struct scene {
     tarn_manager *manager;
     enum path path;
     tarn_stream stream;
-    struct listener listener; /* of the operation that is under way */
-    unsigned hook_calls;      /* operations that have told it */
+    struct listener listener; /* of the current operation */
+    unsigned hook_calls;      /* operations that ran the hook */
 };
 
 static void begin(struct scene *scene)
@@ -152,8 +156,9 @@ static void begin(struct scene *scene)
     tarn_set_blocking_hook(&scene->listener.before);
 }
 
-/* The questions that may be asked of the driver by who has told nobody: for nobody's stream
- * whose context it is; for a pointer the same; for a manager also which one is current, and its own made it. */
+/* The queries that are allowed before the hook ran. No-stream calls and pointers may
+ * query the context; a manager may also query which one is current, and create its own.
+ */
 static unsigned long long questions(const struct scene *scene)
 {
     const unsigned of_path[] = {0, 1, 5};
@@ -202,7 +207,7 @@ static void give(struct scene *scene, struct allocation *allocation)
     *allocation = (struct allocation){0};
 }
 
-/* Sizes from 1 byte to 64 MiB, up to 32 blocks out, in an order that looks random. */
+/* Sizes from 1 byte to 64 MiB, up to 32 live blocks, in an order that looks random. */
 static unsigned wander(struct scene *scene, unsigned rounds)
 {
     struct allocation allocation[32] = {{0}};
@@ -324,7 +329,7 @@ TEST(stacked_pools_and_resources_over_pools_call_the_blocking_hook)
         CHECK_OK(tarn_resource_release(all[i]));
 }
 
-/* Somebody else's memalloc(). */
+/* A memalloc() of another plugin. */
 static tarn_status fail_memalloc(void *self, size_t bytes, tarn_stream stream,
                                  tarn_pointer **allocation)
 {

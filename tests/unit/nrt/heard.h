@@ -1,4 +1,4 @@
-/* heard.h -- a child process, how it ended, and what it said on stderr. */
+/* heard.h -- run a child process, and return its end and its output on stderr. */
 #ifndef TARN_TESTS_CAPTURED_STDERR_H
 #define TARN_TESTS_CAPTURED_STDERR_H
 

@@ -1,4 +1,4 @@
-/* What stands in for a function that was never compiled (F15). */
+/* Test the replacement of a function that was never compiled. */
 #define _GNU_SOURCE
 #include "test.h"
 #include "heard.h"

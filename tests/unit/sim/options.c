@@ -1,4 +1,4 @@
-/* TARN_SIM, the controls, and faults: a call that fails has changed nothing. */
+/* Test TARN_SIM, the controls, and faults: a failed call has changed nothing. */
 #include "driver.h"
 #include "sim/options.h"
 

@@ -1,4 +1,4 @@
-/* The books of a log: peaks, places, and the rows that cannot be. */
+/* Test the accounting of a log: peaks, sites, and inconsistent rows. */
 #define _GNU_SOURCE
 #include "text.h"
 

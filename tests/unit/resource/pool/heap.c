@@ -1,4 +1,5 @@
-/* The heap of a pool: cutting, joining, epochs and fences, without a driver. */
+/* Test the heap of a pool without a driver: splitting, coalescing, epochs and event
+ * fences. */
 #include "resource/pool/heap.h"
 #include "base/random.h"
 #include "test.h"
@@ -45,7 +46,7 @@ static tarn__index take(struct tarn__heap *heap, struct tarn__stream_state *stre
     return tarn__heap_take(heap, stream_state, &request, &was_completed, &no_memory);
 }
 
-/* As a fence is taken. */
+/* As a stream state records a fence. */
 static CUevent_ fence(struct tarn__heap *heap, struct tarn__stream_state *stream_state,
                       uintptr_t event)
 {
@@ -124,7 +125,7 @@ TEST(heap_takes_no_donor_for_what_was_freed_after_the_fence)
     uint64_t address = tarn__node(&heap->nodes, first)->address;
     tarn__heap_put(heap, first, one);
     uint64_t epoch = tarn__stream_state_close_epoch(heap, one);
-    tarn__heap_put(heap, second, one); /* between the closing and the record */
+    tarn__heap_put(heap, second, one); /* between the end of the epoch and the record */
     one->recording = false;
     CHECK(tarn__stream_state_publish_fence(heap, one, epoch, (CUevent_)0x100));
     is_whole(heap);
@@ -148,7 +149,7 @@ TEST(heap_gives_a_younger_epoch_to_what_is_joined)
     tarn__index low = take(heap, one, MIB), high = take(heap, one, MIB);
     tarn__heap_put(heap, low, one);
     fence(heap, one, 0x100);
-    tarn__heap_put(heap, high, one); /* takes the fenced one in */
+    tarn__heap_put(heap, high, one); /* absorbs the fenced one */
     CHECK_EQUAL(1, heap->blocks);
     CHECK_EQUAL(0, tarn__heap_take_from_source(heap, other, &request, &donor, &number));
     fence(heap, one, 0x200);
@@ -252,7 +253,7 @@ TEST(heap_welds_what_several_streams_freed_side_by_side)
         tarn__heap_put(heap, blocks[i], stream_states[i]);
     }
     tarn__heap_take_run(heap, thief, &request, &run);
-    CHECK_EQUAL(0, run.count); /* nothing has a fence */
+    CHECK_EQUAL(0, run.count); /* no memory has a fence */
     for (uintptr_t i = 0; i < 3; i++)
         fence(heap, stream_states[i], 0x100 + i);
     tarn__heap_take_run(heap, thief, &request, &run);
@@ -269,8 +270,9 @@ TEST(heap_welds_what_several_streams_freed_side_by_side)
     end_heap(heap);
 }
 
-/* Every lane and no lane, blocks of all sizes, fences taken, done and late: the checker
- * after each step, and each byte in one block alone. */
+/* Run with every stream and no stream, blocks of all sizes, and fences that are recorded,
+ * completed and late. The checker runs after each step, and each byte is in exactly one
+ * block. */
 enum { LANES = 5, BLOCKS = 400 };
 
 struct world {
