@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Does a room include only rooms below it, and does each file say what it is?
+"""Checks that a module includes only modules below it, and that each file begins with a comment.
 
-    rooms.py [ROOT]     prints `path:line: what is wrong`, exit 1 if there is any
+    rooms.py [ROOT]     prints `path:line: error`, exit 1 if there is any
 
-The rooms and their order are those of ARCHITECTURE.md. What stands in front of the door
-(the tool, the extension, the examples) includes the public headers alone.
+The modules and their order are those of ARCHITECTURE.md. Clients (the tool, the extension, the
+examples) include only the public headers.
 """
 
 import pathlib
@@ -26,10 +26,10 @@ ROOMS = [
     "ipc",
     "manager",
 ]
-# The stand-in is a library of its own: it knows no room but the floor, and of the driver's
-# room only the types that both sides of the driver's interface share.
+# The simulator is a library of its own. It includes only the lowest module and, of the driver's
+# module, the types that both sides of the driver's interface share.
 SIM_MAY_INCLUDE = {"base", "sim", "driver/cuda_abi.h"}
-# Public headers that belong to the floor, and the one that includes them all.
+# Public headers of the lowest module, and the one that includes all public headers.
 HEADER_ROOM = {
     "status": "base",
     "version": "base",
@@ -44,19 +44,19 @@ INCLUDE = re.compile(r'\s*#\s*include\s+["<]([^">]+)[">]')
 
 
 def files(root, folder, endings):
-    """Every file below a folder with one of these endings, in a fixed order."""
+    """Return every file below a folder with one of these endings, in a fixed order."""
     return sorted(p for p in (root / folder).rglob("*") if p.suffix in endings)
 
 
 def includes(path):
-    """(line number, what is included) for each include of a file."""
+    """Yield (line number, included name) for each include of a file."""
     for number, line in enumerate(path.read_text(errors="replace").split("\n"), 1):
         if match := INCLUDE.match(line):
             yield number, match[1]
 
 
 def room_of(included):
-    """The room that an included name belongs to; None for system headers and the like."""
+    """Return the module of an included name; None for system headers and the like."""
     folder, _, rest = included.partition("/")
     if folder == "tarn" and rest:
         name = rest.removesuffix(".h")
@@ -65,7 +65,7 @@ def room_of(included):
 
 
 def refusal(room, included):
-    """Why a file of `room` may not include this, or None."""
+    """Return why a file of `room` may not include this, or None."""
     other = room_of(included)
     if other is None or other == room:
         return "leaves its folder by ..; write room/file.h" if ".." in included else None
@@ -80,7 +80,7 @@ def refusal(room, included):
 
 
 def upstairs(root):
-    """Includes in src/ and include/ that go to a room above."""
+    """Return includes in src/ and include/ that name a module above."""
     for path in files(root, "src", {".c", ".h"}):
         room = path.relative_to(root / "src").parts[0]
         if room not in ROOMS:
@@ -97,7 +97,7 @@ def upstairs(root):
 
 
 def past_the_door(root):
-    """Includes of internals by what should use the public headers."""
+    """Return includes of internal headers by clients of the public headers."""
     for folder in FRONT:
         for path in files(root, folder, {".c", ".h"}):
             for number, included in includes(path):
@@ -106,7 +106,7 @@ def past_the_door(root):
 
 
 def silent(root):
-    """Files whose first line is no comment."""
+    """Return files whose first line is no comment."""
     for folder in [
         "src",
         "include",

@@ -1,4 +1,4 @@
-"""The documents name only what is there: links between them, and paths of the checkout."""
+"""The documents name only existing things: links between them, and paths of the checkout."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""The room test sees what it should see: small houses with one thing wrong in each."""
+"""rooms.py reports what it should: small projects with one error each."""
 
 import pathlib
 import subprocess
@@ -11,7 +11,7 @@ PROJECT = ROOMS.parents[2]
 
 
 def look(tree):
-    """What rooms.py prints about a house made of {path: text}."""
+    """Return the output of rooms.py for a project of {path: text}."""
     with tempfile.TemporaryDirectory() as root:
         for name, text in {"src/base/ok.c": "/* ok */\n", **tree}.items():
             path = pathlib.Path(root, name)

@@ -1,4 +1,4 @@
-"""Other people's projects find an installed Tarn, build against it and run."""
+"""Other projects find an installed Tarn, build against it and run."""
 
 import os
 import subprocess

@@ -1,5 +1,7 @@
-/* prepared.h -- keys that all belong into one place of a table that multiplies them by the
- * golden ratio, as 0.1 did, and uses any of the upper bits of the product.
+/* prepared.h -- keys that share one slot of a table with multiplicative hashing.
+ *
+ * The hash is a product with the golden ratio, as in 0.1, of which the table uses any of
+ * the upper bits.
  */
 #ifndef TARN_TEST_COLLIDING_KEYS_H
 #define TARN_TEST_COLLIDING_KEYS_H
@@ -9,7 +11,7 @@
 /* The golden ratio's inverse modulo 2^64. */
 #define GOLDEN_RATIO_INVERSE UINT64_C(0xf1de83e19937733d)
 
-/* The next key below 2^56: the products of all of them are below 2^28. Begin with 0. */
+/* The next key below 2^56 whose product is below 2^28. Begin with 0. */
 static inline uint64_t next_colliding_key(uint64_t *product)
 {
     uint64_t key;

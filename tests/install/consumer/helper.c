@@ -1,4 +1,4 @@
-/* helper.c -- links the static library beside libtarn, as somebody else's project would. */
+/* helper.c -- links the static library beside libtarn, as another project would. */
 #include <stdio.h>
 #include <tarn/helper.h>
 
