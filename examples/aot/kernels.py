@@ -26,7 +26,7 @@ def grid(rows, columns):
 
 
 def columns(a):
-    sums = np.zeros(a.shape[1])  # a.sum(axis=0) raises with values of the run: refused
+    sums = np.zeros(a.shape[1])  # a.sum(axis=0) raises with values of the run: unsupported
     for row in a:
         sums += row
     return sums
