@@ -126,8 +126,7 @@ double nrt_pairs_among(const struct core *core, size_t size, long count, long li
     return took;
 }
 
-/* --- batches: allocated here, freed here or there ------------------------------------
- */
+/* --- batches: allocated here, freed here or there ----------------------------------- */
 
 double nrt_batches(const struct core *core, size_t size, long count, long batch)
 {

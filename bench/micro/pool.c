@@ -243,8 +243,7 @@ static void measure_threads(void)
     }
 }
 
-/* --- existing blocks ------------------------------------------------------------------
- */
+/* --- existing blocks ---------------------------------------------------------------- */
 
 static uint64_t metadata(void)
 {
@@ -307,8 +306,7 @@ static void measure_holes(void)
     free(blocks);
 }
 
-/* --- from stream to stream ------------------------------------------------------------
- */
+/* --- from stream to stream ---------------------------------------------------------- */
 
 /* Pass a stream's memory to another one and back; on a busy device (work is queued before
  * each free) behind waits. */

@@ -311,8 +311,7 @@ static void suspend_or_resume(void)
     model.is_suspended = !model.is_suspended;
 }
 
-/* --- the statistics of a pool ---------------------------------------------------------
- */
+/* --- the statistics of a pool ------------------------------------------------------- */
 
 struct walk {
     tarn_device_ptr end; /* of the block before */

@@ -110,8 +110,7 @@ void device_lockstep(unsigned threads)
         pthread_barrier_init(&step, NULL, in_step);
 }
 
-/* --- the device source
- * ------------------------------------------------------------------ */
+/* --- the device source -------------------------------------------------------------- */
 
 /* Compiled code calls them; there is no header. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -124,8 +123,7 @@ void device_lockstep(unsigned threads)
 _Static_assert(sizeof(NRT_MemInfo) == sizeof(struct device_meminfo), "one layout");
 _Static_assert(sizeof(NRT_MemSys) == sizeof(struct device_statistics), "one layout");
 
-/* --- the same with other types: no code includes a header of this runtime
- * ---------------- */
+/* --- the same with other types: no code includes a header of this runtime ----------- */
 
 static void incref(void *mi)
 {

@@ -256,8 +256,7 @@ TEST(safe_blocks_are_filled)
     CHECK_EQUAL(0, device_heap_live());
 }
 
-/* --- data of variable size
- * ----------------------------------------------------------------- */
+/* --- data of variable size ---------------------------------------------------------- */
 
 TEST(elements_are_looked_after_before_their_memory_goes)
 {

@@ -66,8 +66,7 @@ static void note_elements(void *data, size_t size, void *info)
     elements_seen++;
 }
 
-/* --- facts of both cores -------------------------------------------------------------
- */
+/* --- facts of both cores ------------------------------------------------------------ */
 
 static const char *a_block_has_one_reference_and_its_data(const struct nrt_core *core)
 {
@@ -276,8 +275,7 @@ static const char *too_much_is_null(const struct nrt_core *core)
     return NULL;
 }
 
-/* --- defects of Numba's core ---------------------------------------------------------
- */
+/* --- defects of Numba's core -------------------------------------------------------- */
 
 static const char *sizes_do_not_wrap(const struct nrt_core *core)
 {
@@ -453,8 +451,7 @@ static const char *a_shutdown_leaks_no_varsize_memory(const struct nrt_core *cor
     return NULL;
 }
 
-/* --- all facts ------------------------------------------------------------------------
- */
+/* --- all facts ---------------------------------------------------------------------- */
 
 static const struct {
     enum nrt_fact_kind kind;

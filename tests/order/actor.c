@@ -68,8 +68,7 @@ void order_free(struct order *order, tarn_device_ptr block, size_t bytes,
         order_fail("free of 0x%llx: %s", block, tarn_error_last()->message);
 }
 
-/* --- stream states --------------------------------------------------------------------
- */
+/* --- stream states ------------------------------------------------------------------ */
 
 static void must(tarn_status status, const char *what)
 {
@@ -229,8 +228,7 @@ static void allocate_one(struct actor *actor)
     actor->live_bytes += block.bytes;
 }
 
-/* --- actions of a scenario
- * -------------------------------------------------------------- */
+/* --- actions of a scenario ---------------------------------------------------------- */
 
 static void drop(struct actor *actor)
 {

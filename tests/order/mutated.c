@@ -44,8 +44,8 @@ __attribute__((destructor)) static void print_reached(void)
 
 /* --- wider windows ---------------------------------------------------------------------
  * Some rules concern the work of another thread between two steps, which is rare on two
- * cores. So the pool's driver calls are delayed if such a rule is broken: before the
- * call, or after it. */
+ * cores. So the pool's driver calls are delayed if such a rule is broken: before the call,
+ * or after it. */
 
 enum { PAUSE_NS = 400000, LONG_PAUSE_NS = 3000000 };
 

@@ -149,8 +149,7 @@ void actor_begin(struct actor *actor);
 void actor_step(struct actor *actor);
 void actor_end(struct actor *actor); /* everything freed and checked */
 
-/* --- books.c: a block becomes live, and ends ------------------------------------------
- */
+/* --- books.c: a block becomes live, and ends ---------------------------------------- */
 void live_blocks_add(tarn_device_ptr address, size_t bytes, tarn_stream stream);
 void live_blocks_remove(tarn_device_ptr address, tarn_stream stream);
 /* Print the last owner of these addresses, before a failure is reported. */

@@ -128,8 +128,7 @@ TEST(blocking_hook_is_called_before_a_failed_free_is_retried)
     scripted_end(&script);
 }
 
-/* --- pools, on the simulator ---------------------------------------------------------
- */
+/* --- pools, on the simulator -------------------------------------------------------- */
 
 /* The path of an allocation and a free. */
 enum path { BY_RESOURCE, BY_POINTER, BY_MANAGER };

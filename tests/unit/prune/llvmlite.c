@@ -206,8 +206,7 @@ TEST(fanout_of_llvmlite_gives_up_at_its_limit_and_ours_does_not)
     CHECK_EQUAL(6, prune_graph(options, TWICE).removed);
 }
 
-/* --- paths that raise
- * --------------------------------------------------------------------- */
+/* --- paths that raise --------------------------------------------------------------- */
 
 TEST(fanout_raise_forgives_the_decref_where_it_raises)
 {
@@ -301,8 +300,7 @@ TEST(with_the_old_mark_alone_it_is_the_pass_of_then)
     CHECK_EQUAL(0, prune_with(optnone, options).removed);
 }
 
-/* --- the order of operations
- * ----------------------------------------------------------------- */
+/* --- the order of operations -------------------------------------------------------- */
 
 #define NEAR "A+a:Bx B:C C:D D:E E:F F:G G:H H:I I:J J:K K:L L:M M:N N:O x-a:"
 

@@ -129,8 +129,7 @@ TEST(a_function_that_is_not_to_be_optimized_is_left_alone)
     }
 }
 
-/* --- refops
- * ------------------------------------------------------------------------------- */
+/* --- refops ------------------------------------------------------------------------- */
 
 TEST(whatever_has_the_name_is_called_a_refop)
 {
@@ -173,8 +172,7 @@ TEST(a_refop_may_have_more_arguments_than_one)
                        .removed);
 }
 
-/* --- moves
- * --------------------------------------------------------------------------------- */
+/* --- moves -------------------------------------------------------------------------- */
 
 /* The order of the calls of a function without blocks: `+`, `-`, `u`. */
 static void check_order(const char *wanted, tarn_prune_mode mode, const char *text)

@@ -12,8 +12,7 @@ static void check_modes(uint64_t sound, uint64_t llvmlite, const char *graph)
     CHECK_EQUAL(llvmlite, prune_graph(options, graph).removed);
 }
 
-/* --- operations before a decref -------------------------------------------------------
- */
+/* --- operations before a decref ----------------------------------------------------- */
 
 TEST(a_use_behind_another_release_keeps_the_pair)
 {
@@ -109,8 +108,7 @@ TEST(a_raise_may_be_reached_past_the_incref)
     check_modes(2, 2, "A:BC B+a:CD C!: D-a:");
 }
 
-/* --- references of other owners
- * ----------------------------------------------------------- */
+/* --- references of other owners ----------------------------------------------------- */
 
 #define STORE "  store i8* %a, i8** @kept\n"
 #define KEEPING(body) FUNCTION(body) "@kept = external global i8*\n"
@@ -164,16 +162,14 @@ TEST(a_cast_that_is_stored_is_the_same_reference)
     CHECK_EQUAL(0, prune_soundly(text).report.fanout_raise);
 }
 
-/* --- blocks without a predecessor
- * --------------------------------------------------------- */
+/* --- blocks without a predecessor --------------------------------------------------- */
 
 TEST(what_is_never_reached_is_left_alone_and_does_not_disturb)
 {
     check_modes(2, 2, "A+a:B B-a: C-b:B D+a:E E-b:");
 }
 
-/* --- two pairs with the same decref
- * --------------------------------------------------------- */
+/* --- two pairs with the same decref ------------------------------------------------- */
 
 TEST(of_two_increfs_the_one_with_more_paths_behind_it_gets_the_decref)
 {

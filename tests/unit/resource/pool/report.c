@@ -157,8 +157,7 @@ TEST(words_of_a_refusal_have_the_device_for_a_limit)
     end_pool(pool);
 }
 
-/* --- the thread of a report
- * ------------------------------------------------------------- */
+/* --- the thread of a report --------------------------------------------------------- */
 
 static void *refused_on_a_thread(void *data)
 {
@@ -215,8 +214,7 @@ TEST(report_is_as_long_as_its_reader_knows)
     end_pool(pool);
 }
 
-/* --- the text
- * --------------------------------------------------------------------------- */
+/* --- the text ----------------------------------------------------------------------- */
 
 static const tarn_pool_oom_report a_report = {.size = sizeof a_report,
                                               .requested = 1000,
