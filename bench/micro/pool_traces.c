@@ -35,7 +35,7 @@ static struct {
 } options = {
     .limit = 1.05, .scale = 1, .passes = 2, .latency = "1000-100000", .seed = "0"};
 
-/* One trace on one resource. */
+/* The measurements of one trace on one resource. */
 struct run {
     const struct bench_trace *trace;
     tarn_resource *resource;

@@ -3,7 +3,7 @@
  *
  *     build/release/bin/bench-prune [FILE...]
  *
- * Each module is read into an LLVM context of its own; the time is that of
+ * Each module is read into an LLVM context of its own. The time is that of
  * tarn_prune_module() alone, the best of three rounds with a fresh copy each. Beside it
  * is the cost of reading and writing the module as bitcode, the overhead if an LLVM
  * cannot be shared. tools/prune_compare.py compares llvmlite's pass. Then come functions

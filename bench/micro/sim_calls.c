@@ -2,8 +2,8 @@
  *
  *     build/release/bin/bench-sim_calls [path of libcuda.so.1]
  *
- * Each line is the mean of a loop, and of the best of three rounds, as other programs
- * share the machine. A call whose time grows from few to many has a quadratic step.
+ * Each line is the mean of a loop, in the best of three rounds, as other programs share
+ * the machine. A call whose time grows from few to many has a quadratic step.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <dlfcn.h>

@@ -4,9 +4,9 @@
  *
  * A loop allocates a block, uses it and frees it without a stream, as Numba does. It runs
  * with each policy of a pool, and for comparison on a stream and on resources that wait.
- * For each size: nanoseconds per pair, driver calls per pair as the simulator counts them
- * (the fill is one of them), device-wide waits and events in 1,000 pairs, and the maximum
- * of deferred bytes. On a GPU the calls are not counted.
+ * The columns for each size are nanoseconds per pair, driver calls per pair, device-wide
+ * waits and events in 1,000 pairs, and the maximum of deferred bytes. The simulator
+ * counts the driver calls; the fill is one of them. On a GPU the calls are not counted.
  */
 #include "bench.h"
 #include <stdio.h>

@@ -3,11 +3,11 @@
  *     bench-peers [--peer libpeer_rmm.so]... [--only-peers] [--quick] [--skip WORDS]
  *         [--json FILE] TRACE...
  *
- * It measures pairs, threads, holes, and the traces: first and second pass, on an idle
- * device and on a busy one. For the traces it prints the reserved memory, and failed
- * allocations under a limit of 1.05 times the peak live. Each peer does all of it in one
- * process, one after the other; bench/peers/table.py prints the table. On the simulator
- * only Tarn and the driver's pool run, as a rehearsal.
+ * It measures pairs, threads, free memory between live blocks, and the traces: first and
+ * second pass, on an idle device and on a busy one. For the traces it prints the reserved
+ * memory, and failed allocations under a limit of 1.05 times the peak live. Each peer
+ * does all of it in one process, one after the other; bench/peers/table.py prints the
+ * table. On the simulator only Tarn and the driver's pool run, as a rehearsal.
  */
 #define _GNU_SOURCE
 #include "bench.h"

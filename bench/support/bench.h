@@ -3,7 +3,7 @@
  *
  * A benchmark prints its rows at once, and writes them as JSON, one line each, to the
  * file named by --json: `{"bench": .., "who": .., "case": .., "metric": .., "value":
- * ..}`. tools and bench/peers/table.py read those lines, whichever program wrote them.
+ * ..}`. tools and bench/peers/table.py read those lines of any program.
  */
 #ifndef TARN_BENCH_H
 #define TARN_BENCH_H

@@ -2,11 +2,10 @@
  *
  *     TARN_DRIVER=build/release/bench/timed/libcuda.so.1 build/release/bin/bench-pool_traces ...
  *
- * The calls that a pool makes are counted, timed and passed on; all others go straight to
- * the driver that TARN_TIMED names (libcuda.so.1 if it names none). A program marks the
- * begin and the end of a pass (bench_timed_pass()). For each pass a table on standard
- * error has calls, time, and bytes if the call has some. The clock itself is 20 to 40 ns
- * of each.
+ * The calls of a pool are counted, timed and passed on. All others go directly to the
+ * driver that TARN_TIMED names (default: libcuda.so.1). A program marks the begin and the
+ * end of a pass (bench_timed_pass()). For each pass a table on standard error has calls,
+ * time, and bytes if the call has some. The clock itself is 20 to 40 ns of each.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

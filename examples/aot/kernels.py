@@ -1,4 +1,4 @@
-"""Compiles functions of arrays for main.c, which has no Python in it.
+"""Compiles functions of arrays for main.c, which contains no Python.
 
 python kernels.py FOLDER      writes FOLDER/kernels.o and FOLDER/kernels.h
 """

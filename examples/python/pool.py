@@ -1,4 +1,4 @@
-"""A pool as the current device resource: buffers on a registered stream, statistics, trim."""
+"""Uses a pool as the current device resource: buffers on a registered stream, statistics, trim."""
 
 import tarn
 

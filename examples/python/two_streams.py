@@ -1,4 +1,4 @@
-"""A buffer that two streams use: one waits for the other before the use, and before the free.
+"""Uses a buffer on two streams: one waits for the other before the use, and before the free.
 
 The streams are cuda.core's; `consumer.wait(producer)` records an event and waits for it, as
 PyTorch's `consumer.wait_stream(producer)` does.

@@ -129,7 +129,7 @@ def test_the_walk_finds_methods_properties_and_bases():
 
 
 def test_the_stub_documents_what_it_declares():
-    first = {}  # of several overloads one has the docstring
+    first = {}  # only one of several overloads has the docstring
     for name, node in stub_nodes(ast.parse(STUB.read_text())):
         first.setdefault(name, problem(ast.get_docstring(node)))
     wrong = {name: found for name, found in first.items() if found}

@@ -1,6 +1,6 @@
 """tarn.prune in a stock Numba. Each program runs in a process of its own.
 
-PYTHONMALLOC=debug fills memory that was freed, so that reading it shows.
+PYTHONMALLOC=debug fills freed memory, so that a read of it is noticed.
 """
 
 import os

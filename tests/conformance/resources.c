@@ -109,7 +109,7 @@ static tarn_status make_pool(void *data, int device, tarn_resource **out)
     return tarn_pool_create(device, NULL, NULL, out);
 }
 
-/* A pool on the upstream that `data` makes. */
+/* A pool on the upstream that `data` creates. */
 static tarn_status make_pool_on(tarn_resource *upstream, int device, tarn_resource **out)
 {
     tarn_status status = tarn_pool_create(device, upstream, NULL, out);

@@ -13,7 +13,7 @@ enum { STREAMS = 3, THREADS = 4, ROUNDS = 40, HELD = 4, PATTERN_BYTES = 3000 };
 
 static const size_t two_mib = (size_t)2 << 20;
 
-/* The few driver calls that the checks make themselves. */
+/* Driver calls that the checks make themselves. */
 struct driver {
     int (*ctx_get_current)(void **out);
     int (*ctx_set_current)(void *context);
@@ -720,7 +720,7 @@ static void *free_on_thread(void *data)
     return NULL;
 }
 
-/* The other thread never had a context current. */
+/* The other thread never had a current context. */
 static void frees_from_any_thread(struct run *run, tarn_resource *resource)
 {
     struct errand errand = {run, resource, 0};

@@ -176,7 +176,7 @@ enum { NOT_FOUND_HERE = -404 };
 CALLS(DECLARE)
 #undef DECLARE
 
-/* Fill every pointer above from the library at `path`; false if it cannot be opened. */
+/* Resolve every pointer above in the library at `path`; false if it cannot be opened. */
 int calls_open(const char *path);
 
 #endif

@@ -1,5 +1,5 @@
 /* corners.c -- facts about the limits of captures, default streams during one, resets,
- * barriers. */
+ * device-wide waits. */
 #include "facts.h"
 
 static const char *const modes[] = {"global", "thread_local", "relaxed"};
@@ -297,8 +297,8 @@ static void asking(void)
     cuStreamDestroy(stream);
 }
 
-/* The answers of a stream whose capture is lost, and of the legacy stream if a blocking
- * stream's capture is. */
+/* The answers of a stream after its capture is lost. Also those of the legacy stream, if
+ * it was a blocking stream's capture. */
 static void lost_questions(void)
 {
     CUstream stream = new_stream(0), other = new_stream(CU_STREAM_NON_BLOCKING);
@@ -527,7 +527,7 @@ static void after_a_loss(void)
     cuEventDestroy(event);
 }
 
-/* --- barriers and reset --- */
+/* --- device-wide waits and reset --- */
 
 static CUresult barrier(void *unused)
 {

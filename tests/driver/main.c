@@ -273,7 +273,7 @@ static void job_ended(struct job *job, int status)
     job_start(job, 0);
 }
 
-/* Wait for one child to end; false where none is left. */
+/* Wait for one child to end; false if none is left. */
 static bool wait_for_one(void)
 {
     int status = 0;

@@ -1,10 +1,11 @@
 /* libcuda.c -- a library that looks like a CUDA driver, with a defect that the test
  * chooses.
  *
- * Tests of how Tarn opens a driver load it. The environment selects the defect:
- * FAKE_CUDA_VERSION (13000), FAKE_CUDA_DEVICES (1), FAKE_CUDA_INIT (the result of cuInit,
- * 0), FAKE_CUDA_LACKS (a missing call), FAKE_CUDA_WAITS (a file that cuInit creates; it
- * returns when the file is gone). Every other call does nothing and succeeds.
+ * Tests of how Tarn opens a driver load it. These variables select the defect, with their
+ * defaults: FAKE_CUDA_VERSION (13000), FAKE_CUDA_DEVICES (1), FAKE_CUDA_INIT (the result
+ * of cuInit, 0). FAKE_CUDA_LACKS names a missing call. FAKE_CUDA_WAITS names a file that
+ * cuInit creates; cuInit returns when the file is gone. Every other call does nothing and
+ * succeeds.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -6,9 +6,9 @@
 An array is deleted while queued work on stream X still reads it; the next array is written on
 stream Y. X has to read the first array. On a GPU the work is kernels. The simulator runs none, so
 there it is a host function that holds the stream up and a copy. Each line reports the number of
-wrong elements of 81,920. The exit status is 1 if one was wrong in any case but `one-stream`, whose
-promise this program breaks. If the kind is `capturing`, a third stream captures meanwhile, in
-global mode. A lost capture also fails, except in the two cases that are known to end captures.
+wrong elements of 81,920. The exit status is 1 if one was wrong in any case but `one-stream`: this
+program breaks its promise. If the kind is `capturing`, a third stream captures meanwhile, in global
+mode. A lost capture also fails, except in the two cases that are known to end captures.
 """
 
 import ctypes
@@ -128,7 +128,7 @@ class OnTheStandIn:
 
 
 class OnTheGpu:
-    """Work as kernels; the slow one takes a tenth of a second."""
+    """Work as kernels; the slow one runs for a tenth of a second."""
 
     def __init__(self, _case):
         @cuda.jit

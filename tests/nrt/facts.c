@@ -11,7 +11,7 @@
 /* Far more than available, and yet no sum overflows. */
 #define HUGE_SIZE ((size_t)1 << 61)
 
-/* The fields that compiled code and debuggers read. */
+/* Fields that compiled code and debuggers read. */
 static size_t word_at(const NRT_MemInfo *mi, size_t offset)
 {
     size_t word;

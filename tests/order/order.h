@@ -29,12 +29,12 @@ struct scenario {
     size_t smallest;          /* block; 0: 4 bytes. Thread caches hold up to 64 KiB */
     tarn_pool_options pool;   /* .size is filled in */
     const char *faults; /* calls that the simulator may let fail, without harm; or NULL */
-    bool fault_once;    /* the n-th of them alone, n from the seed */
-    const char *needs;  /* a statistic that may not be 0 at the end; NULL */
+    bool fault_once;    /* only the n-th of them, n from the seed */
+    const char *needs;  /* a statistic that must not be 0 at the end; NULL */
     unsigned drop;      /* free all, and change from small blocks to large or back */
-    unsigned move;      /* free a block on another lane, behind an event */
+    unsigned move;      /* free a block on another stream, behind an event */
     unsigned transfer;  /* pass a block to another actor, behind an event */
-    unsigned renew;     /* destroy a stream while it is busy, and make one */
+    unsigned renew;     /* destroy a stream while it is busy, and create one */
     unsigned reregister;   /* unregister a registered stream while it is busy */
     unsigned wait;         /* for all queued work of a stream */
     unsigned delay_most;   /* microseconds; 0: 200 */
@@ -58,7 +58,7 @@ struct block {
     tarn_device_ptr address;
     size_t bytes;
     unsigned tag;         /* in each of its words */
-    unsigned test_stream; /* the stream whose order it is in */
+    unsigned test_stream; /* the stream that orders its use */
     event filled; /* behind its owner's work: on its way to another actor; else NULL */
 };
 

@@ -14,9 +14,9 @@
  * function itself, or of another object, keep an object alive.
  *
  * All paths through the blocks count as possible, as for a pruner that reads blocks
- * alone. A run that passed a raise mark may leave less behind than before: code that
+ * alone. A run that passed a raise mark may leave fewer references than before: code that
  * raises does not release its references, and pruning such a pair mends that. But it may
- * not leave less than the references of others: the caller, live objects, and the
+ * not leave fewer than the references of others: the caller, live objects, and the
  * receiver of a transferred reference (a store to @kept). This is required of functions
  * that pass the check of books.h.
  *

@@ -14,7 +14,7 @@ enum {
 
 struct object {
     int count;       /* references; 0: freed, or never created */
-    int children[2]; /* objects that this one holds a reference to, or NO_OBJECT */
+    int children[2]; /* objects to which this one holds a reference, or NO_OBJECT */
 };
 
 /* The parts of a run that its seed determines; the same for both versions. */

@@ -262,7 +262,7 @@ TEST(async_on_the_default_pool_survives_any_driver_call_failing)
     torture(live_async_on_default_pool);
 }
 
-/* No caller can be told that a pool did not end, so the end is tried twice. */
+/* The end of a pool reports no error to a caller, so the end is tried twice. */
 TEST(async_destroys_its_pool_whatever_call_fails)
 {
     unsigned long long faults;

@@ -121,7 +121,7 @@ class Pages:
 
 
 def make_finalizer(manager_ref, number):
-    """Not a method: that would keep the manager alive."""
+    """Not a method: a bound method would keep the manager alive."""
 
     def finalizer():
         manager = manager_ref()

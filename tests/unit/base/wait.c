@@ -227,7 +227,7 @@ static unsigned wander(struct scene *scene, unsigned rounds)
     return scene->hook_calls;
 }
 
-/* The same block again and again. */
+/* Allocate and free the same block repeatedly. */
 static unsigned circle(struct scene *scene, size_t bytes, unsigned rounds)
 {
     struct allocation allocation;

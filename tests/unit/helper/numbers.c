@@ -4,7 +4,7 @@
 #include <math.h>
 #include <tarn/helper.h>
 
-double numba_ldexp(double x, int exponent); /* Numba's name, as object files ask for it */
+double numba_ldexp(double x, int exponent); /* Numba's name, as object files import it */
 
 TEST(division_of_integers_never_traps)
 {

@@ -151,7 +151,7 @@ static void use_in_a_child(int line)
     }
     CHILD_CHECK(waitpid(child, &status, 0) == child);
     CHILD_CHECK(status == 0);
-    CHILD_CHECK(wrong_bytes(opened, 1) == 0); /* the parent's is as it was */
+    CHILD_CHECK(wrong_bytes(opened, 1) == 0); /* the parent's is unchanged */
     tarn_pointer_release(opened);
     tarn_pointer_release(pointer);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
@@ -328,7 +328,7 @@ TEST(a_socket_directory_in_the_runtime_directory_is_created_and_used)
     must_send(importer.line, &handle, sizeof handle);
     process_end(&importer);
     process_end(&owner);
-    CHECK_EQUAL(0, rmdir(made)); /* made, and left empty */
+    CHECK_EQUAL(0, rmdir(made)); /* created, and left empty */
     CHECK_EQUAL(0, unsetenv("XDG_RUNTIME_DIR"));
     socket_directory_end();
 }

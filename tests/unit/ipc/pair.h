@@ -55,7 +55,7 @@ static inline void socket_directory_begin(void)
     CHECK_EQUAL(0, setenv("TARN_IPC_DIR", socket_directory, 1));
 }
 
-/* No socket is left: rmdir() refuses otherwise. */
+/* No socket is left: otherwise rmdir() fails. */
 static inline void socket_directory_end(void)
 {
     CHECK_EQUAL(0, rmdir(socket_directory));

@@ -244,7 +244,7 @@ TEST(a_block_that_is_freed_during_a_request_is_found_or_not)
 {
     tarn_ipc_handle handle;
 
-    skip_on_gpu(); /* CUDA wants the importer to be first, and promises nothing else */
+    skip_on_gpu(); /* CUDA requires the importer to be first, and no other order */
     socket_directory_begin();
     struct process owner = process_start(own_in_a_hurry);
     struct process importer = process_start(open_in_a_hurry);

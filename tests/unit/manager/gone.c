@@ -80,7 +80,7 @@ static void reset_under_a_manager(void)
     take(manager, before);
     tarn_pointer_release(before[2]);
     take(manager, pending);
-    release_pointers(pending); /* the native manager has some of these still */
+    release_pointers(pending); /* the native manager still has some of these */
     reset_the_device();
     tarn_pointer_release(before[0]);
     tarn_pointer_release(before[1]);

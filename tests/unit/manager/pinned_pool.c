@@ -66,7 +66,7 @@ TEST(pinned_pairs_need_no_driver_allocation)
         pointer = take(manager, BYTES);
         tarn_pointer_release(pointer);
     }
-    CHECK(is_pinned(host)); /* the first one is still mapped, whoever owns it */
+    CHECK(is_pinned(host)); /* the first one is still mapped, for any owner */
     tarn_manager_release(manager);
     CHECK(!is_pinned(host));
 }

@@ -25,7 +25,7 @@ static const char *plugin(void)
     return path;
 }
 
-/* Another device, where there is one. */
+/* Another device, if there is one. */
 static int last_device(void)
 {
     tarn_driver_info info;

@@ -9,8 +9,8 @@
 
 static char captured_stderr[16384];
 
-/* Run `function` in a child and let it exit() (or _exit(), where `hard`): its exit code,
- * or minus the signal that ended it; `heard` is its stderr. */
+/* Run `function` in a child, and let it call exit() (or _exit(), if `hard`). Return its
+ * exit code, or minus the signal that ended it; `heard` is its stderr. */
 static int child_status(void (*function)(void), int hard)
 {
     FILE *file = tmpfile();

@@ -96,7 +96,8 @@ TEST(destructors_of_others_may_use_it_while_a_thread_ends)
     tarn_runtime_counts before, after;
     pthread_t thread;
 
-    /* Made before and after the library's own key, whichever of them runs first. */
+    /* Created before and after the library's own key, for either order of their
+     * destructors. */
     tarn_runtime_counts_read(tarn_runtime_default(), &before);
     pthread_key_create(&late_key, use_late);
     for (int i = 0; i < 20; i++) {

@@ -6,7 +6,7 @@
 typedef int unknown(int one, double two, const char *three, long four, long five,
                     long six, long seven, double eight);
 
-/* As a compiler's table of symbols has it. */
+/* As in a compiler's symbol table. */
 static unknown *unresolved(void)
 {
     return (unknown *)(void (*)(void))nrt_unresolved_abort;

@@ -70,7 +70,7 @@ TEST(free_that_fails_is_a_warning_once_however_often_it_is_tried_again)
     tarn_pointer_release(other);
     CHECK_EQUAL(2, reported.warnings);
     CHECK(strstr(reported.warning, "0x20000"));
-    tarn_pointer *third = allocate(resource); /* tries the first again */
+    tarn_pointer *third = allocate(resource); /* tries the first one again */
     CHECK_EQUAL(3, fake.failed_frees);
     tarn_pointer_release(third);
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
@@ -109,7 +109,7 @@ TEST(failures_of_older_blocks_are_not_those_of_a_checked_release)
 
     listen_anew();
     tarn_pointer_release(allocate(refusing));
-    CHECK_OK(tarn_pointer_release_checked(pointer)); /* and the old one is tried again */
+    CHECK_OK(tarn_pointer_release_checked(pointer)); /* and the old one is retried */
     CHECK_EQUAL(2, bad.failed_frees);
     CHECK_EQUAL(1, good.frees);
     bad.failing_frees = 0;

@@ -225,7 +225,7 @@ TEST(a_decref_that_moves_keeps_its_line_of_the_source)
     char number[8];
 
     CHECK(incref < decref && five);
-    /* The decref's `!dbg !N` is the one whose line is 5. */
+    /* The decref's `!dbg !N` is the one with line 5. */
     while (*five != '\n')
         five--;
     snprintf(number, sizeof number, "%.*s", (int)strcspn(five + 1, " "), five + 1);

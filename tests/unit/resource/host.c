@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifndef __SANITIZE_ADDRESS__ /* its malloc may itself be held in a forked child */
+#ifndef __SANITIZE_ADDRESS__ /* its malloc may itself be locked in a forked child */
 static bool come_and_go(void)
 {
     tarn_resource *host;

@@ -10,7 +10,7 @@
 static CUcontext context;
 static CUstream capturing, other;
 static CUevent event;
-static CUdeviceptr block; /* made before the capture, where the call needs one */
+static CUdeviceptr block; /* created before the capture, if the call needs one */
 
 static CUresult own_id(void)
 {

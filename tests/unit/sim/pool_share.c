@@ -173,7 +173,7 @@ TEST(pool_share_pointers_of_another_process_are_read_changed_and_freed)
     CU_IS(CUDA_ERROR_INVALID_VALUE,
           cuMemsetD8_v2(small + 100 * MIB, 0, 1));           /* of no process */
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(pool)); /* while it has pointers */
-    CU(cuMemFreeAsync(small, NULL)); /* however often it was imported */
+    CU(cuMemFreeAsync(small, NULL)); /* after any number of imports */
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(small, NULL));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemsetD8_v2(small, 0, 1));
     CU(cuMemFree_v2(large));

@@ -21,7 +21,7 @@ enum {
     RESULTS = 32,
     VALUES = 62,
 };
-#define ANYTHING ((uint64_t)1 << 63) /* what memory held before */
+#define ANYTHING ((uint64_t)1 << 63) /* the previous contents of memory */
 
 enum kind {
     ALLOC,
@@ -47,7 +47,7 @@ struct action {
     unsigned value;
 };
 
-/* Nodes of the model that come before something. */
+/* Nodes of the model that come before another one. */
 struct set {
     uint64_t bits[NODES / 64];
 };
@@ -80,7 +80,7 @@ struct program {
     unsigned written[SLOTS]; /* cells that hold a value, */
     unsigned value[SLOTS][CELLS];
     unsigned values;
-    unsigned right[RESULTS][CELLS];   /* what a read shows; 0: not read */
+    unsigned right[RESULTS][CELLS];   /* the result of a read; 0: not read */
     uint64_t allowed[RESULTS][CELLS]; /* the values that it may show, one bit each */
 
     int bug_in;   /* conflicts until the one that stays; 0: no bug requested */
@@ -283,7 +283,7 @@ static void allocate(int slot)
         record_access(new_node(-1), slot, 3, true);
         return;
     }
-    /* A position in its stream, and no barrier on the default one. */
+    /* A position in its stream, without an effect on the default one. */
     bool was_blocking = program.is_blocking[stream];
     program.is_blocking[stream] = false;
     record_access(new_node(stream), slot, 3, true);

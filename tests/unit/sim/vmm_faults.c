@@ -8,7 +8,7 @@ enum { NONE = 77 };
 /* Only one call fails, so an undo succeeds at the second try. */
 #define RETRY_ONCE(call) CHECK(driver.call == CUDA_SUCCESS || driver.call == CUDA_SUCCESS)
 
-/* A call that may fail; then its output is as it was. */
+/* A call that may fail; then its output is unchanged. */
 #define TRY(output, untouched, call)      \
     do {                                  \
         if (driver.call != CUDA_SUCCESS)  \

@@ -311,7 +311,7 @@ TEST(block_of_before_that_a_capture_freed_waits_for_what_used_it)
     CU(cuStreamDestroy_v2(other));
 }
 
-/* It was freed on a stream for whose work the end of the graph does not wait. */
+/* It was freed on another stream; the end of the graph does not wait for its work. */
 TEST(block_of_a_graph_that_was_freed_outside_waits_for_what_used_it)
 {
     use_driver(0);

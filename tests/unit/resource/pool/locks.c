@@ -12,7 +12,7 @@ static struct tarn__calls real;
 static struct tarn__pool *watched; /* NULL: no check */
 static char caught[64];            /* the first call that was made under a lock */
 
-/* X(field, parameters, arguments): calls of which a pool makes some in each scenario. */
+/* X(field, parameters, arguments): calls, some of which a pool makes in each scenario. */
 #define WATCHED(X)                                                                       \
     X(event_create, (CUevent_ * a, unsigned b), (a, b))                                  \
     X(event_record, (CUevent_ a, CUstream_ b), (a, b))                                   \

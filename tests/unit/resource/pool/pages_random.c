@@ -416,7 +416,7 @@ static void do_all(uint64_t seed)
     is_suspended = peer_has_access = false;
     memories = 0;
     memset(model, 0, sizeof model);
-    /* Steps of 16 MiB, so that handles of more than a page come. */
+    /* Steps of 16 MiB, so that some handles have more than a page. */
     CHECK_OK(tarn__pages_open(0, NULL, 16 * MIB, &pages));
     live_when_empty = live_bytes();
     for (unsigned i = 0; i < ROUNDS; i++) {

@@ -265,7 +265,7 @@ static void give_many(tarn_resource *pool, int first, int step)
 struct walk {
     size_t live, moving, bytes;
     uint64_t end;
-    unsigned wrong; /* blocks that overlap, or have a gap before them */
+    unsigned wrong; /* blocks that overlap the one before, or leave a gap */
 };
 
 static bool walk(void *data, const tarn_pool_block *block)
