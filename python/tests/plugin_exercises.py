@@ -179,8 +179,9 @@ def handles_for_other_processes():
 
 
 def can_be_pickled(handle):
-    """Work around a name that cuda-bindings removed in 13.4, by which numba-cuda's own handles are
-    pickled. Only that error is accepted, and their parts are sent all the same."""
+    """Return whether a handle can be pickled. cuda-bindings 13.4 removed a name by which
+    numba-cuda's own handles are pickled. Only that error is accepted, and their parts are sent all
+    the same."""
     try:
         pickle.dumps(handle)
     except AttributeError as error:

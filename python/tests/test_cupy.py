@@ -156,7 +156,7 @@ def test_an_opened_stream_is_the_same(resource):
 
 
 def waits(monkeypatch, resource, *pairs):
-    """Return the number of stream waits for freeing on the second stream memory of the first."""
+    """Return the number of stream waits for each pair (allocated on, freed on)."""
     found = []
     for allocated_on, freed_on in pairs:
         waited = []
@@ -168,7 +168,7 @@ def waits(monkeypatch, resource, *pairs):
 
 
 class Watched:
-    """A stream that records the streams that wait for it."""
+    """A stream that records the waits for it."""
 
     def __init__(self, stream, waited):
         self.stream, self.waited = stream, waited
@@ -353,7 +353,7 @@ print(tarn.csv_log())
 
 
 def test_blocks_wait_for_the_end_of_defer_cleanup_and_segments_for_a_reset():
-    """The effect of the two on memory of the pool."""
+    """Blocks return at the end of defer_cleanup(), empty segments at a reset."""
     code = """
 with cuda.defer_cleanup():
     cuda.to_device(numpy.zeros(10))
@@ -444,7 +444,7 @@ print("fine")
 
 
 def test_a_handle_has_the_offset_of_the_block_in_its_segment():
-    """IPC handles of CuPy's blocks."""
+    """The offset of an IPC handle is that of the block in its segment."""
     code = """
 first, second = cuda.to_device(numpy.zeros(1000)), cuda.to_device(numpy.ones(10))
 handle = second.get_ipc_handle()

@@ -73,7 +73,7 @@ def test_one_that_is_gone_is_none():
 
 
 def test_one_is_initialised_once():
-    """It has taken one reference. With another address, that address would lose one, or gain two."""
+    """It holds one reference. A second call would lose that, or take another one."""
     first, second = rtsys.meminfo_alloc(8), rtsys.meminfo_alloc(8)
     address = core.meminfo_alloc(100)
     meminfo = nrt.MemInfo(address)

@@ -353,7 +353,7 @@ def test_each_argument_reaches_the_manager_in_c():
 
 
 def test_an_owner_of_pinned_memory_is_kept_with_it():
-    """The object that Numba gets has the right flags, in both kinds."""
+    """Numba's object keeps the owner alive, in both kinds."""
     manager = cuda.current_context().memory_manager
     for mapped in (False, True):
 
@@ -461,7 +461,7 @@ def pending_array(context, size):
 
 
 class Exhausted(tarn.mr.DeviceMemoryResource):
-    """A manager whose author knows Python's own exception."""
+    """A resource that raises Python's own exception when memory is out."""
 
     error = MemoryError("none left")
 

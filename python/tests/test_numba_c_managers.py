@@ -68,7 +68,7 @@ tarn.use_tarn_for_numba(resource="cuda")
      ("", {"TARN_RESOURCE": "pool"}), ("", {})],
 )  # fmt: skip
 def test_a_resource_that_such_a_manager_does_not_ask_is_warned_of(resource, environment):
-    """At the first use, and at later queries."""
+    """The warning comes at the first use, and at a later request of a resource."""
     code = ASKED.replace("RESOURCE", resource)
     done = run(["-c", code], TARN_MEMORY_MANAGER="native", **environment)
     assert (done.returncode, done.stdout) == (0, "native\n"), done.stderr

@@ -37,7 +37,7 @@ def test_numbas_memory_is_not_handed_out_while_a_stream_reads_it():
         if "tight" in line:  # otherwise it would show nothing
             assert "came back 5 times" in line, done.stdout
         if "capturing" in line and not line.startswith("pool-event"):
-            lost = 5 if line.startswith("async") else 0  # it can detect wrong elements
+            lost = 5 if line.startswith("async") else 0  # shows that losses are detected
             assert line.endswith(f", {lost} captures lost"), done.stdout
 
 

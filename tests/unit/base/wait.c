@@ -156,8 +156,8 @@ static void begin(struct scene *scene)
 }
 
 /* The queries that are allowed before the hook ran. No-stream calls and pointers may
- * query the context; a manager may also query which one is current, and create its own.
- */
+ * query the context. A manager may also query which one is current, and make its own
+ * current. */
 static unsigned long long questions(const struct scene *scene)
 {
     const unsigned of_path[] = {0, 1, 5};

@@ -86,7 +86,7 @@ static void keep_a_pool(int line)
         CHILD_CHECK(wrong_bytes(opened, 1) == 0);
         sim_configure(i < 2 ? "fail=call:cuMemPoolDestroy" : NULL);
         tarn_pointer_release(opened);
-        check_nothing_open(); /* the block decides */
+        check_nothing_open(); /* only open blocks count */
         if (i == 0)
             fail_second("cuMemPoolImportFromShareableHandle");
     }

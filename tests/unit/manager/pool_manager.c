@@ -151,7 +151,7 @@ TEST(pool_manager_releases_segments_only_outside_deferred_cleanup_a18)
     tarn_manager_release(manager);
 }
 
-/* The same for a pool: the count is its reserved bytes. */
+/* The same for a pool, whose reserved bytes are checked. */
 static tarn_resource *made; /* retained */
 
 static tarn_status make_pool(void *data, int device, tarn_resource **out)

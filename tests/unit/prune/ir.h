@@ -63,7 +63,7 @@ static inline struct outcome prune_soundly(const char *text)
 
 /* A function as a line of text, one word per block: its name, its operations, a colon,
  * and its successors. The first block is the entry. Operations: `+a` takes a reference to
- * the argument %a, `-b` releases one to %b, `*a` uses %a. `.` computes and accesses no
+ * the argument %a, `-b` releases one of %b, `*a` uses %a. `.` computes and accesses no
  * memory, and `!` is marked as a raise. */
 static inline void write_operation(FILE *out, char what, char value)
 {

@@ -283,7 +283,7 @@ static void allocate(int slot)
         record_access(new_node(-1), slot, 3, true);
         return;
     }
-    /* A position in its stream, without an effect on the default one. */
+    /* A position in its stream, and no barrier on the default one. */
     bool was_blocking = program.is_blocking[stream];
     program.is_blocking[stream] = false;
     record_access(new_node(stream), slot, 3, true);
