@@ -131,7 +131,9 @@ def move_files(sources, moves):
             if old.startswith(root) and new.startswith(root) and old.count("/") > 1:
                 every[old[len(root) :]] = new[len(root) :]
     pattern = re.compile(
-        r"(?<![\w.-])(" + "|".join(map(re.escape, sorted(every, key=len, reverse=True))) + r")(?!\w)"
+        r"(?<![\w.-])("
+        + "|".join(map(re.escape, sorted(every, key=len, reverse=True)))
+        + r")(?!\w)"
     )
     for name, text in sources.text.items():
         sources.text[name] = pattern.sub(lambda found: every[found[1]], text)

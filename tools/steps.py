@@ -100,7 +100,7 @@ PLAIN = (
     ),
     Step(
         "mypy",
-        "types of the package and of the tools",
+        "types of the package, of the tools and of the rules",
         "lint_mypy",
         60,
         40,

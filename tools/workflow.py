@@ -17,7 +17,7 @@ import steps
 FILE = pathlib.Path(__file__).resolve().parents[1] / ".github/workflows/check.yml"
 SPARE = 3  # a hosted machine is slower, and installs everything first
 
-HEAD = """# Made by tools/workflow.py from tools/steps.py; tests/house compares the two.
+HEAD = """# Made by tools/workflow.py from tools/steps.py; tests/architecture compares the two.
 name: check
 on: [push, pull_request]
 permissions:

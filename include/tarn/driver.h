@@ -154,13 +154,13 @@ TARN_API tarn_status tarn_stream_register(int device, tarn_stream raw, tarn_stre
  *
  * Thread-safety: any thread.
  *
- * @param opened  The registered stream; transferred.
+ * @param registered The registered stream; transferred.
  * @return
  * - TARN_OK: the value is unregistered.
- * - TARN_INVALID_ARGUMENT: `opened` is not a registered stream.
+ * - TARN_INVALID_ARGUMENT: `registered` is not a registered stream.
  * @since 0.2
  */
-TARN_API tarn_status tarn_stream_unregister(tarn_stream opened);
+TARN_API tarn_status tarn_stream_unregister(tarn_stream registered);
 
 /**
  * Announce that a registered stream is about to capture, or that its capture has ended.
@@ -174,16 +174,16 @@ TARN_API tarn_status tarn_stream_unregister(tarn_stream opened);
  *
  * Thread-safety: any thread.
  *
- * @param opened     The registered stream; borrowed.
+ * @param registered The registered stream; borrowed.
  * @param capturing  true before the capture, false after its end.
  * @return
  * - TARN_OK: the announcement is recorded.
- * - TARN_INVALID_ARGUMENT: `opened` is not a registered stream.
+ * - TARN_INVALID_ARGUMENT: `registered` is not a registered stream.
  * - TARN_STREAM_CAPTURING: `capturing` is false and the stream still captures. The
  *   announcement remains.
  * @since 0.1
  */
-TARN_API tarn_status tarn_stream_announce_capture(tarn_stream opened, bool capturing);
+TARN_API tarn_status tarn_stream_announce_capture(tarn_stream registered, bool capturing);
 
 /** @} */
 

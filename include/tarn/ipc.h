@@ -168,15 +168,16 @@ typedef struct tarn_ipc_lease {
  *
  * Thread-safety: any thread.
  *
- * @param[out] out        at most `room` leases; NULL is allowed if `room` is 0
- * @param room            length of `out`
+ * @param[out] out        at most `capacity` leases; NULL is allowed if `capacity` is 0
+ * @param capacity        length of `out`
  * @param[out] count_out  number of all leases; NULL is allowed
  * @return
  * - TARN_OK: the outputs are set.
- * - TARN_INVALID_ARGUMENT: `out` is NULL, and `room` is not 0.
+ * - TARN_INVALID_ARGUMENT: `out` is NULL, and `capacity` is not 0.
  * @since 0.1
  */
-TARN_API tarn_status tarn_ipc_leases(tarn_ipc_lease *out, size_t room, size_t *count_out);
+TARN_API tarn_status tarn_ipc_leases(tarn_ipc_lease *out, size_t capacity,
+                                     size_t *count_out);
 
 /** Numbers of the memory that this process shares, for reports and leak checks. */
 typedef struct tarn_ipc_counts {

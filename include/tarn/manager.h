@@ -767,9 +767,9 @@ typedef struct tarn_pool_manager_options {
  *
  * A block returns to the pool at once, whether cleanup is deferred or not, if the pool's
  * free need not wait for the device. Deferred cleanup keeps empty segments from being
- * returned to the driver. The last end returns them. A reset releases cached memory. All
- * else is as in tarn_resource_manager_ops(). `config` is NULL or points to constant
- * tarn_pool_manager_options.
+ * returned to the driver. With `keep_bytes`, the last end returns those above it. A reset
+ * releases cached memory. All else is as in tarn_resource_manager_ops(). `config` is NULL
+ * or points to constant tarn_pool_manager_options.
  *
  * Thread-safety: any thread.
  *

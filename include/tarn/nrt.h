@@ -129,9 +129,9 @@ TARN_API const NRT_api_functions *tarn_runtime_api(tarn_runtime *runtime);
  * Thread-safety: any thread.
  *
  * @param runtime The instance; not NULL.
- * @param shut True shuts the instance down, false ends the shutdown.
+ * @param is_shut_down True shuts the instance down, false ends the shutdown.
  * @since 0.1 */
-TARN_API void tarn_runtime_shutdown(tarn_runtime *runtime, bool shut);
+TARN_API void tarn_runtime_shutdown(tarn_runtime *runtime, bool is_shut_down);
 
 /** Returns unused memory to the allocators that it came from.
  *
@@ -440,7 +440,7 @@ TARN_API void tarn_runtime_set_quarantine(tarn_runtime *runtime, size_t bytes);
 
 /** Receives one line about a misuse that the runtime has detected.
  *
- * `data` is the pointer set with the handler. `words` is the message, 0-terminated, valid
+ * `data` is the pointer set with the handler. `message` is the message, 0-terminated, valid
  * during the call.
  *
  * Misuses are, for example, a release of a freed block or bytes written past the end. A
@@ -449,7 +449,7 @@ TARN_API void tarn_runtime_set_quarantine(tarn_runtime *runtime, size_t bytes);
  * The handler is process-wide. The runtime calls it with no lock held, on the thread that
  * detected the misuse, possibly on several threads at once. It has to return: leaving it
  * by longjmp() or an exception is not allowed. */
-typedef void (*tarn_nrt_misuse_handler)(void *data, const char *words);
+typedef void (*tarn_nrt_misuse_handler)(void *data, const char *message);
 
 /** Sets the process-wide misuse handler; without one the line goes to stderr.
  *
@@ -469,10 +469,10 @@ TARN_API void tarn_nrt_set_misuse_handler(tarn_nrt_misuse_handler handler, void 
  * The label appears in snapshots of instances with TARN_NRT_SITES.
  * Thread-safety: any thread; each thread has its own label.
  *
- * @param words The label; borrowed, not copied, so it has to stay valid. NULL: none.
+ * @param label The label; borrowed, not copied, so it has to stay valid. NULL: none.
  * @return The previous label, or NULL.
  * @since 0.2 */
-TARN_API const char *tarn_nrt_set_label(const char *words);
+TARN_API const char *tarn_nrt_set_label(const char *label);
 
 /** A place in the program that allocated blocks. */
 typedef struct tarn_nrt_site {

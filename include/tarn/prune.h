@@ -100,7 +100,7 @@ typedef enum tarn_prune_format {
 /** The rule that kept an incref: TARN_PRUNE_ and a name of TARN_PRUNE_RULE_MAP. */
 typedef enum tarn_prune_rule {
 /** @cond */
-#define X(name, value, words) TARN_PRUNE_##name = value,
+#define X(name, value, text) TARN_PRUNE_##name = value,
     /** @endcond */
     TARN_PRUNE_RULE_MAP(X)
 #undef X

@@ -325,7 +325,7 @@ TARN_API tarn_status tarn_resource_memory_info(tarn_resource *resource,
  *
  * @param resource  A resource; borrowed.
  * @param other     Another resource; borrowed.
- * @return true if both are one object, or if `is_equal` of their common table says so.
+ * @return true if both are one object, or if `is_equal` of their common table returns true.
  * @since 0.1
  */
 TARN_API bool tarn_resource_is_equal(const tarn_resource *resource,
@@ -754,14 +754,14 @@ typedef void (*tarn_observer)(void *data, const tarn_observer_event *event);
  *
  * Thread-safety: any thread.
  *
- * @param tap   The observer. NULL removes the present one.
+ * @param observer The observer. NULL removes the present one.
  * @param data  Passed to each call of the observer; borrowed until it is removed.
  * @return
  * - TARN_OK: the observer is set or removed.
  * - TARN_ALREADY_SET: another observer is set. The process has one at most.
  * @since 0.2
  */
-TARN_API tarn_status tarn_resource_set_observer(tarn_observer tap, void *data);
+TARN_API tarn_status tarn_resource_set_observer(tarn_observer observer, void *data);
 
 /** @} */
 

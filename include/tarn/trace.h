@@ -407,10 +407,10 @@ TARN_API tarn_status tarn_trace_accounting_create(const char *name,
  *
  * Thread-safety: one thread at a time for one accounting.
  *
- * @param tally the accounting; NULL does nothing.
+ * @param accounting the accounting; NULL does nothing.
  * @since 0.2
  */
-TARN_API void tarn_trace_accounting_release(tarn_trace_accounting *tally);
+TARN_API void tarn_trace_accounting_release(tarn_trace_accounting *accounting);
 
 /** Enter an event into an accounting.
  *
@@ -419,28 +419,29 @@ TARN_API void tarn_trace_accounting_release(tarn_trace_accounting *tally);
  *
  * Thread-safety: one thread at a time for one accounting.
  *
- * @param tally the accounting, a `tarn_trace_accounting *`.
+ * @param accounting the accounting, a `tarn_trace_accounting *`.
  * @param event the event; copied.
  * @param line  line of the log, for messages.
  * @return
  * - TARN_OK: the event is entered, even if it is inconsistent.
- * - TARN_INVALID_ARGUMENT: `tally` or `event` is NULL.
+ * - TARN_INVALID_ARGUMENT: `accounting` or `event` is NULL.
  * - TARN_OUT_OF_MEMORY: the log exceeds a bound, or there is no host memory.
  * - TARN_BAD_FORMAT: the live bytes no longer fit 64 bits.
  * @since 0.2
  */
-TARN_API tarn_status tarn_trace_accounting_add(void *tally, const tarn_trace_event *event,
+TARN_API tarn_status tarn_trace_accounting_add(void *accounting,
+                                               const tarn_trace_event *event,
                                                uint64_t line);
 
 /** Copy the figures of all events entered so far.
  *
  * Thread-safety: one thread at a time for one accounting.
  *
- * @param tally    the accounting; not NULL.
+ * @param accounting the accounting; not NULL.
  * @param[out] out the figures; not NULL.
  * @since 0.2
  */
-TARN_API void tarn_trace_accounting_summary(const tarn_trace_accounting *tally,
+TARN_API void tarn_trace_accounting_summary(const tarn_trace_accounting *accounting,
                                             tarn_trace_summary *out);
 
 /** List the largest sites in an order.
@@ -449,14 +450,14 @@ TARN_API void tarn_trace_accounting_summary(const tarn_trace_accounting *tally,
  *
  * Thread-safety: one thread at a time for one accounting.
  *
- * @param tally      the accounting; not NULL.
+ * @param accounting the accounting; not NULL.
  * @param order      the figure to sort by.
  * @param capacity   most sites to list.
  * @param[out] sites array of `capacity` sites. Their strings belong to the accounting.
  * @return the number of all sites, which may exceed `capacity`.
  * @since 0.2
  */
-TARN_API size_t tarn_trace_accounting_sites(const tarn_trace_accounting *tally,
+TARN_API size_t tarn_trace_accounting_sites(const tarn_trace_accounting *accounting,
                                             tarn_site_order order, size_t capacity,
                                             tarn_trace_site *sites);
 

@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include "ipc/client.h"
 #include "base/clock.h"
-#include "ipc/files.h"
-#include "ipc/folder.h"
+#include "ipc/descriptor.h"
+#include "ipc/socket_directory.h"
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -74,17 +74,17 @@ static int connect_in(int directory, const struct tarn__handle_encoding *encodin
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     char name[TARN__SOCKET_NAME];
 
-    tarn__socket_name(encoding->process, encoding->server, name);
-    tarn__socket_path(directory, name, address.sun_path);
-    tarn__files_lock();
-    int connection = tarn__file_record(
+    tarn__socket_directory_name(encoding->process, encoding->server, name);
+    tarn__socket_directory_path(directory, name, address.sun_path);
+    tarn__descriptor_lock();
+    int connection = tarn__descriptor_record(
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     int why = connection < 0 ? errno : 0;
-    tarn__files_unlock();
+    tarn__descriptor_unlock();
     if (connection >= 0)
         why = connect_until(connection, &address, deadline_ns);
     if (why != 0) {
-        tarn__file_close(connection);
+        tarn__descriptor_close(connection);
         return why;
     }
     *out = connection;
@@ -104,7 +104,7 @@ static tarn_status connect_anywhere(const struct tarn__handle_encoding *encoding
         tarn_status status = tarn__socket_directory_open(which, false, &directory);
         if (status == TARN_OK) {
             *why_out = connect_in(directory, encoding, deadline_ns, out);
-            tarn__file_close(directory);
+            tarn__descriptor_close(directory);
         } else if (status == TARN_INVALID_ARGUMENT) {
             return status;
         }
@@ -129,7 +129,7 @@ static tarn_status connect_to(const struct tarn__handle_encoding *encoding,
                                      "ipc: cannot connect to process %d: %s",
                                      encoding->process, strerror(why));
     if (!tarn__wire_peer(connection, NULL)) {
-        tarn__file_close(connection);
+        tarn__descriptor_close(connection);
         return invalid_answer(encoding, "its socket belongs to another user");
     }
     *out = connection;
@@ -153,24 +153,24 @@ static bool wait_for_answer(int connection, uint64_t deadline_ns)
 
 static tarn_status receive(const struct tarn__handle_encoding *encoding,
                            unsigned timeout_ms, uint64_t deadline_ns,
-                           struct tarn__owner_answer *answer)
+                           struct tarn__client_answer *answer)
 {
-    enum tarn__came came = TARN__CAME_NOTHING;
+    enum tarn__wire_result came = TARN__WIRE_NOTHING;
 
-    while (came == TARN__CAME_NOTHING) {
+    while (came == TARN__WIRE_NOTHING) {
         if (!wait_for_answer(answer->connection, deadline_ns))
             return silent(encoding, timeout_ms);
         came = tarn__wire_receive(answer->connection, &answer->reply,
                                   sizeof answer->reply, &answer->memory);
     }
-    if (came == TARN__CAME_END)
+    if (came == TARN__WIRE_END)
         return gone(encoding);
-    return came == TARN__CAME_WHOLE ? TARN_OK : invalid_answer(encoding, "wrong length");
+    return came == TARN__WIRE_WHOLE ? TARN_OK : invalid_answer(encoding, "wrong length");
 }
 
 /* Report the owner's rejection with the owner's own message, made safe for a terminal. */
 static tarn_status relay(const struct tarn__handle_encoding *encoding,
-                         struct tarn__reply *reply)
+                         struct tarn__wire_reply *reply)
 {
     tarn_status status = reply->status < TARN_STATUS_COUNT ? (tarn_status)reply->status
                                                            : TARN_SYSTEM_FAILURE;
@@ -184,17 +184,17 @@ static tarn_status relay(const struct tarn__handle_encoding *encoding,
 }
 
 static bool is_requested_memory(const struct tarn__handle_encoding *encoding,
-                                const struct tarn__reply *reply)
+                                const struct tarn__wire_reply *reply)
 {
-    return reply->backing == tarn__backing_of(encoding) &&
+    return reply->backing == tarn__wire_backing_of(encoding) &&
            reply->slot == encoding->slot && reply->generation == encoding->generation &&
            reply->base == encoding->base;
 }
 
 static tarn_status check_reply(const struct tarn__handle_encoding *encoding,
-                               struct tarn__owner_answer *answer)
+                               struct tarn__client_answer *answer)
 {
-    struct tarn__reply *reply = &answer->reply;
+    struct tarn__wire_reply *reply = &answer->reply;
 
     if (reply->magic != TARN__WIRE_MAGIC)
         return invalid_answer(encoding, "not a reply");
@@ -212,9 +212,9 @@ static tarn_status check_reply(const struct tarn__handle_encoding *encoding,
 
 /* Exchange request and answer on a connection. */
 static tarn_status ask(const struct tarn__handle_encoding *encoding, unsigned timeout_ms,
-                       uint64_t deadline_ns, struct tarn__owner_answer *answer)
+                       uint64_t deadline_ns, struct tarn__client_answer *answer)
 {
-    struct tarn__request request = {TARN__WIRE_MAGIC, *encoding};
+    struct tarn__wire_request request = {TARN__WIRE_MAGIC, *encoding};
 
     if (!tarn__wire_send(answer->connection, &request, sizeof request, -1))
         return gone(encoding);
@@ -222,12 +222,12 @@ static tarn_status ask(const struct tarn__handle_encoding *encoding, unsigned ti
     return status == TARN_OK ? check_reply(encoding, answer) : status;
 }
 
-tarn_status tarn__query_owner(const struct tarn__handle_encoding *encoding,
-                              unsigned timeout_ms, struct tarn__owner_answer *out)
+tarn_status tarn__client_query_owner(const struct tarn__handle_encoding *encoding,
+                                     unsigned timeout_ms, struct tarn__client_answer *out)
 {
     uint64_t deadline_ns = tarn__now_ns() + (uint64_t)timeout_ms * 1000000;
-    struct tarn__owner_answer answer = {.memory = -1, .connection = -1};
-    tarn_status status = tarn__handle_check_user(encoding);
+    struct tarn__client_answer answer = {.memory = -1, .connection = -1};
+    tarn_status status = tarn__handle_encoding_check_user(encoding);
 
     if (status == TARN_OK)
         status = connect_to(encoding, deadline_ns, timeout_ms, &answer.connection);
@@ -235,18 +235,18 @@ tarn_status tarn__query_owner(const struct tarn__handle_encoding *encoding,
         return status;
     status = ask(encoding, timeout_ms, deadline_ns, &answer);
     if (status != TARN_OK || encoding->kind != TARN_IPC_SERVED) {
-        tarn__file_close(answer.connection);
+        tarn__descriptor_close(answer.connection);
         answer.connection = -1;
     }
     if (status != TARN_OK) {
-        tarn__file_close(answer.memory);
+        tarn__descriptor_close(answer.memory);
         return status;
     }
     *out = answer;
     return TARN_OK;
 }
 
-bool tarn__owner_is_gone(int connection)
+bool tarn__client_owner_is_gone(int connection)
 {
     struct pollfd one = {.fd = connection, .events = POLLIN};
 

@@ -9,9 +9,11 @@
  * however it came, is the end of the lease. Any further message on it ends it, too.
  */
 #define _GNU_SOURCE
-#include "ipc/server.h"
+#include "ipc/connections.h"
 #include "base/clock.h"
-#include "ipc/files.h"
+#include "driver/driver.h"
+#include "ipc/descriptor.h"
+#include "ipc/export_table.h"
 #include "ipc/owner.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -23,20 +25,32 @@
 #define SILENT_NS UINT64_C(4000000000) /* an importer sends its request at once */
 enum { ACCEPTED_AT_ONCE = 64 };
 
+struct connection {
+    int file;
+    int process;          /* the peer's process id, as the system reports it */
+    uint64_t since_ns;    /* when it connected; of a lease: when that began */
+    tarn_pointer *leased; /* with a reference; NULL: no request yet */
+    tarn_device_ptr
+        address; /* of `leased`, for reports: that pointer may end before the lease */
+    size_t bytes;
+};
+
 static struct {
-    struct tarn__connection *all; /* capacity: `most` */
+    unsigned char server[TARN__SERVER_BYTES]; /* the name that handles carry */
+    struct connection *all;                   /* capacity: `most` */
     size_t count, most;
     atomic_uint_least64_t requests, rejected;
 } connections;
 
-bool tarn__connections_make(size_t most)
+bool tarn__connections_make(size_t most, const unsigned char server[TARN__SERVER_BYTES])
 {
-    struct tarn__connection *all = calloc(most, sizeof *all);
+    struct connection *all = calloc(most, sizeof *all);
 
     if (!all)
         return false;
     tarn__owner_lock();
     free(connections.all);
+    memcpy(connections.server, server, sizeof connections.server);
     connections.all = all;
     connections.most = most;
     connections.count = 0;
@@ -67,7 +81,7 @@ static size_t list_leases(tarn_ipc_lease *out, size_t capacity)
     size_t count = 0;
 
     for (size_t i = 0; i < connections.count; i++) {
-        const struct tarn__connection *one = &connections.all[i];
+        const struct connection *one = &connections.all[i];
         if (!one->leased)
             continue;
         if (count < capacity)
@@ -110,7 +124,7 @@ static bool take_in(int file, int process)
         return false;
     tarn__owner_lock();
     connections.all[connections.count++] =
-        (struct tarn__connection){file, process, tarn__now_ns(), NULL, 0, 0};
+        (struct connection){file, process, tarn__now_ns(), NULL, 0, 0};
     tarn__owner_unlock();
     return true;
 }
@@ -120,17 +134,17 @@ bool tarn__connections_accept(int listener)
     for (int i = 0; i < ACCEPTED_AT_ONCE; i++) {
         int process = 0;
 
-        tarn__files_lock();
-        int file = tarn__file_record(
+        tarn__descriptor_lock();
+        int file = tarn__descriptor_record(
             accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
         int why = errno;
-        tarn__files_unlock();
+        tarn__descriptor_unlock();
         if (file < 0)
             return why != EMFILE && why != ENFILE && why != ENOMEM && why != ENOBUFS;
         if (tarn__wire_peer(file, &process) && take_in(file, process))
             continue;
         atomic_fetch_add(&connections.rejected, 1);
-        tarn__file_close(file);
+        tarn__descriptor_close(file);
     }
     return true; /* the remaining free ones follow those in use */
 }
@@ -139,11 +153,11 @@ bool tarn__connections_accept(int listener)
  * connection takes the place of the dropped one. */
 static void drop(size_t index)
 {
-    struct tarn__connection gone = connections.all[index];
+    struct connection gone = connections.all[index];
 
-    tarn__file_close(gone.file);
+    tarn__descriptor_close(gone.file);
     if (gone.leased)
-        tarn__export_end_lease(gone.leased);
+        tarn__export_table_end_lease(gone.leased);
     tarn__owner_lock();
     connections.all[index] = connections.all[--connections.count];
     tarn__owner_unlock();
@@ -151,28 +165,29 @@ static void drop(size_t index)
 
 /* --- answering --- */
 
-static void reply_failure(struct tarn__reply *reply, tarn_status status)
+static void reply_failure(struct tarn__wire_reply *reply, tarn_status status)
 {
     reply->status = (uint32_t)status;
     snprintf(reply->message, sizeof reply->message, "%.135s", tarn_error_last()->message);
     atomic_fetch_add(&connections.rejected, 1);
 }
 
-static tarn_status check_request(const struct tarn__request *request,
+static tarn_status check_request(const struct tarn__wire_request *request,
                                  struct tarn__handle_encoding *out)
 {
     if (request->magic != TARN__WIRE_MAGIC)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: the request is malformed");
     tarn_status status =
-        tarn__handle_decode((const unsigned char *)&request->encoding, out);
-    if (status == TARN_OK && !tarn__server_is_ours(out->server))
+        tarn__handle_encoding_decode((const unsigned char *)&request->encoding, out);
+    if (status == TARN_OK &&
+        memcmp(out->server, connections.server, sizeof connections.server) != 0)
         status =
             tarn_error_set(TARN_NOT_FOUND, "ipc: the handle belongs to another server");
     return status;
 }
 
 static tarn_status answer_segment(const struct tarn__segment_name *segment,
-                                  struct tarn__reply *reply, int *file_out)
+                                  struct tarn__wire_reply *reply, int *file_out)
 {
     size_t bytes = 0;
     tarn_status status =
@@ -185,7 +200,7 @@ static tarn_status answer_segment(const struct tarn__segment_name *segment,
 }
 
 static tarn_status answer_driver_pool(const struct tarn__driver_pool_block *driver_pool,
-                                      struct tarn__reply *reply, int *file_out)
+                                      struct tarn__wire_reply *reply, int *file_out)
 {
     struct tarn__driver_pool_offer offer = {.pool = 0};
     tarn_status status = tarn__driver_pool_open(driver_pool, &offer, file_out);
@@ -200,7 +215,7 @@ static tarn_status answer_driver_pool(const struct tarn__driver_pool_block *driv
 
 /* Put the kind of memory into the reply, and its descriptor where it has one. */
 static tarn_status answer_memory(const struct tarn__export_memory *memory,
-                                 struct tarn__reply *reply, int *file_out)
+                                 struct tarn__wire_reply *reply, int *file_out)
 {
     reply->backing = memory->backing;
     if (memory->backing == TARN__BACKING_SEGMENT)
@@ -214,7 +229,7 @@ static tarn_status answer_memory(const struct tarn__export_memory *memory,
 /* The memory that a plain handle names. */
 static struct tarn__export_memory memory_of(const struct tarn__handle_encoding *encoding)
 {
-    if (tarn__backing_of(encoding) == TARN__BACKING_SEGMENT)
+    if (tarn__wire_backing_of(encoding) == TARN__BACKING_SEGMENT)
         return (struct tarn__export_memory){
             .backing = TARN__BACKING_SEGMENT,
             .segment = {.slot = encoding->slot, .generation = encoding->generation}};
@@ -224,16 +239,17 @@ static struct tarn__export_memory memory_of(const struct tarn__handle_encoding *
                                                         .base = encoding->base}};
 }
 
-static tarn_status answer(const struct tarn__request *request, struct tarn__reply *reply,
-                          int *file_out, tarn_pointer **leased_out)
+static tarn_status answer(const struct tarn__wire_request *request,
+                          struct tarn__wire_reply *reply, int *file_out,
+                          tarn_pointer **leased_out)
 {
     struct tarn__export_memory memory;
     struct tarn__handle_encoding encoding;
     tarn_status status = check_request(request, &encoding);
 
     if (status == TARN_OK && encoding.kind == TARN_IPC_SERVED)
-        status = tarn__export_begin_lease(encoding.slot, encoding.generation, &memory,
-                                          leased_out);
+        status = tarn__export_table_begin_lease(encoding.slot, encoding.generation,
+                                                &memory, leased_out);
     else if (status == TARN_OK)
         memory = memory_of(&encoding);
     return status == TARN_OK ? answer_memory(&memory, reply, file_out) : status;
@@ -241,7 +257,7 @@ static tarn_status answer(const struct tarn__request *request, struct tarn__repl
 
 /* Record the lease before the peer knows of it; withdraw it if the answer could not be
  * sent. */
-static void hold(struct tarn__connection *connection, tarn_pointer *leased)
+static void hold(struct connection *connection, tarn_pointer *leased)
 {
     tarn__owner_lock();
     connection->leased = leased;
@@ -252,10 +268,10 @@ static void hold(struct tarn__connection *connection, tarn_pointer *leased)
 }
 
 /* Answer a request. True: the connection is a lease now. */
-static bool serve_request(struct tarn__connection *connection,
-                          const struct tarn__request *request)
+static bool serve_request(struct connection *connection,
+                          const struct tarn__wire_request *request)
 {
-    struct tarn__reply reply = {.magic = TARN__WIRE_MAGIC};
+    struct tarn__wire_reply reply = {.magic = TARN__WIRE_MAGIC};
     tarn_pointer *leased = NULL;
     int file = -1;
     tarn_status status = tarn__driver_gone() ? tarn_error_set(TARN_DRIVER_FAILURE,
@@ -268,24 +284,24 @@ static bool serve_request(struct tarn__connection *connection,
     if (status == TARN_OK)
         hold(connection, leased);
     else if (leased)
-        tarn__export_end_lease(leased);
+        tarn__export_table_end_lease(leased);
     bool sent = tarn__wire_send(connection->file, &reply, sizeof reply, file);
-    tarn__file_close(file);
+    tarn__descriptor_close(file);
     return sent && connection->leased;
 }
 
 /* True: the connection stays. */
-static bool serve(struct tarn__connection *connection)
+static bool serve(struct connection *connection)
 {
-    struct tarn__request request;
-    enum tarn__came came =
+    struct tarn__wire_request request;
+    enum tarn__wire_result came =
         tarn__wire_receive(connection->file, &request, sizeof request, NULL);
 
-    if (came == TARN__CAME_NOTHING)
+    if (came == TARN__WIRE_NOTHING)
         return true;
-    if (came == TARN__CAME_WHOLE && !connection->leased)
+    if (came == TARN__WIRE_WHOLE && !connection->leased)
         return serve_request(connection, &request);
-    if (came != TARN__CAME_END)
+    if (came != TARN__WIRE_END)
         atomic_fetch_add(&connections.rejected, 1);
     return false;
 }
@@ -299,7 +315,7 @@ size_t tarn__connections_poll(struct pollfd *polls)
     return connections.count;
 }
 
-static bool is_overdue(const struct tarn__connection *connection, uint64_t now)
+static bool is_overdue(const struct connection *connection, uint64_t now)
 {
     return !connection->leased && now - connection->since_ns >= SILENT_NS;
 }
@@ -309,7 +325,7 @@ static bool is_overdue(const struct tarn__connection *connection, uint64_t now)
 void tarn__connections_serve(const struct pollfd *polls, size_t count)
 {
     for (size_t i = count; i-- > 0;) {
-        struct tarn__connection *one = &connections.all[i];
+        struct connection *one = &connections.all[i];
         bool stays = polls[i].revents == 0 || serve(one);
         if (stays && is_overdue(one, tarn__now_ns())) {
             atomic_fetch_add(&connections.rejected, 1);
@@ -325,7 +341,7 @@ int tarn__connections_due(void)
     uint64_t now = tarn__now_ns(), first = UINT64_MAX;
 
     for (size_t i = 0; i < connections.count; i++) {
-        const struct tarn__connection *one = &connections.all[i];
+        const struct connection *one = &connections.all[i];
         if (!one->leased && one->since_ns + SILENT_NS < first)
             first = one->since_ns + SILENT_NS;
     }

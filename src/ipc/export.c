@@ -7,9 +7,10 @@
  * server, which starts now.
  */
 #include "ipc/export.h"
-#include "ipc/files.h"
+#include "ipc/descriptor.h"
 #include "ipc/mapping.h"
-#include "ipc/owner.h"
+#include "ipc/connections.h"
+#include "ipc/export_table.h"
 #include "ipc/server.h"
 #include "pointer/pointer.h"
 #include <pthread.h>
@@ -47,7 +48,7 @@ static tarn_status query_uuid(int device, unsigned char out[16])
 }
 
 /* `device` is one of the driver's. */
-tarn_status tarn__ipc_uuid(int device, unsigned char out[16])
+tarn_status tarn__export_device_uuid(int device, unsigned char out[16])
 {
     tarn_status status = TARN_OK;
 
@@ -160,7 +161,7 @@ static tarn_status find_memory(const tarn_pointer *pointer,
 
 /* --- the handle --- */
 
-/* A handle that names our server, with the fields that `ticket` has already. */
+/* A handle that names our server, with the fields that `encoding` has already. */
 static tarn_status encode_with_server(struct tarn__handle_encoding encoding,
                                       tarn_ipc_handle *out)
 {
@@ -170,7 +171,7 @@ static tarn_status encode_with_server(struct tarn__handle_encoding encoding,
         return status;
     encoding.process = (int32_t)getpid();
     encoding.user = (uint32_t)geteuid();
-    tarn__handle_seal(&encoding);
+    tarn__handle_encoding_seal(&encoding);
     memcpy(out->reserved, &encoding, sizeof encoding);
     return TARN_OK;
 }
@@ -218,7 +219,7 @@ static tarn_status begin(const tarn_pointer *pointer, struct tarn__export_memory
     if (status == TARN_OK)
         status = find_memory(pointer, memory, &base);
     if (status == TARN_OK)
-        status = tarn__ipc_uuid(tarn_pointer_device(pointer), handle->uuid);
+        status = tarn__export_device_uuid(tarn_pointer_device(pointer), handle->uuid);
     if (status != TARN_OK)
         return status;
     handle->bytes = tarn_pointer_bytes(pointer);
@@ -227,7 +228,7 @@ static tarn_status begin(const tarn_pointer *pointer, struct tarn__export_memory
     return TARN_OK;
 }
 
-tarn_status tarn__ipc_export_plain(const tarn_pointer *pointer, tarn_ipc_handle *out)
+tarn_status tarn__export_plain(const tarn_pointer *pointer, tarn_ipc_handle *out)
 {
     tarn_ipc_handle handle = {.bytes = 0};
     struct tarn__export_memory memory;
@@ -240,7 +241,7 @@ tarn_status tarn__ipc_export_plain(const tarn_pointer *pointer, tarn_ipc_handle 
     return status;
 }
 
-/* Start the server first: without it the share would hold its pointer for nothing. */
+/* Start the server first: without it the entry would hold its pointer for nothing. */
 static tarn_status export_served(tarn_pointer *pointer, tarn_ipc_handle *out)
 {
     tarn_ipc_handle handle = {.bytes = 0};
@@ -248,13 +249,13 @@ static tarn_status export_served(tarn_pointer *pointer, tarn_ipc_handle *out)
     uint64_t generation = 0;
     uint32_t slot = 0;
 
-    tarn__export_sweep();
+    tarn__export_table_sweep();
     tarn_status status = begin(pointer, &memory, &handle);
     if (status == TARN_OK)
         status = encode_served(0, 0, &handle);
     if (status == TARN_OK)
-        status = tarn__export_find_or_add(pointer->base ? pointer->base : pointer,
-                                          &memory, &slot, &generation);
+        status = tarn__export_table_find_or_add(pointer->base ? pointer->base : pointer,
+                                                &memory, &slot, &generation);
     if (status == TARN_OK)
         status = encode_served(slot, generation, &handle);
     if (status == TARN_OK)
@@ -275,7 +276,7 @@ tarn_status tarn_ipc_export(tarn_pointer *pointer, tarn_ipc_kind kind,
     if (status != TARN_OK)
         return status;
     return kind == TARN_IPC_SERVED ? export_served(pointer, out)
-                                   : tarn__ipc_export_plain(pointer, out);
+                                   : tarn__export_plain(pointer, out);
 }
 
 /* Connections first: a lease ends before its connection is no longer counted. */
@@ -286,8 +287,8 @@ void tarn_ipc_get_counts(tarn_ipc_counts *out)
     tarn__connections_counts(&counts.connections, &counts.requests, &counts.rejected);
     tarn_ipc_leases(NULL, 0, &counts.leases);
     counts.segments = tarn__segment_count();
-    counts.served = tarn__export_count();
+    counts.served = tarn__export_table_count();
     counts.mapped = tarn__mapping_count();
-    counts.descriptors = tarn__file_count();
+    counts.descriptors = tarn__descriptor_count();
     *out = counts;
 }

@@ -5,9 +5,9 @@
 #include <tarn/ipc.h>
 
 /* Make a plain handle like tarn_ipc_export(), without changing the pointer. */
-tarn_status tarn__ipc_export_plain(const tarn_pointer *pointer, tarn_ipc_handle *out);
+tarn_status tarn__export_plain(const tarn_pointer *pointer, tarn_ipc_handle *out);
 
 /* The uuid that identifies a device in every process. */
-tarn_status tarn__ipc_uuid(int device, unsigned char out[16]);
+tarn_status tarn__export_device_uuid(int device, unsigned char out[16]);
 
 #endif

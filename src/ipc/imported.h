@@ -7,7 +7,7 @@
 #define TARN_IPC_IMPORTED_H
 
 #include "driver/driver.h"
-#include "ipc/ticket.h"
+#include "ipc/handle_encoding.h"
 
 struct tarn__imported;
 

@@ -61,7 +61,7 @@ tarn_status tarn__lease_find(const struct tarn__handle_encoding *encoding, int d
     pthread_mutex_lock(&leases.lock);
     struct tarn__lease *lease = find(encoding, device);
     if (lease)
-        is_gone = tarn__owner_is_gone(lease->connection);
+        is_gone = tarn__client_owner_is_gone(lease->connection);
     if (lease && !is_gone && (*mapping_out = retain(lease)))
         *lease_out = lease;
     pthread_mutex_unlock(&leases.lock);
@@ -80,7 +80,7 @@ tarn_status tarn__lease_make(const struct tarn__handle_encoding *encoding, int d
     struct tarn__lease *lease = malloc(sizeof *lease), **bucket = bucket_of(encoding);
 
     if (!lease) {
-        tarn__file_close(connection);
+        tarn__descriptor_close(connection);
         return tarn_error_set(TARN_OUT_OF_MEMORY, "ipc: no host memory for a lease");
     }
     *lease = (struct tarn__lease){.encoding = *encoding,
@@ -111,6 +111,6 @@ void tarn__lease_release(struct tarn__lease *lease)
     pthread_mutex_unlock(&leases.lock);
     if (!is_last)
         return;
-    tarn__file_close(lease->connection);
+    tarn__descriptor_close(lease->connection);
     free(lease);
 }

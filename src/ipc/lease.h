@@ -2,7 +2,7 @@
 #ifndef TARN_IPC_LEASE_H
 #define TARN_IPC_LEASE_H
 
-#include "ipc/files.h"
+#include "ipc/descriptor.h"
 #include "ipc/mapping.h"
 
 struct tarn__lease;

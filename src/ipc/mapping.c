@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "base/sizes.h"
 #include "driver/driver.h"
-#include "ipc/owner.h"
+#include "ipc/quiesce.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "ipc/copy.h"
 #include "ipc/export.h"
 #include "ipc/lease.h"
-#include "ipc/owner.h"
+#include "ipc/server.h"
 #include "pointer/pointer.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -94,7 +94,7 @@ static tarn_status make_pointer(const tarn_ipc_handle *handle, int device,
 /* The memory that a plain handle names. */
 static struct tarn__origin origin_of(const struct tarn__handle_encoding *encoding)
 {
-    struct tarn__origin origin = {.backing = tarn__backing_of(encoding)};
+    struct tarn__origin origin = {.backing = tarn__wire_backing_of(encoding)};
 
     memcpy(origin.bytes, encoding, sizeof *encoding);
     return origin;
@@ -102,7 +102,7 @@ static struct tarn__origin origin_of(const struct tarn__handle_encoding *encodin
 
 /* The memory under a served block, as its owner reports it. */
 static struct tarn__origin origin_under(const struct tarn__handle_encoding *encoding,
-                                        const struct tarn__reply *reply)
+                                        const struct tarn__wire_reply *reply)
 {
     struct tarn__origin origin = {.backing = TARN__BACKING_CUDA};
     struct tarn__handle_encoding plain = *encoding;
@@ -115,16 +115,16 @@ static struct tarn__origin origin_under(const struct tarn__handle_encoding *enco
     plain.slot = reply->slot;
     plain.generation = reply->generation;
     plain.base = reply->backing == TARN__BACKING_DRIVER_POOL ? reply->base : 0;
-    tarn__handle_seal(&plain);
+    tarn__handle_encoding_seal(&plain);
     return origin_of(&plain);
 }
 
 /* Map the memory that an owner gave. */
 static tarn_status map_answer(const struct tarn__handle_encoding *encoding,
-                              const struct tarn__owner_answer *answer, int device,
+                              const struct tarn__client_answer *answer, int device,
                               struct tarn__mapping **out)
 {
-    const struct tarn__reply *reply = &answer->reply;
+    const struct tarn__wire_reply *reply = &answer->reply;
     struct tarn__origin origin = origin_under(encoding, reply);
     struct tarn__source source = {answer->memory, (size_t)reply->bytes, reply->pool, {0}};
 
@@ -137,15 +137,15 @@ static tarn_status query_and_map(const struct tarn__handle_encoding *encoding, i
                                  unsigned timeout_ms, struct tarn__mapping **mapping_out,
                                  struct tarn__lease **lease_out)
 {
-    struct tarn__owner_answer answer;
-    tarn_status status = tarn__query_owner(encoding, timeout_ms, &answer);
+    struct tarn__client_answer answer;
+    tarn_status status = tarn__client_query_owner(encoding, timeout_ms, &answer);
 
     if (status != TARN_OK)
         return status;
     status = map_answer(encoding, &answer, device, mapping_out);
-    tarn__file_close(answer.memory);
+    tarn__descriptor_close(answer.memory);
     if (status != TARN_OK) {
-        tarn__file_close(answer.connection);
+        tarn__descriptor_close(answer.connection);
         return status;
     }
     if (encoding->kind == TARN_IPC_PLAIN)
@@ -158,7 +158,7 @@ static tarn_status query_and_map(const struct tarn__handle_encoding *encoding, i
 static tarn_status check_encoding(const tarn_ipc_handle *handle,
                                   struct tarn__handle_encoding *out)
 {
-    tarn_status status = tarn__handle_decode(handle->reserved, out);
+    tarn_status status = tarn__handle_encoding_decode(handle->reserved, out);
 
     if (status == TARN_OK && tarn__server_is_ours(out->server))
         return tarn_error_set(
@@ -196,7 +196,7 @@ static tarn_status obtain(const tarn_ipc_handle *handle, int device, unsigned ti
     struct tarn__origin origin = {.backing = TARN__BACKING_CUDA};
     struct tarn__source none = {.memory = -1};
 
-    if (tarn__handle_has_magic(handle->reserved))
+    if (tarn__handle_encoding_has_magic(handle->reserved))
         return obtain_by_encoding(handle, device, timeout_ms, mapping_out, lease_out);
     memcpy(origin.bytes, handle->reserved, sizeof origin.bytes);
     *mapping_out = tarn__mapping_find(&origin, device);
@@ -284,7 +284,7 @@ static tarn_status find_device(const tarn_ipc_handle *handle, int *out)
                          ? (handle->device + i) % count
                          : i; /* try the owner's number first: it is mostly the same */
         unsigned char uuid[16];
-        status = tarn__ipc_uuid(device, uuid);
+        status = tarn__export_device_uuid(device, uuid);
         if (status != TARN_OK)
             return status;
         if (memcmp(uuid, handle->uuid, sizeof uuid) == 0) {

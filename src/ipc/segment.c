@@ -10,9 +10,11 @@
  * until then. So the exported memory is never what came after it at the same address.
  */
 #define _GNU_SOURCE
+#include "ipc/segment.h"
 #include "base/sizes.h"
-#include "ipc/files.h"
+#include "ipc/descriptor.h"
 #include "ipc/owner.h"
+#include "ipc/quiesce.h"
 #include "ipc/slots.h"
 #include "resource/backed.h"
 #include <pthread.h>
@@ -33,26 +35,15 @@ struct segment {
 };
 
 static struct {
-    pthread_mutex_t lock; /* tarn__owner_lock() */
-    pthread_cond_t idle;  /* signalled when a segment has no users any more */
+    pthread_cond_t idle; /* signalled when a segment has no users any more */
     struct tarn__slots table;
     void *by_address; /* the same segments, as a tree of tsearch() */
-} owner = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
-
-void tarn__owner_lock(void)
-{
-    pthread_mutex_lock(&owner.lock);
-}
-
-void tarn__owner_unlock(void)
-{
-    pthread_mutex_unlock(&owner.lock);
-}
+} segments = {.idle = PTHREAD_COND_INITIALIZER}; /* under tarn__owner_lock() */
 
 size_t tarn__segment_count(void)
 {
     tarn__owner_lock();
-    size_t count = owner.table.count;
+    size_t count = segments.table.count;
     tarn__owner_unlock();
     return count;
 }
@@ -71,7 +62,7 @@ static int compare(const void *one, const void *other)
 static struct segment *around(tarn_device_ptr address)
 {
     const struct segment place = {.base = address, .bytes = 1};
-    struct segment *const *found = tfind(&place, &owner.by_address, compare);
+    struct segment *const *found = tfind(&place, &segments.by_address, compare);
 
     return found ? *found : NULL;
 }
@@ -93,7 +84,7 @@ bool tarn__segment_around(tarn_device_ptr address, struct tarn__segment_name *ou
 static struct segment *begin_use(uint32_t slot, uint64_t generation)
 {
     tarn__owner_lock();
-    struct segment *segment = tarn__slots_find(&owner.table, slot, generation);
+    struct segment *segment = tarn__slots_find(&segments.table, slot, generation);
     if (segment && segment->ending)
         segment = NULL;
     if (segment)
@@ -106,7 +97,7 @@ static void end_use(struct segment *segment)
 {
     tarn__owner_lock();
     if (--segment->users == 0)
-        pthread_cond_broadcast(&owner.idle);
+        pthread_cond_broadcast(&segments.idle);
     tarn__owner_unlock();
 }
 
@@ -115,10 +106,10 @@ static CUresult_ export_file(const struct tarn__calls *calls, CUmemHandle_ handl
 {
     int file = -1;
 
-    tarn__files_lock();
+    tarn__descriptor_lock();
     CUresult_ result =
         calls->mem_export(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_, 0);
-    return tarn__file_exported(result, file, out);
+    return tarn__descriptor_record_exported(result, file, out);
 }
 
 tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes_out,
@@ -225,11 +216,11 @@ static bool list(struct segment *segment)
     struct segment **entered = NULL;
 
     tarn__owner_lock();
-    if (tarn__slots_reserve(&owner.table))
-        entered = tsearch(segment, &owner.by_address, compare);
+    if (tarn__slots_reserve(&segments.table))
+        entered = tsearch(segment, &segments.by_address, compare);
     bool is_in = entered && *entered == segment; /* no other segment is at that address */
     if (is_in)
-        tarn__slots_put(&owner.table, segment, &segment->slot, &segment->generation);
+        tarn__slots_put(&segments.table, segment, &segment->slot, &segment->generation);
     tarn__owner_unlock();
     return is_in;
 }
@@ -270,7 +261,7 @@ static struct segment *begin_end(CUdeviceptr_ base)
     if (segment) {
         segment->ending = true;
         while (segment->users > 0)
-            pthread_cond_wait(&owner.idle, &owner.lock);
+            tarn__owner_wait(&segments.idle);
     }
     tarn__owner_unlock();
     return segment;
@@ -300,8 +291,8 @@ static CUresult_ end(const struct tarn__calls *calls, struct segment *segment)
         result = release_and_unmap(calls, segment);
     tarn__owner_lock();
     if (result == CUDA_SUCCESS_) {
-        tarn__slots_take(&owner.table, segment->slot);
-        tdelete(segment, &owner.by_address, compare);
+        tarn__slots_take(&segments.table, segment->slot);
+        tdelete(segment, &segments.by_address, compare);
     }
     segment->ending = segment->handle == 0;
     tarn__owner_unlock();

@@ -9,9 +9,10 @@
  */
 #define _GNU_SOURCE
 #include "ipc/server.h"
-#include "ipc/files.h"
-#include "ipc/folder.h"
-#include "ipc/owner.h"
+#include "ipc/connections.h"
+#include "ipc/descriptor.h"
+#include "ipc/export_table.h"
+#include "ipc/socket_directory.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,8 +44,8 @@ bool tarn__server_is_ours(const unsigned char name[TARN__SERVER_BYTES])
            memcmp(name, server.server, sizeof server.server) == 0;
 }
 
-/* In a forked child, whose descriptors are closed already. */
-void tarn__server_forget(void)
+/* In a forked child: the thread does not exist there, and the descriptors are closed. */
+static void forget(void)
 {
     atomic_store(&server.runs, false);
     server.directory = server.listener = -1;
@@ -79,7 +80,7 @@ static void *run(void *unused)
             poll(NULL, 0, PAUSE_MS); /* the system is short of memory, but not forever */
         tarn__connections_serve(server.polls + 1, count);
         rests = !tarn__connections_accept(server.listener);
-        tarn__export_sweep();
+        tarn__export_table_sweep();
     }
     return NULL; /* not reached */
 }
@@ -123,7 +124,7 @@ static tarn_status listen_at(int listener)
     char new_name[TARN__SOCKET_NAME + 1];
 
     snprintf(new_name, sizeof new_name, ".%s", server.name);
-    tarn__socket_path(server.directory, new_name, address.sun_path);
+    tarn__socket_directory_path(server.directory, new_name, address.sun_path);
     if (bind(listener, generic, sizeof address) != 0)
         return failed("bind a socket");
     if (listen(listener, QUEUED) == 0 &&
@@ -136,15 +137,15 @@ static tarn_status listen_at(int listener)
 
 static tarn_status open_socket(void)
 {
-    tarn__files_lock();
-    int listener = tarn__file_record(
+    tarn__descriptor_lock();
+    int listener = tarn__descriptor_record(
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    tarn__files_unlock();
+    tarn__descriptor_unlock();
     if (listener < 0)
         return failed("create a socket");
     tarn_status status = listen_at(listener);
     if (status != TARN_OK) {
-        tarn__file_close(listener);
+        tarn__descriptor_close(listener);
         return status;
     }
     server.listener = listener;
@@ -154,7 +155,7 @@ static tarn_status open_socket(void)
 static void close_socket(void)
 {
     unlinkat(server.directory, server.name, 0);
-    tarn__file_close(server.listener);
+    tarn__descriptor_close(server.listener);
     server.listener = -1;
 }
 
@@ -176,7 +177,7 @@ static tarn_status make_tables(void)
     size_t most = most_connections();
     struct pollfd *polls = calloc(most + 1, sizeof *polls);
 
-    if (!polls || !tarn__connections_make(most)) {
+    if (!polls || !tarn__connections_make(most, server.server)) {
         free(polls);
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "ipc: no host memory for %zu connections", most);
@@ -206,7 +207,7 @@ static tarn_status start(void)
         (ssize_t)sizeof server.server)
         return failed("get a random name");
     server.process = (int)getpid();
-    tarn__socket_name(server.process, server.server, server.name);
+    tarn__socket_directory_name(server.process, server.server, server.name);
     tarn_status status = make_tables();
     if (status == TARN_OK)
         status = tarn__socket_directory_open(0, true, &server.directory);
@@ -214,7 +215,7 @@ static tarn_status start(void)
         return status;
     status = open_and_run();
     if (status != TARN_OK) {
-        tarn__file_close(server.directory);
+        tarn__descriptor_close(server.directory);
         server.directory = -1;
         return status;
     }
@@ -224,12 +225,14 @@ static tarn_status start(void)
 
 tarn_status tarn__server_start(unsigned char name_out[TARN__SERVER_BYTES])
 {
-    static bool has_exit_handler;
+    static bool has_exit_handler, has_fork_handler;
     tarn_status status = TARN_OK;
 
     pthread_mutex_lock(&server.start);
     if (!has_exit_handler)
         has_exit_handler = atexit(remove_socket) == 0;
+    if (!has_fork_handler)
+        has_fork_handler = pthread_atfork(NULL, NULL, forget) == 0;
     if (!atomic_load(&server.runs))
         status = start();
     if (status == TARN_OK)

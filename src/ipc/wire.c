@@ -2,7 +2,7 @@
  * unrequested. */
 #define _GNU_SOURCE
 #include "ipc/wire.h"
-#include "ipc/files.h"
+#include "ipc/descriptor.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -29,7 +29,7 @@ static int take_first(struct msghdr *message)
             int file;
             memcpy(&file, CMSG_DATA(part) + i * sizeof file, sizeof file);
             if (first < 0)
-                first = tarn__file_record(file);
+                first = tarn__descriptor_record(file);
             else
                 close(file);
         }
@@ -37,18 +37,18 @@ static int take_first(struct msghdr *message)
     return first;
 }
 
-static enum tarn__came judge(ssize_t got, int why, int flags, size_t bytes)
+static enum tarn__wire_result judge(ssize_t got, int why, int flags, size_t bytes)
 {
     if (got < 0)
-        return why == EAGAIN || why == EINTR ? TARN__CAME_NOTHING : TARN__CAME_END;
+        return why == EAGAIN || why == EINTR ? TARN__WIRE_NOTHING : TARN__WIRE_END;
     if (got == 0)
-        return TARN__CAME_END; /* an empty message is treated as the end */
-    return (size_t)got == bytes && !(flags & MSG_TRUNC) ? TARN__CAME_WHOLE
-                                                        : TARN__CAME_WRONG;
+        return TARN__WIRE_END; /* an empty message is treated as the end */
+    return (size_t)got == bytes && !(flags & MSG_TRUNC) ? TARN__WIRE_WHOLE
+                                                        : TARN__WIRE_WRONG;
 }
 
-enum tarn__came tarn__wire_receive(int connection, void *message, size_t bytes,
-                                   int *file_out)
+enum tarn__wire_result tarn__wire_receive(int connection, void *message, size_t bytes,
+                                          int *file_out)
 {
     union control control;
     struct iovec part = {message, bytes};
@@ -57,14 +57,14 @@ enum tarn__came tarn__wire_receive(int connection, void *message, size_t bytes,
                             .msg_control = file_out ? control.bytes : NULL,
                             .msg_controllen = file_out ? sizeof control : 0};
 
-    tarn__files_lock();
+    tarn__descriptor_lock();
     ssize_t got = recvmsg(connection, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     int why = errno;
     int file = got >= 0 && file_out ? take_first(&header) : -1;
-    tarn__files_unlock();
-    enum tarn__came came = judge(got, why, header.msg_flags, bytes);
-    if (came != TARN__CAME_WHOLE) {
-        tarn__file_close(file);
+    tarn__descriptor_unlock();
+    enum tarn__wire_result came = judge(got, why, header.msg_flags, bytes);
+    if (came != TARN__WIRE_WHOLE) {
+        tarn__descriptor_close(file);
         return came;
     }
     if (file_out)

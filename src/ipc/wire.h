@@ -10,11 +10,11 @@
 #ifndef TARN_IPC_WIRE_H
 #define TARN_IPC_WIRE_H
 
-#include "ipc/ticket.h"
+#include "ipc/handle_encoding.h"
 
 #define TARN__WIRE_MAGIC UINT64_C(0x3272657369706374)
 
-struct tarn__request {
+struct tarn__wire_request {
     uint64_t magic;
     struct tarn__handle_encoding encoding; /* as the handle has it */
 };
@@ -26,17 +26,17 @@ enum tarn__backing {
 };
 
 /* The kind of memory that a plain handle names. */
-static inline enum tarn__backing tarn__backing_of(
+static inline enum tarn__backing tarn__wire_backing_of(
     const struct tarn__handle_encoding *encoding)
 {
     return encoding->base ? TARN__BACKING_DRIVER_POOL : TARN__BACKING_SEGMENT;
 }
 
-struct tarn__reply {
+struct tarn__wire_reply {
     uint64_t magic;
     uint32_t status;  /* a tarn_status; the fields after it are valid for TARN_OK alone */
     uint32_t backing; /* a tarn__backing */
-    uint32_t slot;    /* these three as in the ticket of a plain handle */
+    uint32_t slot;    /* these three as in a plain handle */
     uint32_t zero;
     uint64_t generation;
     uint64_t base;
@@ -46,23 +46,23 @@ struct tarn__reply {
                                   exports it */
     char message[136];         /* where status is not TARN_OK; terminated */
 };
-_Static_assert(sizeof(struct tarn__request) == 72, "no padding");
-_Static_assert(sizeof(struct tarn__reply) == 256, "no padding");
+_Static_assert(sizeof(struct tarn__wire_request) == 72, "no padding");
+_Static_assert(sizeof(struct tarn__wire_reply) == 256, "no padding");
 
 /* The result of receiving: a message that fills `message` exactly, nothing yet, or the
  * end. */
-enum tarn__came {
-    TARN__CAME_WHOLE,
-    TARN__CAME_NOTHING,
-    TARN__CAME_END,
-    TARN__CAME_WRONG
+enum tarn__wire_result {
+    TARN__WIRE_WHOLE,
+    TARN__WIRE_NOTHING,
+    TARN__WIRE_END,
+    TARN__WIRE_WRONG
 };
 
 /* Receive without waiting. The first descriptor of the message goes to `*file_out`, where
  * that is not NULL; without one that is -1. All others are closed, also that of a wrong
  * message. */
-enum tarn__came tarn__wire_receive(int connection, void *message, size_t bytes,
-                                   int *file_out);
+enum tarn__wire_result tarn__wire_receive(int connection, void *message, size_t bytes,
+                                          int *file_out);
 
 /* Send without waiting, with a descriptor unless that is -1. False: the peer is gone or
  * does not read; errno tells which. */

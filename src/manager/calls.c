@@ -13,13 +13,13 @@
  *
  * Tarn's own managers pass the same checks.
  */
-#include "manager/dispatch.h"
-#include "manager/manager.h"
 #include "base/error.h"
 #include "base/wait.h"
 #include "driver/driver.h"
 #include "pointer/pointer.h"
 #include "resource/backed.h"
+#include "manager/host_only.h"
+#include "manager/manager.h"
 #include <string.h>
 
 /* The request of an allocating operation. */

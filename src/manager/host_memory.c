@@ -6,8 +6,9 @@
  * mode, so that they end no capture. Unpinning is immediate, even while cleanup is
  * deferred: the owner needs its memory back.
  */
-#include "manager/manager.h"
+#include "manager/host_memory.h"
 #include "driver/driver.h"
+#include "pointer/deferred_frees.h"
 #include "pointer/pointer.h"
 
 typedef CUresult_ undo_fn(const struct tarn__calls *calls, const tarn_pointer *pointer);
@@ -145,7 +146,7 @@ static tarn_status fill(tarn_pointer *pointer, obtain_fn *obtain, unsigned flags
     if (status != TARN_OK)
         return status;
     status = obtain(&scope, pointer, flags);
-    if (!pointer->return_memory && tarn__pointer_reclaimed(status))
+    if (!pointer->return_memory && tarn__deferred_frees_reclaimed(status))
         status = obtain(&scope, pointer, flags);
     tarn__scope_leave(&scope);
     return status;
@@ -162,7 +163,7 @@ static tarn_status allocate(tarn_pointer_kind kind, int device, size_t bytes,
 {
     tarn_pointer *pointer;
 
-    tarn__pointer_retry();
+    tarn__deferred_frees_retry();
     tarn_status status = tarn__pointer_blank(kind, device, bytes, &pointer);
     if (status != TARN_OK)
         return status;
@@ -181,8 +182,8 @@ tarn_status tarn__host_memory_allocate(int device, size_t bytes, unsigned flags,
     return allocate(host_kind(flags), device, bytes, obtain_host, flags, out);
 }
 
-tarn_status tarn__managed_memory_allocate(int device, size_t bytes, bool attach_global,
-                                          tarn_pointer **out)
+tarn_status tarn__host_memory_allocate_managed(int device, size_t bytes,
+                                               bool attach_global, tarn_pointer **out)
 {
     return allocate(TARN_POINTER_MANAGED, device, bytes, obtain_managed,
                     attach_global ? CU_MEM_ATTACH_GLOBAL_ : CU_MEM_ATTACH_HOST_, out);
@@ -195,7 +196,7 @@ tarn_status tarn__host_memory_pin(int device, void *host, size_t bytes, unsigned
 {
     tarn_pointer *pointer;
 
-    tarn__pointer_retry();
+    tarn__deferred_frees_retry();
     tarn_status status = tarn__pointer_blank(host_kind(flags), device, bytes, &pointer);
     if (status != TARN_OK)
         return status;

@@ -6,9 +6,12 @@
  * is called. The ends run also where the context could not be made current. There Tarn
  * passes the device.
  */
-#include "manager/manager.h"
+#include "manager/host_only.h"
 #include "driver/driver.h"
-#include "pointer/pointer.h"
+#include "pointer/deferred_frees.h"
+#include "manager/host_memory.h"
+#include "manager/legacy_ipc.h"
+#include "manager/pending.h"
 
 static _Thread_local int serving = -1;
 
@@ -54,7 +57,7 @@ tarn_status tarn_host_only_reset(void *self)
     tarn_status status = find_device(&device);
 
     (void)self;
-    return status == TARN_OK ? tarn__pointer_flush(device) : status;
+    return status == TARN_OK ? tarn__deferred_frees_flush(device) : status;
 }
 
 tarn_status tarn_host_only_memhostalloc(void *self, size_t bytes, unsigned flags,
@@ -93,7 +96,8 @@ tarn_status tarn_host_only_memallocmanaged(void *self, size_t bytes, bool attach
 
     (void)self;
     if (status == TARN_OK)
-        status = tarn__managed_memory_allocate(device, bytes, attach_global, &pointer);
+        status =
+            tarn__host_memory_allocate_managed(device, bytes, attach_global, &pointer);
     return finish_allocation(status, pointer, out);
 }
 
@@ -114,7 +118,7 @@ tarn_status tarn_host_only_get_memory_info(void *self, size_t *free_out,
     tarn_status status = find_device(&device);
 
     (void)self;
-    return status == TARN_OK ? tarn__device_memory_info(device, free_out, total_out)
+    return status == TARN_OK ? tarn__pending_memory_info(device, free_out, total_out)
                              : status;
 }
 
@@ -125,7 +129,7 @@ tarn_status tarn_host_only_defer_cleanup_begin(void *self)
 
     (void)self;
     if (status == TARN_OK)
-        tarn__pointer_defer_begin(device);
+        tarn__deferred_frees_begin(device);
     return status;
 }
 
@@ -135,5 +139,5 @@ tarn_status tarn_host_only_defer_cleanup_end(void *self)
     tarn_status status = find_device(&device);
 
     (void)self;
-    return status == TARN_OK ? tarn__pointer_defer_end(device) : status;
+    return status == TARN_OK ? tarn__deferred_frees_end(device) : status;
 }

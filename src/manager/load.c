@@ -5,15 +5,15 @@
  * with rights that its user lacks (set-uid, file capabilities) loads no plugin. Error
  * messages say exactly what is wrong with a plugin: their readers have just compiled one.
  */
-#include "manager/dispatch.h"
 #include "manager/load.h"
+#include "manager/manager.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 
-bool tarn__is_privileged(void)
+bool tarn__load_is_privileged(void)
 {
     return getauxval(AT_SECURE) != 0;
 }
@@ -22,7 +22,7 @@ static tarn_status check_path(const char *path)
 {
     struct stat found;
 
-    if (tarn__is_privileged())
+    if (tarn__load_is_privileged())
         return tarn_error_set(TARN_NOT_SUPPORTED,
                               "manager: %s is not loaded: the process runs with elevated "
                               "privileges (such as set-uid)",

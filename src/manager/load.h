@@ -5,6 +5,6 @@
 #include <stdbool.h>
 
 /* Does the program have rights that its user lacks (set-uid, file capabilities)? */
-bool tarn__is_privileged(void);
+bool tarn__load_is_privileged(void);
 
 #endif

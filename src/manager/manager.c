@@ -3,11 +3,11 @@
  * The table comes from a plugin that may be older or newer than this Tarn. So the size is
  * checked first, the version next, and only then the contents.
  */
-#include "manager/dispatch.h"
 #include "manager/manager.h"
 #include "base/error.h"
 #include "base/wait.h"
 #include "base/warning.h"
+#include "manager/host_only.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,38 +1,48 @@
-/* manager.h -- the parts that Tarn's own managers are made of. */
+/* manager.h -- an instance of a manager, and the frame of each call to it. */
 #ifndef TARN_MANAGER_INTERNAL_H
 #define TARN_MANAGER_INTERNAL_H
 
+#include "driver/driver.h"
 #include <tarn/manager.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
-/* Page-locked and managed memory of `device`, whose context is current. These are the
- * operations of the same names without `self`. Flags are known ones, bytes are > 0. */
-tarn_status tarn__host_memory_allocate(int device, size_t bytes, unsigned flags,
-                                       tarn_pointer **out);
-tarn_status tarn__host_memory_pin(int device, void *host, size_t bytes, unsigned flags,
-                                  void *owner, void (*owner_release)(void *),
-                                  tarn_pointer **out);
-tarn_status tarn__managed_memory_allocate(int device, size_t bytes, bool attach_global,
-                                          tarn_pointer **out);
+struct tarn_manager {
+    tarn_manager_ops ops;        /* a copy, as far as the plugin knew the table; zeros
+                                * after that */
+    void *self;                  /* the plugin's instance */
+    int device;                  /* the instance serves the primary context of this
+                                * device */
+    atomic_size_t count;         /* references */
+    pthread_mutex_t preparing;   /* held while the plugin is notified of a new or ended
+                                * context generation */
+    _Atomic(pthread_t) preparer; /* the thread that notifies it; 0: none */
+    _Atomic uint64_t known; /* context generation that the plugin has seen; 0: none */
+    _Atomic uint64_t ready; /* the same, once initialize() has run; 0: reset since */
+    atomic_size_t deferred; /* defer_cleanup_begin() calls without their ends */
+};
 
-/* The device's own numbers of bytes. */
-tarn_status tarn__device_memory_info(int device, size_t *free_out, size_t *total_out);
+/* Does `ops` have all that it needs? Otherwise fail with TARN_INVALID_ARGUMENT and a
+ * message. */
+tarn_status tarn__manager_check_table(const tarn_manager_ops *ops);
 
-/* --- memory that is released once enough is deferred --- */
+/* Copy the fields that both sides know, whole pointers only. */
+void tarn__manager_copy_table(tarn_manager_ops *to, const tarn_manager_ops *from);
 
-/* Set the limits of deferred frees of `device` from the environment and the device's
- * size. */
-tarn_status tarn__pending_begin(int device);
+/* Make the context current until tarn__scope_leave(). Notify the plugin if the context is
+ * another one than before. `operation` is for error messages. NULL is not a manager. The
+ * call fails after exit has begun and in a forked child. */
+tarn_status tarn__manager_enter(tarn_manager *manager, const char *operation,
+                                struct tarn__scope *scope);
 
-/* Have a fresh pointer join the deferred frees when its last reference is dropped. */
-void tarn__pending_add(tarn_pointer *pointer);
+/* The same, once the manager has been prepared by initialize(). */
+tarn_status tarn__manager_enter_ready(tarn_manager *manager, const char *operation,
+                                      struct tarn__scope *scope);
 
-/* Make the operations of tarn_host_only_*() on this thread use `device` until the next
- * call, whatever context is current. -1: the device of the current context. Return the
- * value before. */
-int tarn__host_only_serve(int device);
-
-/* The legacy handle of a block and where in its allocation the block lies. */
-tarn_status tarn__legacy_ipc_handle(int device, const tarn_pointer *pointer,
-                                    tarn_ipc_handle *out);
+/* Return `status`. A plugin that fails without a message gets one. Otherwise the message
+ * of an older failure would be taken for its own. `before` is tarn__error_count before
+ * the call. */
+tarn_status tarn__manager_relay(const tarn_manager *manager, const char *operation,
+                                unsigned before, tarn_status status);
 
 #endif

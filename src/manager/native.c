@@ -4,8 +4,9 @@
  * cuMemFree waits for all work of the context. Of ten that run together the first waits
  * for work, and nine find none left. That wait also makes no-stream frees safe.
  */
-#include "manager/manager.h"
+#include "pointer/allocate.h"
 #include "pointer/pointer.h"
+#include "manager/pending.h"
 #include <stdlib.h>
 
 struct native {
@@ -46,7 +47,7 @@ static tarn_status native_memalloc(void *self, size_t bytes, tarn_stream stream,
     const struct native *native = self;
     tarn_pointer *pointer;
     tarn_status status =
-        tarn__pointer_allocate(native->cuda, bytes, stream, true, &pointer);
+        tarn__allocate_pointer(native->cuda, bytes, stream, true, &pointer);
 
     if (status != TARN_OK)
         return status;

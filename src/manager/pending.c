@@ -3,12 +3,13 @@
  * The limits keep Numba's default: a list of at most 10 blocks or a fifth of the device.
  * Each cuMemFree waits for the device, so several frees at one moment cost about as much
  * as one. The entries themselves are pointers in a list of the module below
- * (pointer/unreturned.c). There running out of memory, a reset and the end of deferred
- * cleanup find them.
+ * (pointer/deferred_frees.c). There running out of memory, a reset and the end of
+ * deferred cleanup find them.
  */
-#include "manager/manager.h"
+#include "manager/pending.h"
 #include "base/warning.h"
 #include "driver/driver.h"
+#include "pointer/deferred_frees.h"
 #include "pointer/pointer.h"
 #include <errno.h>
 #include <pthread.h>
@@ -73,12 +74,12 @@ static void read_environment(void)
     size_t count;
     double ratio;
 
-    tarn__pointer_limits(&count, &ratio);
+    tarn__deferred_frees_limits(&count, &ratio);
     if (count_text && !read_count(count_text, &count))
         wrong.count = count_text;
     if (ratio_text && !read_ratio(ratio_text, &ratio))
         wrong.ratio = ratio_text;
-    tarn__pointer_set_limits(count, ratio);
+    tarn__deferred_frees_set_limits(count, ratio);
 }
 
 static void warn(void)
@@ -86,7 +87,7 @@ static void warn(void)
     size_t count;
     double ratio;
 
-    tarn__pointer_limits(&count, &ratio);
+    tarn__deferred_frees_limits(&count, &ratio);
     for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
         if (text_of(renamed[i].before))
             tarn__warn("manager: %s has no effect, its new name is %s", renamed[i].before,
@@ -119,14 +120,14 @@ tarn_status tarn_manager_set_pending_deallocs_limits(size_t count, double ratio)
             TARN_INVALID_ARGUMENT,
             "manager: pending_deallocs_limits: the ratio %g is not in [0, 1]", ratio);
     begin();
-    tarn__pointer_set_limits(count, ratio);
+    tarn__deferred_frees_set_limits(count, ratio);
     return TARN_OK;
 }
 
 void tarn_manager_pending_deallocs_limits(size_t *count_out, double *ratio_out)
 {
     begin();
-    tarn__pointer_limits(count_out, ratio_out);
+    tarn__deferred_frees_limits(count_out, ratio_out);
 }
 
 tarn_status tarn_manager_pending_deallocs(int device, size_t *count_out,
@@ -140,11 +141,11 @@ tarn_status tarn_manager_pending_deallocs(int device, size_t *count_out,
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
             "manager: pending_deallocs: count_out or bytes_out is NULL");
-    tarn__pointer_deferred_on(device, count_out, bytes_out);
+    tarn__deferred_frees_on(device, count_out, bytes_out);
     return TARN_OK;
 }
 
-tarn_status tarn__device_memory_info(int device, size_t *free_out, size_t *total_out)
+tarn_status tarn__pending_memory_info(int device, size_t *free_out, size_t *total_out)
 {
     struct tarn__scope scope;
     tarn_status status = tarn__scope_enter(device, &scope);
@@ -164,9 +165,9 @@ tarn_status tarn__pending_begin(int device)
     size_t free_bytes = 0, total_bytes = 0;
 
     begin();
-    tarn_status status = tarn__device_memory_info(device, &free_bytes, &total_bytes);
+    tarn_status status = tarn__pending_memory_info(device, &free_bytes, &total_bytes);
     if (status == TARN_OK)
-        tarn__pointer_set_capacity(device, total_bytes);
+        tarn__deferred_frees_set_capacity(device, total_bytes);
     return status;
 }
 

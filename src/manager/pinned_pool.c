@@ -11,6 +11,7 @@
  * pool is device memory.
  */
 #include "manager/pinned_pool.h"
+#include "pointer/allocate.h"
 #include "pointer/pointer.h"
 #include "base/error.h"
 #include <tarn/pool.h>
@@ -105,7 +106,7 @@ tarn_status tarn__pinned_pool_allocate(struct tarn__pinned_pool *self, size_t by
 
     if (status != TARN_OK)
         return status;
-    status = tarn__pointer_allocate(pool, bytes, TARN_STREAM_NONE, true, &block);
+    status = tarn__allocate_pointer(pool, bytes, TARN_STREAM_NONE, true, &block);
     release_quietly(pool);
     return status == TARN_OK ? wrap(block, self->device, out) : status;
 }

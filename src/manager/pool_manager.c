@@ -12,13 +12,18 @@
  * the manager creates a new pool. Pointers from before the reset keep the old pool until
  * they are released.
  */
-#include "manager/manager.h"
 #include "manager/pinned_pool.h"
 #include "driver/driver.h"
+#include "pointer/deferred_frees.h"
+#include "pointer/allocate.h"
 #include "pointer/pointer.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/options.h"
+#include "manager/host_memory.h"
+#include "manager/legacy_ipc.h"
+#include "manager/manager.h"
+#include "manager/pending.h"
 #include <tarn/pool.h>
 #include <stdlib.h>
 
@@ -161,7 +166,7 @@ static void pool_manager_context_gone(void *self)
 static tarn_status pool_manager_reset(void *self)
 {
     struct pool_manager *manager = self;
-    tarn_status status = tarn__pointer_flush(manager->device);
+    tarn_status status = tarn__deferred_frees_flush(manager->device);
     tarn_status pinned = tarn__pinned_pool_trim(&manager->pinned);
     tarn_resource *pool = pool_of(manager);
 
@@ -219,7 +224,7 @@ static tarn_status allocate(struct pool_manager *manager, tarn_resource *pool,
     tarn_status status = block ? TARN_OK : no_host_memory(manager, bytes);
 
     if (status == TARN_OK)
-        status = tarn__pointer_allocate(pool, bytes, stream, true, &pointer);
+        status = tarn__allocate_pointer(pool, bytes, stream, true, &pointer);
     if (status != TARN_OK) {
         struct tarn__kept_error why = tarn__error_keep();
         free(block);
@@ -273,7 +278,7 @@ static tarn_status pool_manager_memallocmanaged(void *self, size_t bytes,
 {
     const struct pool_manager *manager = self;
 
-    return tarn__managed_memory_allocate(manager->device, bytes, attach_global, out);
+    return tarn__host_memory_allocate_managed(manager->device, bytes, attach_global, out);
 }
 
 static tarn_status pool_manager_get_ipc_handle(void *self, const tarn_pointer *pointer,
@@ -294,7 +299,7 @@ static tarn_status pool_manager_get_memory_info(void *self, size_t *free_out,
     if (pool)
         status = tarn_resource_memory_info(pool, TARN_STREAM_NONE, free_out, total_out);
     if (status == TARN_NOT_SUPPORTED)
-        status = tarn__device_memory_info(manager->device, free_out, total_out);
+        status = tarn__pending_memory_info(manager->device, free_out, total_out);
     tarn_resource_release(pool);
     return status;
 }
@@ -303,7 +308,7 @@ static tarn_status pool_manager_defer_cleanup_begin(void *self)
 {
     struct pool_manager *manager = self;
 
-    tarn__pointer_defer_begin(manager->device);
+    tarn__deferred_frees_begin(manager->device);
     atomic_fetch_add(&manager->deferring, 1);
     return TARN_OK;
 }
@@ -312,7 +317,7 @@ static tarn_status pool_manager_defer_cleanup_end(void *self)
 {
     struct pool_manager *manager = self;
     bool is_last = atomic_fetch_sub(&manager->deferring, 1) == 1;
-    tarn_status status = tarn__pointer_defer_end(manager->device);
+    tarn_status status = tarn__deferred_frees_end(manager->device);
 
     if (!is_last || atomic_load(&manager->freed) <= manager->options.keep_bytes / 4)
         return status;

@@ -13,9 +13,12 @@
  * While cleanup is deferred, blocks whose return would wait for the device are deferred
  * too. Blocks that return without a wait are returned at once.
  */
-#include "manager/manager.h"
 #include "manager/pinned_pool.h"
-#include "pointer/pointer.h"
+#include "pointer/deferred_frees.h"
+#include "pointer/allocate.h"
+#include "manager/host_memory.h"
+#include "manager/legacy_ipc.h"
+#include "manager/pending.h"
 #include <tarn/device.h>
 #include <stdlib.h>
 
@@ -98,7 +101,7 @@ static tarn_status resource_manager_memalloc(void *self, size_t bytes, tarn_stre
 
     if (status != TARN_OK)
         return status;
-    status = tarn__pointer_allocate(resource, bytes, stream, true, out);
+    status = tarn__allocate_pointer(resource, bytes, stream, true, out);
     tarn_resource_release(resource);
     return status;
 }
@@ -132,7 +135,7 @@ static tarn_status resource_manager_memallocmanaged(void *self, size_t bytes,
 {
     const struct resource_manager *manager = self;
 
-    return tarn__managed_memory_allocate(manager->device, bytes, attach_global, out);
+    return tarn__host_memory_allocate_managed(manager->device, bytes, attach_global, out);
 }
 
 static tarn_status resource_manager_get_ipc_handle(void *self,
@@ -155,7 +158,7 @@ static tarn_status resource_manager_get_memory_info(void *self, size_t *free_out
         return status;
     status = tarn_resource_memory_info(resource, TARN_STREAM_NONE, free_out, total_out);
     if (status == TARN_NOT_SUPPORTED) /* the resource, or its upstream, has no numbers */
-        status = tarn__device_memory_info(manager->device, free_out, total_out);
+        status = tarn__pending_memory_info(manager->device, free_out, total_out);
     tarn_resource_release(resource);
     return status;
 }
@@ -164,7 +167,7 @@ static tarn_status resource_manager_defer_cleanup_begin(void *self)
 {
     const struct resource_manager *manager = self;
 
-    tarn__pointer_defer_begin(manager->device);
+    tarn__deferred_frees_begin(manager->device);
     return TARN_OK;
 }
 
@@ -172,7 +175,7 @@ static tarn_status resource_manager_defer_cleanup_end(void *self)
 {
     const struct resource_manager *manager = self;
 
-    return tarn__pointer_defer_end(manager->device);
+    return tarn__deferred_frees_end(manager->device);
 }
 
 const tarn_manager_ops *tarn_resource_manager_ops(void)

@@ -11,10 +11,10 @@
  * need them until then.
  */
 #define _GNU_SOURCE
-#include "manager/dispatch.h"
-#include "manager/load.h"
 #include "base/fork.h"
 #include "base/warning.h"
+#include "manager/load.h"
+#include "manager/manager.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +87,7 @@ static tarn_status read_environment(const tarn_manager_ops **out)
 {
     const char *name = named();
 
-    if (name && tarn__is_privileged()) {
+    if (name && tarn__load_is_privileged()) {
         tarn__warn("manager: TARN_MEMORY_MANAGER is ignored: the process runs with "
                    "elevated privileges (such as set-uid)");
         name = NULL;

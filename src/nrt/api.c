@@ -5,11 +5,12 @@
  * instance was never created does the same. In Numba such a table is an access violation.
  */
 #include "nrt/meminfo.h"
+#include "nrt/registry.h"
 
 /* The instance of a table's function. */
 static tarn_runtime *serve(unsigned index)
 {
-    tarn_runtime *runtime = tarn__runtime_at(index);
+    tarn_runtime *runtime = tarn__registry_at(index);
 
     if (!runtime)
         tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -26,7 +27,7 @@ static NRT_MemInfo *allocate(unsigned index, size_t bytes,
 
     if (!runtime)
         return NULL;
-    return tarn__meminfo_make(&(struct tarn__recipe){
+    return tarn__meminfo_make(&(struct tarn__meminfo_request){
         .runtime = runtime, .bytes = bytes, .external = external, .caller = caller});
 }
 

@@ -35,12 +35,12 @@ struct tarn__block {
 
 /* A free block: this struct overlays it. The count stays 0 and the header says FREE, so
  * that a late release is detected. */
-struct tarn__free {
+struct tarn__free_block {
     struct tarn__block block;
     atomic_size_t refct;
-    struct tarn__free *next;       /* in its list, its batch, or quarantine */
-    struct tarn__free *next_batch; /* of the first of a batch */
-    size_t count;                  /* of the first of a batch: its length */
+    struct tarn__free_block *next;       /* in its list, its batch, or quarantine */
+    struct tarn__free_block *next_batch; /* of the first of a batch */
+    size_t count;                        /* of the first of a batch: its length */
 };
 
 /* The word, from its lowest bit up. */

@@ -13,24 +13,25 @@
 
 enum { TARN__FLUSH = 65536 };
 
-static inline uint64_t tarn__read(const _Atomic uint64_t *counter)
+static inline uint64_t tarn__count_read(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-static inline void tarn__bump(_Atomic uint64_t *counter, uint64_t more)
+static inline void tarn__count_bump(_Atomic uint64_t *counter, uint64_t more)
 {
-    atomic_store_explicit(counter, tarn__read(counter) + more, memory_order_relaxed);
+    atomic_store_explicit(counter, tarn__count_read(counter) + more,
+                          memory_order_relaxed);
 }
 
 /* The same; a thread that reads it with acquire sees all that came before. */
-static inline void tarn__bump_last(_Atomic uint64_t *counter)
+static inline void tarn__count_bump_last(_Atomic uint64_t *counter)
 {
-    atomic_store_explicit(counter, tarn__read(counter) + 1, memory_order_release);
+    atomic_store_explicit(counter, tarn__count_read(counter) + 1, memory_order_release);
 }
 
 /* 0 for 0, n for 2^(n-1) and more. */
-static inline unsigned tarn__bucket(size_t bytes)
+static inline unsigned tarn__count_bucket(size_t bytes)
 {
     unsigned bits =
         bytes > SIZE_MAX / 2 ? 64u : 63u - (unsigned)__builtin_clzll(2 * bytes + 1);
@@ -38,13 +39,13 @@ static inline unsigned tarn__bucket(size_t bytes)
     return bits < TARN_NRT_HISTOGRAM ? bits : TARN_NRT_HISTOGRAM - 1;
 }
 
-static inline int64_t tarn__difference(const struct tarn__shard *shard)
+static inline int64_t tarn__count_difference(const struct tarn__shard *shard)
 {
-    return (int64_t)(tarn__read(&shard->counters.bytes_made) -
-                     tarn__read(&shard->counters.bytes_gone));
+    return (int64_t)(tarn__count_read(&shard->counters.bytes_made) -
+                     tarn__count_read(&shard->counters.bytes_gone));
 }
 
-/* stats.c: flush this shard's counts to the instance. */
+/* Flush this shard's counts to the instance. */
 void tarn__count_flush(struct tarn__shard *shard);
 /* The same for a thread that could get no shard. */
 void tarn__count_made_shared(tarn_runtime *runtime, size_t bytes, bool mi);
@@ -53,10 +54,10 @@ void tarn__count_bytes_shared(tarn_runtime *runtime, size_t made, size_t gone);
 
 static inline void tarn__count_bytes_made(struct tarn__shard *shard, size_t bytes)
 {
-    uint64_t made = tarn__read(&shard->counters.bytes_made) + bytes;
+    uint64_t made = tarn__count_read(&shard->counters.bytes_made) + bytes;
 
     atomic_store_explicit(&shard->counters.bytes_made, made, memory_order_relaxed);
-    int64_t now = (int64_t)(made - tarn__read(&shard->counters.bytes_gone));
+    int64_t now = (int64_t)(made - tarn__count_read(&shard->counters.bytes_gone));
     if (now <= atomic_load_explicit(&shard->high, memory_order_relaxed))
         return;
     atomic_store_explicit(&shard->high, now, memory_order_relaxed);
@@ -66,10 +67,10 @@ static inline void tarn__count_bytes_made(struct tarn__shard *shard, size_t byte
 
 static inline void tarn__count_bytes_gone(struct tarn__shard *shard, size_t bytes)
 {
-    uint64_t gone = tarn__read(&shard->counters.bytes_gone) + bytes;
+    uint64_t gone = tarn__count_read(&shard->counters.bytes_gone) + bytes;
 
     atomic_store_explicit(&shard->counters.bytes_gone, gone, memory_order_relaxed);
-    if ((int64_t)(tarn__read(&shard->counters.bytes_made) - gone) < shard->low)
+    if ((int64_t)(tarn__count_read(&shard->counters.bytes_made) - gone) < shard->low)
         tarn__count_flush(shard);
 }
 
@@ -77,9 +78,9 @@ static inline void tarn__count_bytes_gone(struct tarn__shard *shard, size_t byte
  * never sees more raw blocks than blocks. */
 static inline void tarn__count_made(struct tarn__shard *shard, size_t bytes, bool mi)
 {
-    tarn__bump(&shard->counters.histogram[tarn__bucket(bytes)], 1);
+    tarn__count_bump(&shard->counters.histogram[tarn__count_bucket(bytes)], 1);
     if (!mi)
-        tarn__bump_last(&shard->counters.raw_alloc);
+        tarn__count_bump_last(&shard->counters.raw_alloc);
     tarn__count_bytes_made(shard, bytes);
 }
 
@@ -87,7 +88,7 @@ static inline void tarn__count_made(struct tarn__shard *shard, size_t bytes, boo
 static inline void tarn__count_gone(struct tarn__shard *shard, size_t bytes, bool mi)
 {
     tarn__count_bytes_gone(shard, bytes);
-    tarn__bump_last(mi ? &shard->counters.mi_free : &shard->counters.raw_free);
+    tarn__count_bump_last(mi ? &shard->counters.mi_free : &shard->counters.raw_free);
 }
 
 #endif

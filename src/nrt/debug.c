@@ -1,5 +1,6 @@
-/* debug.c -- printing, and an external allocator for tests. */
-#include "nrt/runtime.h"
+/* debug.c -- debug output, and an external allocator for tests. */
+#include "nrt/debug.h"
+#include "nrt/registry.h"
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -12,6 +13,17 @@ void tarn_nrt_debug_print(const char *format, ...)
     va_end(arguments);
 }
 
+void tarn__debug_trace(const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "tarn: nrt: %s\n", line);
+}
+
 static bool traced(void)
 {
     return tarn_runtime_modes(&tarn__default_runtime) & TARN_NRT_TRACE;
@@ -21,7 +33,7 @@ static void *sample_malloc(size_t size, void *opaque)
 {
     (void)opaque;
     if (traced())
-        tarn__trace("sample allocator: malloc of %zu bytes", size);
+        tarn__debug_trace("sample allocator: malloc of %zu bytes", size);
     return malloc(size);
 }
 
@@ -29,7 +41,7 @@ static void *sample_realloc(void *ptr, size_t size, void *opaque)
 {
     (void)opaque;
     if (traced())
-        tarn__trace("sample allocator: realloc of %p to %zu bytes", ptr, size);
+        tarn__debug_trace("sample allocator: realloc of %p to %zu bytes", ptr, size);
     return realloc(ptr, size);
 }
 
@@ -37,7 +49,7 @@ static void sample_free(void *ptr, void *opaque)
 {
     (void)opaque;
     if (traced())
-        tarn__trace("sample allocator: free of %p", ptr);
+        tarn__debug_trace("sample allocator: free of %p", ptr);
     free(ptr);
 }
 

@@ -9,6 +9,11 @@
  */
 #include "nrt/meminfo.h"
 #include "base/options.h"
+#include "nrt/debug.h"
+#include "nrt/fast.h"
+#include "nrt/misuse.h"
+#include "nrt/raw.h"
+#include "nrt/registry.h"
 
 /* Fill in the 48 bytes. */
 static inline struct MemInfo *set_up(struct tarn__block *block, void *data, size_t size,
@@ -29,22 +34,22 @@ static inline struct MemInfo *set_up(struct tarn__block *block, void *data, size
 static void trace_new(struct tarn__block *block)
 {
     if (TARN__FLAGS(tarn__block_word(block)) & TARN__TRACE)
-        tarn__trace("new %p, %zu bytes", (void *)tarn__block_meminfo(block),
-                    (size_t)block->bytes);
+        tarn__debug_trace("new %p, %zu bytes", (void *)tarn__block_meminfo(block),
+                          (size_t)block->bytes);
 }
 
-struct MemInfo *tarn__meminfo_make(const struct tarn__recipe *recipe)
+struct MemInfo *tarn__meminfo_make(const struct tarn__meminfo_request *recipe)
 {
-    struct tarn__request request = {.runtime = recipe->runtime,
-                                    .bytes = recipe->borrowed ? 0 : recipe->bytes,
-                                    .alignment = recipe->alignment,
-                                    .external = recipe->external,
-                                    .flags =
-                                        TARN__MI | (recipe->poison ? TARN__POISON : 0u),
-                                    .caller = recipe->caller,
-                                    .where = recipe->where};
+    struct tarn__block_request request = {.runtime = recipe->runtime,
+                                          .bytes = recipe->borrowed ? 0 : recipe->bytes,
+                                          .alignment = recipe->alignment,
+                                          .external = recipe->external,
+                                          .flags = TARN__MI |
+                                                   (recipe->poison ? TARN__POISON : 0u),
+                                          .caller = recipe->caller,
+                                          .label = recipe->label};
     void *data;
-    struct tarn__block *block = tarn__block_make(&request, &data);
+    struct tarn__block *block = tarn__slow_make(&request, &data);
 
     if (!block)
         return NULL;
@@ -61,13 +66,13 @@ struct MemInfo *tarn__meminfo_new(tarn_runtime *runtime, void *data, size_t size
 
     if (block)
         return set_up(block, data, size, destructor, info, NULL);
-    return tarn__meminfo_make(&(struct tarn__recipe){.runtime = runtime,
-                                                     .borrowed = true,
-                                                     .data = data,
-                                                     .bytes = size,
-                                                     .destructor = destructor,
-                                                     .info = info,
-                                                     .caller = caller});
+    return tarn__meminfo_make(&(struct tarn__meminfo_request){.runtime = runtime,
+                                                              .borrowed = true,
+                                                              .data = data,
+                                                              .bytes = size,
+                                                              .destructor = destructor,
+                                                              .info = info,
+                                                              .caller = caller});
 }
 
 /* With memory of its own, from the default instance. It is a separate function, so that
@@ -79,16 +84,17 @@ static __attribute__((noinline)) struct MemInfo *allocate_generally(
     void *data;
     struct tarn__block *block =
         bytes > TARN__SMALL_BYTES
-            ? tarn__direct_make(&tarn__default_runtime, bytes, alignment, &data)
+            ? tarn__slow_make_direct(&tarn__default_runtime, bytes, alignment, &data)
             : NULL;
 
     if (block)
         return set_up(block, data, bytes, destructor, NULL, NULL);
-    return tarn__meminfo_make(&(struct tarn__recipe){.runtime = &tarn__default_runtime,
-                                                     .bytes = bytes,
-                                                     .alignment = alignment,
-                                                     .destructor = destructor,
-                                                     .caller = caller});
+    return tarn__meminfo_make(
+        &(struct tarn__meminfo_request){.runtime = &tarn__default_runtime,
+                                        .bytes = bytes,
+                                        .alignment = alignment,
+                                        .destructor = destructor,
+                                        .caller = caller});
 }
 
 TARN__FAST struct MemInfo *allocate(size_t bytes, unsigned alignment, unsigned steps,
@@ -105,17 +111,38 @@ TARN__FAST struct MemInfo *allocate(size_t bytes, unsigned alignment, unsigned s
 
 /* --- the end ------------------------------------------------------------------------ */
 
+/* Never called as such: destruct() recognizes its address. */
+void tarn__meminfo_varsize_destructor(void *data, size_t size, void *info)
+{
+    (void)size;
+    (void)info;
+    tarn__raw_free(data);
+}
+
+static void end_varsize(struct MemInfo *meminfo, bool shut)
+{
+    /* The elements' destructor may look at the MemInfo, so its memory goes after. */
+    union {
+        void *address;
+        void (*function)(void *data, size_t size, void *info);
+    } elements = {.address = meminfo->dtor_info};
+
+    if (elements.address && !shut)
+        elements.function(meminfo->data, meminfo->size, NULL);
+    tarn__raw_free(meminfo->data);
+}
+
 /* Call the destructor, unless the instance is shut down. The memory of a varsize MemInfo
  * is freed in any case. */
-void tarn__meminfo_destruct(struct MemInfo *meminfo)
+static void destruct(struct MemInfo *meminfo)
 {
     struct tarn__block *block = tarn__block_of(meminfo);
     uint64_t word = tarn__block_word(block);
-    tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    tarn_runtime *runtime = tarn__registry_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
 
     tarn__block_set_state(block, TARN__ENDING);
-    if (meminfo->dtor == tarn__varsize_destructor)
-        tarn__varsize_end(meminfo, atomic_load(&runtime->shut));
+    if (meminfo->dtor == tarn__meminfo_varsize_destructor)
+        end_varsize(meminfo, atomic_load(&runtime->shut));
     else if (!atomic_load_explicit(&runtime->shut, memory_order_relaxed))
         meminfo->dtor(meminfo->data, meminfo->size, meminfo->dtor_info);
     tarn__block_set_state(block, TARN__LIVE);
@@ -135,10 +162,10 @@ static bool is_traced(const struct MemInfo *meminfo)
 static void finish(struct MemInfo *meminfo)
 {
     if (is_traced(meminfo))
-        tarn__trace("end %p", (void *)meminfo);
+        tarn__debug_trace("end %p", (void *)meminfo);
     if (meminfo->dtor)
-        tarn__meminfo_destruct(meminfo);
-    tarn__block_finish(tarn__block_of(meminfo));
+        destruct(meminfo);
+    tarn__fast_finish(tarn__block_of(meminfo));
 }
 
 /* End a MemInfo that has no destructor, was not traced, and so on. False: the full path
@@ -164,7 +191,7 @@ TARN__FAST void acquire(struct MemInfo *meminfo)
     if (before == 0)
         acquire_dead(meminfo);
     else if (is_traced(meminfo))
-        tarn__trace("acquire %p, count before: %zu", (void *)meminfo, before);
+        tarn__debug_trace("acquire %p, count before: %zu", (void *)meminfo, before);
 }
 
 /* Drop one reference; true: it was the last. */
@@ -177,7 +204,7 @@ static bool drop_reference(struct MemInfo *meminfo)
         return false;
     }
     if (is_traced(meminfo))
-        tarn__trace("release %p, count before: %zu", (void *)meminfo, count);
+        tarn__debug_trace("release %p, count before: %zu", (void *)meminfo, count);
     if (count == 1) {
         atomic_store_explicit(&meminfo->refct, 0, memory_order_relaxed);
         return true;
@@ -227,16 +254,16 @@ tarn_status tarn_meminfo_allocate(tarn_runtime *runtime,
         tarn__options_check("nrt", options, sizeof *options, sizeof *options);
     if (status != TARN_OK)
         return status;
-    struct MemInfo *meminfo =
-        tarn__meminfo_make(&(struct tarn__recipe){.runtime = runtime,
-                                                  .bytes = options->bytes,
-                                                  .alignment = options->alignment,
-                                                  .destructor = options->destructor,
-                                                  .info = options->info,
-                                                  .external = options->allocator,
-                                                  .poison = options->poison,
-                                                  .caller = __builtin_return_address(0),
-                                                  .where = options->label});
+    struct MemInfo *meminfo = tarn__meminfo_make(
+        &(struct tarn__meminfo_request){.runtime = runtime,
+                                        .bytes = options->bytes,
+                                        .alignment = options->alignment,
+                                        .destructor = options->destructor,
+                                        .info = options->info,
+                                        .external = options->allocator,
+                                        .poison = options->poison,
+                                        .caller = __builtin_return_address(0),
+                                        .label = options->label});
     if (!meminfo)
         return TARN_OUT_OF_MEMORY;
     *out = meminfo;
@@ -281,7 +308,7 @@ bool tarn_meminfo_has_destructor(const tarn_meminfo *meminfo,
 tarn_runtime *tarn_meminfo_runtime(const tarn_meminfo *meminfo)
 {
     if (meminfo && is_live(meminfo))
-        return tarn__runtime_at(
+        return tarn__registry_at(
             TARN__FIELD(tarn__block_word(tarn__block_of(meminfo)), TARN__RUNTIME_SHIFT));
     tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: %p is not a live MemInfo",
                    (const void *)meminfo);
@@ -312,10 +339,10 @@ void tarn_nrt_MemInfo_init(NRT_MemInfo *mi, void *data, size_t size,
                            "MemInfo_init requires 48 bytes of NRT_Allocate(), not");
         return;
     }
-    tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    tarn_runtime *runtime = tarn__registry_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
     struct tarn__shard *shard = tarn__shard_get(runtime);
     if (shard)
-        tarn__bump(&shard->counters.raw_alloc, UINT64_MAX);
+        tarn__count_bump(&shard->counters.raw_alloc, UINT64_MAX);
     else
         atomic_fetch_sub(&runtime->folded.raw_alloc, 1);
     tarn__block_set_word(block, word | TARN__FLAG(TARN__MI));
@@ -360,13 +387,14 @@ static struct MemInfo *allocate_safe(size_t bytes, unsigned alignment,
                                      tarn_meminfo_destructor destructor,
                                      NRT_ExternalAllocator *external, const void *caller)
 {
-    return tarn__meminfo_make(&(struct tarn__recipe){.runtime = &tarn__default_runtime,
-                                                     .bytes = bytes,
-                                                     .alignment = alignment,
-                                                     .destructor = destructor,
-                                                     .external = external,
-                                                     .poison = true,
-                                                     .caller = caller});
+    return tarn__meminfo_make(
+        &(struct tarn__meminfo_request){.runtime = &tarn__default_runtime,
+                                        .bytes = bytes,
+                                        .alignment = alignment,
+                                        .destructor = destructor,
+                                        .external = external,
+                                        .poison = true,
+                                        .caller = caller});
 }
 
 NRT_MemInfo *tarn_nrt_MemInfo_alloc_safe(size_t size)
@@ -394,10 +422,10 @@ NRT_MemInfo *tarn_nrt_MemInfo_alloc_external(size_t size,
                                              NRT_ExternalAllocator *allocator)
 {
     return tarn__meminfo_make(
-        &(struct tarn__recipe){.runtime = &tarn__default_runtime,
-                               .bytes = size,
-                               .external = allocator,
-                               .caller = __builtin_return_address(0)});
+        &(struct tarn__meminfo_request){.runtime = &tarn__default_runtime,
+                                        .bytes = size,
+                                        .external = allocator,
+                                        .caller = __builtin_return_address(0)});
 }
 
 void tarn_nrt_MemInfo_acquire(NRT_MemInfo *mi)
@@ -436,7 +464,7 @@ void tarn_nrt_MemInfo_destroy(NRT_MemInfo *mi)
         return;
     }
     atomic_store_explicit(&mi->refct, 0, memory_order_relaxed);
-    tarn__block_finish(tarn__block_of(mi));
+    tarn__fast_finish(tarn__block_of(mi));
 }
 
 /* The block becomes raw memory, which is freed. */
@@ -450,7 +478,7 @@ void tarn_nrt_dealloc(NRT_MemInfo *mi)
         return;
     }
     atomic_store_explicit(&mi->refct, 0, memory_order_relaxed);
-    tarn__block_end_as(block, false);
+    tarn__slow_end_as(block, false);
 }
 
 size_t tarn_nrt_MemInfo_refcount(NRT_MemInfo *mi)

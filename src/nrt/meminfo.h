@@ -3,10 +3,10 @@
 #ifndef TARN_NRT_MEMINFO_H
 #define TARN_NRT_MEMINFO_H
 
-#include "nrt/make.h"
+#include "nrt/runtime.h"
 
 /* A request for a MemInfo. */
-struct tarn__recipe {
+struct tarn__meminfo_request {
     tarn_runtime *runtime;
     bool borrowed; /* over `data` of the caller; else with `bytes` of its own */
     void *data;
@@ -17,28 +17,19 @@ struct tarn__recipe {
     NRT_ExternalAllocator *external;
     bool poison;
     const void *caller;
-    const char *where;
+    const char *label;
 };
 
 /* Create a MemInfo. NULL with an error message: no memory. */
-struct MemInfo *tarn__meminfo_make(const struct tarn__recipe *recipe);
+struct MemInfo *tarn__meminfo_make(const struct tarn__meminfo_request *recipe);
 
 /* Create a MemInfo over existing memory, by the fast path where that is possible. */
 struct MemInfo *tarn__meminfo_new(tarn_runtime *runtime, void *data, size_t size,
                                   tarn_meminfo_destructor destructor, void *info,
                                   const void *caller);
 
-/* Allocate raw memory; NULL with an error message. */
-void *tarn__raw_make(tarn_runtime *runtime, size_t bytes, NRT_ExternalAllocator *external,
-                     const void *caller);
-void *tarn__raw_resize(void *start, size_t bytes, const void *caller);
-void tarn__raw_free(void *start);
-
 /* The mark of a varsize MemInfo: its destructor. It frees the MemInfo's memory even after
  * a shutdown, and calls the elements' destructor (in dtor_info) only before. */
-void tarn__varsize_destructor(void *data, size_t size, void *info);
-void tarn__varsize_end(struct MemInfo *meminfo, bool shut);
-
-void tarn__meminfo_destruct(struct MemInfo *meminfo);
+void tarn__meminfo_varsize_destructor(void *data, size_t size, void *info);
 
 #endif

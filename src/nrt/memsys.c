@@ -4,7 +4,8 @@
  * require queries to fail while statistics are off, and counters to stand still
  * meanwhile. Counts from that time are subtracted permanently.
  */
-#include "nrt/runtime.h"
+#include "nrt/memsys.h"
+#include "nrt/registry.h"
 #include <stdlib.h>
 
 enum { COUNTERS = 4, HIDDEN = 0x41414141 };
@@ -125,7 +126,7 @@ void tarn_nrt_MemSys_set_allocator(NRT_malloc_func malloc_function,
         .malloc = malloc_function, .realloc = realloc_function, .free = free_function};
 
     if (malloc_function && realloc_function && free_function)
-        tarn__runtime_use(&tarn__default_runtime, &allocator);
+        tarn__runtime_use_allocator(&tarn__default_runtime, &allocator);
     else
         tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: set_allocator: malloc, realloc or "
                                               "free is NULL; the allocator is unchanged");

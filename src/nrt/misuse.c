@@ -4,8 +4,9 @@
  * The block is left as it is. An ignored extra release does no harm; an executed one
  * would free another owner's memory.
  */
-#include "nrt/runtime.h"
+#include "nrt/misuse.h"
 #include "base/hook.h"
+#include "nrt/registry.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static void report_misuse(const char *message)
     }
 }
 
-void tarn__misuse(tarn_runtime *runtime, const char *format, ...)
+void tarn__misuse_report(tarn_runtime *runtime, const char *format, ...)
 {
     char message[sizeof tarn_error_last()->message];
     va_list arguments;
@@ -67,21 +68,10 @@ void tarn__misuse_block(const struct tarn__block *block, const char *what)
 
     if (state == TARN__LIVE || state == TARN__ENDING || state == TARN__QUARANTINED ||
         state == TARN__FREE)
-        runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+        runtime = tarn__registry_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
     if (!runtime)
         runtime = &tarn__default_runtime;
-    tarn__misuse(runtime, "nrt: %s %p, which %s (runtime %s)", what,
-                 (const void *)((const char *)block + TARN__HEADER), condition(state),
-                 runtime->name);
-}
-
-void tarn__trace(const char *format, ...)
-{
-    char line[256];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "tarn: nrt: %s\n", line);
+    tarn__misuse_report(runtime, "nrt: %s %p, which %s (runtime %s)", what,
+                        (const void *)((const char *)block + TARN__HEADER),
+                        condition(state), runtime->name);
 }

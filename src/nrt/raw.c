@@ -1,5 +1,9 @@
 /* raw.c -- memory without a MemInfo, with a header for its size and its allocator. */
-#include "nrt/meminfo.h"
+#include "nrt/raw.h"
+#include "nrt/debug.h"
+#include "nrt/fast.h"
+#include "nrt/misuse.h"
+#include "nrt/registry.h"
 
 void *tarn__raw_make(tarn_runtime *runtime, size_t bytes, NRT_ExternalAllocator *external,
                      const void *caller)
@@ -10,13 +14,13 @@ void *tarn__raw_make(tarn_runtime *runtime, size_t bytes, NRT_ExternalAllocator 
 
     if (block)
         return (char *)block + TARN__HEADER;
-    struct tarn__request request = {
+    struct tarn__block_request request = {
         .runtime = runtime, .bytes = bytes, .external = external, .caller = caller};
-    block = tarn__block_make(&request, &start);
+    block = tarn__slow_make(&request, &start);
     if (!block)
         return NULL;
     if (TARN__FLAGS(tarn__block_word(block)) & TARN__TRACE)
-        tarn__trace("raw %p, %zu bytes", start, bytes);
+        tarn__debug_trace("raw %p, %zu bytes", start, bytes);
     return start;
 }
 
@@ -35,8 +39,8 @@ void tarn__raw_free(void *start)
         return;
     }
     if (TARN__FLAGS(tarn__block_word(block)) & TARN__TRACE)
-        tarn__trace("free %p", start);
-    tarn__block_finish(block);
+        tarn__debug_trace("free %p", start);
+    tarn__fast_finish(block);
 }
 
 void *tarn__raw_resize(void *start, size_t bytes, const void *caller)
@@ -47,7 +51,7 @@ void *tarn__raw_resize(void *start, size_t bytes, const void *caller)
         tarn__misuse_block(block, "realloc of memory");
         return NULL;
     }
-    block = tarn__block_resize(block, bytes, caller);
+    block = tarn__slow_resize(block, bytes, caller);
     return block ? (char *)block + TARN__HEADER : NULL;
 }
 

@@ -1,121 +1,22 @@
-/* runtime.c -- instances of the runtime: their registry, their allocators, their end.
+/* runtime.c -- instances of the runtime: their creation, their allocators, their end.
  *
  * Numba shuts its runtime down at exit, sets its allocator at import and counts its
  * leaks. None of that may affect device memory, so pointers use one instance and compiled
  * code another. A block names its instance by an index of 8 bits. An instance does not
  * know its blocks, only their number: it cannot be released while that is not zero.
  */
-#include "nrt/runtime.h"
-#include "nrt/hold.h"
-#include "nrt/watch.h"
+#include "nrt/modes.h"
+#include "nrt/quarantine.h"
+#include "nrt/registry.h"
+#include "nrt/shard.h"
+#include "nrt/slab.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUARANTINE_LIMIT = 16 << 20 };
-
-tarn_runtime tarn__default_runtime = {
-    .name = "default",
-    .word = TARN__UNREADY | TARN__SLOW,
-    .lock = PTHREAD_MUTEX_INITIALIZER,
-    .allocators = {{.malloc = malloc, .realloc = realloc, .free = free}},
-    .allocator_count = 1,
-    .quarantine_limit = QUARANTINE_LIMIT,
-};
-
-_Atomic(tarn_runtime *) tarn__runtimes[TARN__RUNTIMES] = {&tarn__default_runtime};
-
-static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t environment = PTHREAD_ONCE_INIT;
-static bool has_sanitizer; /* by Valgrind or ASan; written once */
-
-void tarn__registry_lock(void)
-{
-    pthread_mutex_lock(&registry);
-}
-
-void tarn__registry_unlock(void)
-{
-    pthread_mutex_unlock(&registry);
-}
-
-void tarn__registry_lock_all(void)
-{
-    tarn__memsys_lock();
-    tarn__registry_lock();
-    for (unsigned i = 0; i < TARN__RUNTIMES; i++)
-        if (tarn__runtime_at(i))
-            pthread_mutex_lock(&tarn__runtime_at(i)->lock);
-    tarn__sites_lock();
-}
-
-void tarn__registry_unlock_all(void)
-{
-    tarn__sites_unlock();
-    for (unsigned i = 0; i < TARN__RUNTIMES; i++)
-        if (tarn__runtime_at(i))
-            pthread_mutex_unlock(&tarn__runtime_at(i)->lock);
-    tarn__registry_unlock();
-    tarn__memsys_unlock();
-}
-
 tarn_runtime *tarn_runtime_default(void)
 {
     return &tarn__default_runtime;
-}
-
-void tarn__runtime_reword(tarn_runtime *runtime)
-{
-    uint64_t word = atomic_load(&runtime->word) & 0xff;
-
-    word |= ++runtime->generation << 8 & ~(TARN__SLOW | TARN__UNREADY);
-    if (atomic_load(&runtime->modes) & ~(unsigned)TARN__UNCHECKED_MODES || has_sanitizer)
-        word |= TARN__SLOW;
-    atomic_store_explicit(&runtime->word, word, memory_order_release);
-}
-
-static void read_environment(void)
-{
-    const char *text = getenv("TARN_NRT_DEBUG");
-    unsigned modes = 0;
-
-    has_sanitizer = tarn__sanitizer_is_present();
-    tarn__classes_init();
-    if (text && tarn_nrt_modes_parse(text, &modes) != TARN_OK)
-        fprintf(stderr, "tarn: TARN_NRT_DEBUG: %s\n", tarn_error_last()->message);
-    if (modes & TARN_NRT_EXIT_REPORT)
-        tarn__report_at_exit();
-    atomic_store(&tarn__default_runtime.modes, modes);
-}
-
-void tarn__runtime_ready(tarn_runtime *runtime)
-{
-    pthread_once(&environment, read_environment);
-    pthread_mutex_lock(&runtime->lock);
-    if (atomic_load(&runtime->word) & TARN__UNREADY)
-        tarn__runtime_reword(runtime);
-    pthread_mutex_unlock(&runtime->lock);
-}
-
-bool tarn__runtime_has_sanitizer(void)
-{
-    return has_sanitizer;
-}
-
-/* Add a new instance to the registry; false: it is full. */
-static bool add_to_registry(tarn_runtime *runtime)
-{
-    bool found = false;
-
-    tarn__registry_lock();
-    for (unsigned i = 1; i < TARN__RUNTIMES && !found; i++)
-        if (!tarn__runtime_at(i)) {
-            found = true;
-            runtime->index = i;
-            atomic_store_explicit(&tarn__runtimes[i], runtime, memory_order_release);
-        }
-    tarn__registry_unlock();
-    return found;
 }
 
 tarn_status tarn_runtime_create(const char *name, tarn_runtime **out)
@@ -131,10 +32,10 @@ tarn_status tarn_runtime_create(const char *name, tarn_runtime **out)
     pthread_mutex_init(&runtime->lock, NULL);
     runtime->allocators[0] = tarn__default_runtime.allocators[0];
     runtime->allocator_count = 1;
-    runtime->quarantine_limit = QUARANTINE_LIMIT;
+    runtime->quarantine_limit = TARN__QUARANTINE_LIMIT;
     atomic_init(&runtime->word, TARN__UNREADY | TARN__SLOW);
-    tarn__runtime_ready(runtime);
-    if (!add_to_registry(runtime)) {
+    tarn__modes_ready(runtime);
+    if (!tarn__registry_add(runtime)) {
         pthread_mutex_destroy(&runtime->lock);
         free(runtime);
         return tarn_error_set(
@@ -178,7 +79,7 @@ tarn_status tarn_runtime_release(tarn_runtime *runtime)
     tarn__quarantine_shrink(runtime, 0);
     tarn__registry_lock();
     atomic_store(&tarn__runtimes[runtime->index], NULL);
-    tarn__shards_free(runtime);
+    tarn__shard_free_all(runtime);
     tarn__registry_unlock();
     tarn__slab_free_all(runtime);
     pthread_mutex_destroy(&runtime->lock);
@@ -194,8 +95,8 @@ static bool same_allocator(const struct tarn__allocator *a,
            a->malloc == b->malloc && a->realloc == b->realloc && a->free == b->free;
 }
 
-/* The number of an allocator, new or known; TARN__ALLOCATORS: there are too many. Under the
- * lock. */
+/* The number of an allocator, new or known; TARN__ALLOCATORS: there are too many. Under
+ * the lock. */
 static unsigned find_allocator(tarn_runtime *runtime,
                                const struct tarn__allocator *candidate)
 {
@@ -208,16 +109,16 @@ static unsigned find_allocator(tarn_runtime *runtime,
     return runtime->allocator_count++;
 }
 
-tarn_status tarn__runtime_use(tarn_runtime *runtime,
-                              const struct tarn__allocator *candidate)
+tarn_status tarn__runtime_use_allocator(tarn_runtime *runtime,
+                                        const struct tarn__allocator *candidate)
 {
-    tarn__runtime_ready(runtime);
+    tarn__modes_ready(runtime);
     pthread_mutex_lock(&runtime->lock);
     unsigned number = find_allocator(runtime, candidate);
     if (number < TARN__ALLOCATORS) {
         atomic_store(&runtime->word,
                      (atomic_load(&runtime->word) & ~UINT64_C(0xff)) | number);
-        tarn__runtime_reword(runtime);
+        tarn__modes_update_word(runtime);
     }
     pthread_mutex_unlock(&runtime->lock);
     if (number == TARN__ALLOCATORS)
@@ -237,9 +138,9 @@ tarn_status tarn_runtime_set_allocator(tarn_runtime *runtime,
         return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: set_allocator: %s is NULL",
                               runtime ? "malloc or free" : "a runtime");
     if (!allocator)
-        return tarn__runtime_use(runtime, &tarn__default_runtime.allocators[0]);
+        return tarn__runtime_use_allocator(runtime, &tarn__default_runtime.allocators[0]);
     candidate.with = *allocator;
-    return tarn__runtime_use(runtime, &candidate);
+    return tarn__runtime_use_allocator(runtime, &candidate);
 }
 
 void tarn_runtime_shutdown(tarn_runtime *runtime, bool shut)

@@ -1,4 +1,5 @@
-/* runtime.h -- an instance, its part of every thread, and its allocators.
+/* runtime.h -- what an instance consists of: its counters, its allocators, its part of
+ * every thread.
  *
  * A thread has a shard of each instance that it uses: counters that it alone writes, and
  * small blocks that are immediately available. Most calls access nothing else. Shared
@@ -7,8 +8,8 @@
  * the GIL while tracemalloc traces, and a thread with the GIL may be waiting for the
  * lock.
  *
- * Order of locks: the view (memsys.c), the registry (runtime.c), an instance's, sites,
- * hooks.
+ * Order of locks: the view (memsys.c), the registry (registry.c), an instance's,
+ * allocation sites, hooks.
  */
 #ifndef TARN_NRT_RUNTIME_H
 #define TARN_NRT_RUNTIME_H
@@ -18,10 +19,11 @@
 #include <stdalign.h>
 
 enum {
-    TARN__RUNTIMES = 64,     /* indices of instances; 0 is the default one */
-    TARN__ALLOCATORS = 16,   /* allocators in the life of an instance; 0 is libc */
-    TARN__CLASSES = 18,      /* sizes of small blocks */
-    TARN__SMALL_BYTES = 1088 /* data of the largest small MemInfo */
+    TARN__RUNTIMES = 64,      /* indices of instances; 0 is the default one */
+    TARN__ALLOCATORS = 16,    /* allocators in the life of an instance; 0 is libc */
+    TARN__CLASSES = 18,       /* sizes of small blocks */
+    TARN__SMALL_BYTES = 1088, /* data of the largest small MemInfo */
+    TARN__QUARANTINE_LIMIT = 16 << 20 /* bytes in quarantine, until the user sets it */
 };
 
 /* An allocator, with or without an argument of its own. */
@@ -33,11 +35,11 @@ struct tarn__allocator {
 };
 
 /* Memory for small blocks of one class. */
-struct tarn__chunk {
-    struct tarn__chunk *next;       /* of the pool */
-    struct tarn__chunk *next_fresh; /* of those with uncut blocks */
-    char *first;                    /* its first block */
-    size_t bytes;                   /* as requested from the allocator */
+struct tarn__slab_chunk {
+    struct tarn__slab_chunk *next;       /* of the pool */
+    struct tarn__slab_chunk *next_fresh; /* of those with uncut blocks */
+    char *first;                         /* its first block */
+    size_t bytes;                        /* as requested from the allocator */
     uint32_t blocks;
     uint32_t cut;   /* blocks before this one have been used. Under the lock */
     uint32_t ready; /* of them: available; counted by trim alone */
@@ -45,10 +47,10 @@ struct tarn__chunk {
 };
 
 /* Small blocks of one allocator that no thread has. Under the instance's lock. */
-struct tarn__pool {
-    struct tarn__free *batches[TARN__CLASSES]; /* by the first block of each */
-    struct tarn__chunk *fresh[TARN__CLASSES];  /* with blocks that are not cut */
-    struct tarn__chunk *chunks;
+struct tarn__slab_pool {
+    struct tarn__free_block *batches[TARN__CLASSES]; /* by the first block of each */
+    struct tarn__slab_chunk *fresh[TARN__CLASSES];   /* with blocks that are not cut */
+    struct tarn__slab_chunk *chunks;
     size_t bytes[TARN__CLASSES]; /* of chunks: the next chunk grows with it */
 };
 
@@ -63,8 +65,8 @@ struct tarn__counters {
                                                      * blocks allocated */
 };
 
-struct tarn__list {
-    struct tarn__free *first;
+struct tarn__slab_list {
+    struct tarn__free_block *first;
     size_t count;
 };
 
@@ -78,16 +80,16 @@ struct tarn__shard {
     /* The last-freed slot, by class, or NULL. It is kept out of the list: a block that is
      * allocated and freed in turn would make each call wait for the list's last update.
      */
-    struct tarn__free *hot[TARN__CLASSES];
-    struct tarn__list lists[TARN__CLASSES];
+    struct tarn__free_block *hot[TARN__CLASSES];
+    struct tarn__slab_list lists[TARN__CLASSES];
     struct tarn__counters counters;
     _Atomic int64_t high;    /* the most bytes_made - bytes_gone since the last flush */
     int64_t low;             /* flush when the difference falls below this */
     int64_t over;            /* ... and when `high` rises above this */
     _Atomic int64_t flushed; /* how much of it is in the instance's `live` */
-    struct tarn__list full_batch[TARN__CLASSES]; /* full, or empty: see slab.c */
-    unsigned allocator;                          /* of the blocks in the lists */
-    struct tarn__nrt_thread *thread;             /* the owning thread */
+    struct tarn__slab_list full_batch[TARN__CLASSES]; /* full, or empty: see slab.c */
+    unsigned allocator;                               /* of the blocks in the lists */
+    struct tarn__nrt_thread *thread;                  /* the owning thread */
     tarn_runtime *runtime;
     struct tarn__shard *next; /* of the instance; under the registry's lock */
 };
@@ -114,11 +116,11 @@ struct tarn_runtime {
     _Atomic uint64_t bytes_chunks;
     pthread_mutex_t lock;
     struct tarn__allocator
-        allocators[TARN__ALLOCATORS];          /* written once each, then published */
-    unsigned allocator_count;                  /* under the lock */
-    uint64_t generation;                       /* under the lock */
-    struct tarn__pool pools[TARN__ALLOCATORS]; /* under the lock */
-    struct tarn__free *quarantine_first,
+        allocators[TARN__ALLOCATORS]; /* written once each, then published */
+    unsigned allocator_count;         /* under the lock */
+    uint64_t generation;              /* under the lock */
+    struct tarn__slab_pool pools[TARN__ALLOCATORS]; /* under the lock */
+    struct tarn__free_block *quarantine_first,
         *quarantine_last;                      /* quarantine, oldest first; the lock */
     size_t quarantine_bytes, quarantine_limit; /* under the lock */
 };
@@ -129,96 +131,15 @@ struct tarn_runtime {
 #define TARN__UNCHECKED_MODES (TARN_NRT_ABORT | TARN_NRT_EXIT_REPORT | TARN_NRT_SLABS)
 #define TARN__UNREADY (UINT64_C(1) << 62) /* not initialized yet */
 
-extern tarn_runtime tarn__default_runtime;
-extern _Atomic(tarn_runtime *) tarn__runtimes[TARN__RUNTIMES];
-extern struct tarn__shard tarn__no_shard;
-
-/* One pointer per thread, in the thread's static block: a load relative to the thread
- * register. A library that is opened late gets its 8 bytes from the surplus that libc
- * keeps for that (docs/nrt.md has the figures). */
+/* The access to thread-local variables: one load relative to the thread register. A
+ * library that is opened late gets their bytes from the surplus that libc keeps for that
+ * (docs/nrt.md has the figures). */
 #ifndef TARN_NRT_TLS_MODEL
 #define TARN_NRT_TLS_MODEL "initial-exec"
 #endif
-extern _Thread_local struct tarn__nrt_thread *tarn__nrt_self
-    __attribute__((visibility("hidden"), tls_model(TARN_NRT_TLS_MODEL)));
 
-static inline struct tarn__shard *tarn__shard_at(unsigned index)
-{
-    return atomic_load_explicit(&tarn__nrt_self->shard[index % TARN__RUNTIMES],
-                                memory_order_relaxed);
-}
+/* Have new blocks of the instance come from `allocator`. */
+tarn_status tarn__runtime_use_allocator(tarn_runtime *runtime,
+                                        const struct tarn__allocator *allocator);
 
-/* runtime.c: the instance that a header names. */
-static inline tarn_runtime *tarn__runtime_at(unsigned index)
-{
-    return atomic_load_explicit(&tarn__runtimes[index % TARN__RUNTIMES],
-                                memory_order_acquire);
-}
-/* Read the environment and look for Valgrind and ASan, once. */
-void tarn__runtime_ready(tarn_runtime *runtime);
-/* The list of instances and of their shards. */
-void tarn__registry_lock(void);
-void tarn__registry_unlock(void);
-/* memsys.c: the view of the default instance's counters. It comes before the registry. */
-void tarn__memsys_lock(void);
-void tarn__memsys_unlock(void);
-/* All locks of this module, for fork. */
-void tarn__registry_lock_all(void);
-void tarn__registry_unlock_all(void);
-/* Does Valgrind or ASan watch this process? Valid after tarn__runtime_ready(). */
-bool tarn__runtime_has_sanitizer(void);
-/* snapshot.c: print what is still live when the process ends; once. */
-void tarn__report_at_exit(void);
-/* Recompute `word`. Under the instance's lock. */
-void tarn__runtime_reword(tarn_runtime *runtime);
-tarn_status tarn__runtime_use(tarn_runtime *runtime,
-                              const struct tarn__allocator *allocator);
-
-/* thread.c: this thread's shard of an instance, created if missing; NULL: no host memory.
- * It follows changes of allocator and modes. */
-struct tarn__shard *tarn__shard_get(tarn_runtime *runtime);
-/* Take all shards of an instance away from their threads. Under the registry's lock. */
-void tarn__shards_free(tarn_runtime *runtime);
-
-/* slab.c: small blocks. */
-extern const uint16_t tarn__class_bytes[TARN__CLASSES];
-/* The class for data of a given number of 16-byte units behind a MemInfo, at multiples of
- * 16, 32 and 64. */
-extern uint8_t tarn__class_of[3][TARN__SMALL_BYTES / 16 + 1];
-void tarn__classes_init(void);
-/* A block of `class`, its header still FREE; NULL: no host memory. */
-struct tarn__free *tarn__slab_take(struct tarn__shard *shard, unsigned class);
-/* Return a FREE block of `source`; `shard` may be NULL. */
-void tarn__slab_put(tarn_runtime *runtime, struct tarn__shard *shard, unsigned allocator,
-                    struct tarn__free *block);
-/* The list of a class is full: make space for one more. */
-void tarn__slab_overflow(struct tarn__shard *shard, unsigned class);
-/* How many blocks a list holds at most. */
-extern const uint16_t tarn__batch_blocks[TARN__CLASSES];
-/* Return all blocks in the lists of a shard to its instance. */
-void tarn__slab_drain(struct tarn__shard *shard);
-/* Free unused chunks, or all chunks of an instance that ends. Return the bytes. */
-size_t tarn__slab_trim(tarn_runtime *runtime);
-void tarn__slab_free_all(tarn_runtime *runtime);
-
-/* source.c: memory from an allocator. */
-void *tarn__allocator_malloc(const struct tarn__allocator *allocator, size_t bytes);
-void *tarn__allocator_realloc(const struct tarn__allocator *allocator, void *old,
-                              size_t bytes);
-void tarn__allocator_free(const struct tarn__allocator *allocator, void *memory);
-
-/* misuse.c */
-void tarn__misuse(tarn_runtime *runtime, const char *format, ...) TARN_PRINTF(2, 3);
-/* Report that `block` is not LIVE, or that its count is invalid. */
-void tarn__misuse_block(const struct tarn__block *block, const char *what);
-/* A line of TARN_NRT_TRACE. */
-void tarn__trace(const char *format, ...) TARN_PRINTF(1, 2);
-
-/* site.c: 0 is unknown. */
-unsigned tarn__site_enter(const tarn_runtime *runtime, const void *caller,
-                          const char *where, size_t bytes);
-void tarn__site_leave(unsigned site, size_t bytes);
-void tarn__site_resize(unsigned site, size_t before, size_t after);
-void tarn__sites_lock(void);
-void tarn__sites_unlock(void);
 #endif

@@ -1,5 +1,7 @@
 /* snapshot.c -- live memory at one time, by site; two snapshots compared; printed. */
-#include "nrt/site.h"
+#include "nrt/snapshot.h"
+#include "nrt/alloc_site.h"
+#include "nrt/registry.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -69,13 +71,13 @@ tarn_status tarn_nrt_snapshot_take(tarn_runtime *runtime, tarn_nrt_snapshot **ou
     if (!runtime || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: snapshot_take: %s is NULL",
                               runtime ? "out" : "runtime");
-    for (unsigned i = 1; i < tarn__site_count(); i++)
-        known += tarn__site_read(runtime, i, &site);
+    for (unsigned i = 1; i < tarn__alloc_site_count(); i++)
+        known += tarn__alloc_site_read(runtime, i, &site);
     tarn_nrt_snapshot *snapshot = blank(runtime->name, known + 1);
     if (!snapshot)
         return TARN_OUT_OF_MEMORY;
-    for (unsigned i = 1; i < tarn__site_count() && snapshot->count < known; i++)
-        if (tarn__site_read(runtime, i, &site))
+    for (unsigned i = 1; i < tarn__alloc_site_count() && snapshot->count < known; i++)
+        if (tarn__alloc_site_read(runtime, i, &site))
             put(snapshot, site);
     put(snapshot, unknown(runtime, snapshot));
     qsort(snapshot->sites, snapshot->count, sizeof *snapshot->sites, by_bytes);
@@ -201,7 +203,7 @@ void tarn_nrt_snapshot_print(const tarn_nrt_snapshot *snapshot, FILE *out)
 static void report(void)
 {
     for (unsigned i = 0; i < TARN__RUNTIMES; i++) {
-        tarn_runtime *runtime = tarn__runtime_at(i);
+        tarn_runtime *runtime = tarn__registry_at(i);
         tarn_nrt_snapshot *snapshot;
         if (!runtime || !(atomic_load(&runtime->modes) & TARN_NRT_EXIT_REPORT) ||
             tarn_nrt_snapshot_take(runtime, &snapshot) != TARN_OK)
@@ -217,7 +219,7 @@ static void register_report(void)
     atexit(report);
 }
 
-void tarn__report_at_exit(void)
+void tarn__snapshot_report_at_exit(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 

@@ -2,57 +2,8 @@
  * included.
  */
 #include "nrt/count.h"
+#include "nrt/registry.h"
 #include <string.h>
-
-static void raise_peak(tarn_runtime *runtime, int64_t seen)
-{
-    long long peak = atomic_load(&runtime->peak);
-
-    while (seen > peak && !atomic_compare_exchange_weak(&runtime->peak, &peak, seen))
-        ;
-}
-
-__attribute__((cold)) void tarn__count_flush(struct tarn__shard *shard)
-{
-    tarn_runtime *runtime = shard->runtime;
-    int64_t now = tarn__difference(shard);
-    int64_t flushed = atomic_load_explicit(&shard->flushed, memory_order_relaxed);
-    int64_t high = atomic_load_explicit(&shard->high, memory_order_relaxed);
-
-    int64_t before = atomic_fetch_add(&runtime->live, now - flushed);
-    raise_peak(runtime, before + high - flushed);
-    atomic_store_explicit(&shard->flushed, now, memory_order_relaxed);
-    atomic_store_explicit(&shard->high, now, memory_order_relaxed);
-    shard->low = now - TARN__FLUSH;
-    shard->over = now + TARN__FLUSH;
-}
-
-/* A thread without a shard counts in the instance itself. */
-void tarn__count_made_shared(tarn_runtime *runtime, size_t bytes, bool mi)
-{
-    struct tarn__counters *counters = &runtime->folded;
-
-    atomic_fetch_add(&counters->histogram[tarn__bucket(bytes)], 1);
-    if (!mi)
-        atomic_fetch_add(&counters->raw_alloc, 1);
-    tarn__count_bytes_shared(runtime, bytes, 0);
-}
-
-void tarn__count_gone_shared(tarn_runtime *runtime, size_t bytes, bool mi)
-{
-    struct tarn__counters *counters = &runtime->folded;
-
-    tarn__count_bytes_shared(runtime, 0, bytes);
-    atomic_fetch_add(mi ? &counters->mi_free : &counters->raw_free, 1);
-}
-
-void tarn__count_bytes_shared(tarn_runtime *runtime, size_t made, size_t gone)
-{
-    atomic_fetch_add(&runtime->folded.bytes_made, made);
-    atomic_fetch_add(&runtime->folded.bytes_gone, gone);
-    int64_t more = (int64_t)(made - gone);
-    raise_peak(runtime, atomic_fetch_add(&runtime->live, more) + more);
-}
 
 /* The sum of one counter over the threads. Under the registry's lock. */
 static uint64_t sum(const tarn_runtime *runtime, size_t offset)
@@ -113,7 +64,7 @@ static int64_t peak_now(tarn_runtime *runtime, int64_t live)
 
     for (struct tarn__shard *shard = runtime->shards; shard; shard = shard->next) {
         int64_t high = atomic_load_explicit(&shard->high, memory_order_relaxed);
-        int64_t seen = live + high - tarn__difference(shard);
+        int64_t seen = live + high - tarn__count_difference(shard);
         if (seen > peak)
             peak = seen;
     }

@@ -4,27 +4,9 @@
  * the MemInfo with its previous memory.
  */
 #include "nrt/meminfo.h"
-
-/* Never called as such: tarn__meminfo_destruct() recognizes its address. */
-void tarn__varsize_destructor(void *data, size_t size, void *info)
-{
-    (void)size;
-    (void)info;
-    tarn__raw_free(data);
-}
-
-void tarn__varsize_end(struct MemInfo *meminfo, bool shut)
-{
-    /* The elements' destructor may look at the MemInfo, so its memory goes after. */
-    union {
-        void *address;
-        void (*function)(void *data, size_t size, void *info);
-    } elements = {.address = meminfo->dtor_info};
-
-    if (elements.address && !shut)
-        elements.function(meminfo->data, meminfo->size, NULL);
-    tarn__raw_free(meminfo->data);
-}
+#include "nrt/misuse.h"
+#include "nrt/raw.h"
+#include "nrt/registry.h"
 
 static NRT_MemInfo *make(size_t size, NRT_dtor_function dtor, const void *caller)
 {
@@ -37,8 +19,8 @@ static NRT_MemInfo *make(size_t size, NRT_dtor_function dtor, const void *caller
 
     if (!data)
         return NULL;
-    NRT_MemInfo *mi = tarn__meminfo_new(runtime, data, size, tarn__varsize_destructor,
-                                        elements.address, caller);
+    NRT_MemInfo *mi = tarn__meminfo_new(
+        runtime, data, size, tarn__meminfo_varsize_destructor, elements.address, caller);
     if (!mi)
         tarn__raw_free(data);
     return mi;
@@ -57,10 +39,11 @@ NRT_MemInfo *tarn_nrt_MemInfo_new_varsize_dtor(size_t size, NRT_dtor_function dt
 /* The instance of a varsize MemInfo; NULL with an error message: it is not one. */
 static tarn_runtime *check(const NRT_MemInfo *mi, const char *what)
 {
-    if (mi && mi->dtor == tarn__varsize_destructor)
+    if (mi && mi->dtor == tarn__meminfo_varsize_destructor)
         return tarn_meminfo_runtime(mi);
-    tarn__misuse(&tarn__default_runtime, "nrt: %s: MemInfo %p has no variable size", what,
-                 (const void *)mi);
+    tarn__misuse_report(&tarn__default_runtime,
+                        "nrt: %s: MemInfo %p has no variable size", what,
+                        (const void *)mi);
     return NULL;
 }
 

@@ -11,7 +11,8 @@
  * That is slow and always correct. The first wait ends every stream capture in the
  * context. Memory that belongs to no device has no device to wait for.
  */
-#include "pointer/pointer.h"
+#include "pointer/allocate.h"
+#include "pointer/deferred_frees.h"
 #include "driver/driver.h"
 #include "base/wait.h"
 #include "resource/life.h"
@@ -86,7 +87,7 @@ static tarn_status obtain(tarn_resource *resource, size_t bytes, tarn_stream str
 {
     tarn_status status = tarn_resource_allocate(resource, bytes, 0, stream, out);
 
-    if (tarn__pointer_reclaimed(status))
+    if (tarn__deferred_frees_reclaimed(status))
         status = tarn_resource_allocate(resource, bytes, 0, stream, out);
     return status;
 }
@@ -109,7 +110,7 @@ static tarn_status fill(tarn_pointer *pointer, tarn_resource *resource,
     return wait_until_ready(resource, stream);
 }
 
-tarn_status tarn__pointer_allocate(tarn_resource *resource, size_t bytes,
+tarn_status tarn__allocate_pointer(tarn_resource *resource, size_t bytes,
                                    tarn_stream stream, bool deferrable,
                                    tarn_pointer **out)
 {
@@ -119,7 +120,7 @@ tarn_status tarn__pointer_allocate(tarn_resource *resource, size_t bytes,
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "pointer: allocate: %zu bytes, but %s is NULL", bytes,
                               resource ? "out" : "resource");
-    tarn__pointer_retry();
+    tarn__deferred_frees_retry();
     tarn_status status = tarn__pointer_blank(
         TARN_POINTER_DEVICE, tarn_resource_device(resource), bytes, &pointer);
     if (status != TARN_OK)
@@ -138,7 +139,7 @@ tarn_status tarn__pointer_allocate(tarn_resource *resource, size_t bytes,
 tarn_status tarn_pointer_allocate(tarn_resource *resource, size_t bytes,
                                   tarn_stream stream, tarn_pointer **out)
 {
-    return tarn__pointer_allocate(resource, bytes, stream, false, out);
+    return tarn__allocate_pointer(resource, bytes, stream, false, out);
 }
 
 /* Detect a wrong stream here, where the call can report it, and not when the block

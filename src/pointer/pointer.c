@@ -5,6 +5,7 @@
  * longer than one, even for views of views.
  */
 #include "pointer/pointer.h"
+#include "pointer/deferred_frees.h"
 #include "driver/driver.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -51,7 +52,7 @@ static void end_pointer(void *data, size_t size, void *info)
         tarn__call_blocking_hook(); /* the finalizer is the user's code */
     if (pointer->finalizer)
         pointer->finalizer(pointer->finalizer_data, pointer->address, pointer->bytes);
-    tarn__pointer_return(pointer);
+    tarn__deferred_frees_return(pointer);
 }
 
 tarn_status tarn__pointer_blank(tarn_pointer_kind kind, int device, size_t bytes,
@@ -206,6 +207,15 @@ void tarn_pointer_release(tarn_pointer *pointer)
         release(pointer);
     } else
         tarn_meminfo_release(pointer->meminfo);
+}
+
+tarn_status tarn_pointer_release_checked(tarn_pointer *pointer)
+{
+    struct tarn__deferred_frees_record record;
+
+    tarn__deferred_frees_record_begin(&record);
+    tarn_pointer_release(pointer);
+    return tarn__deferred_frees_record_end(&record);
 }
 
 void tarn__pointer_drop(tarn_pointer *pointer)

@@ -33,7 +33,7 @@ struct tarn_pointer {
     tarn__return_memory *return_memory; /* NULL: the pointer owns no memory */
     bool deferrable;                    /* a return_memory that waits may be deferred */
     bool lazy;                          /* deferred until enough are,
-                                 * tarn__pointer_set_limits() */
+                                 * tarn__deferred_frees_set_limits() */
     bool failed;                 /* a return_memory failed, and the memory is not returned
                                  * yet */
     tarn_resource *resource;     /* retained until the block is returned; NULL: from
@@ -55,49 +55,8 @@ tarn_status tarn__pointer_blank(tarn_pointer_kind kind, int device, size_t bytes
 void tarn__pointer_place(tarn_pointer *pointer, tarn_device_ptr address, void *host,
                          tarn__return_memory *return_memory);
 
-/* tarn_pointer_allocate(). `deferrable` is set for managers, see
- * tarn__pointer_defer_begin(). */
-tarn_status tarn__pointer_allocate(tarn_resource *resource, size_t bytes,
-                                   tarn_stream stream, bool deferrable,
-                                   tarn_pointer **out);
-
 /* Drop one reference, even if another function has taken over the releases. */
 void tarn__pointer_release_plain(tarn_pointer *pointer);
-
-/* Return the memory of an owner without references, now or later, and then free the
- * owner. */
-void tarn__pointer_return(tarn_pointer *pointer);
-
-/* Retry failed frees, the oldest first, until one fails again. The last error stays
- * unchanged. */
-void tarn__pointer_retry(void);
-
-/* Is `status` out of memory, and was a deferred free retried, so that another allocation
- * makes sense? The last error stays unchanged. */
-bool tarn__pointer_reclaimed(tarn_status status);
-
-/* Between these calls, on `device`, deferrable pointers are kept if their return would
- * wait for the device. The calls nest. The last end returns the memory, and reports the
- * first failure of a pointer that had not failed before. The cleanup has ended in any
- * case. */
-void tarn__pointer_defer_begin(int device);
-tarn_status tarn__pointer_defer_end(int device);
-
-/* Set when lazy pointers are returned. Each device keeps a list of them after their last
- * release and returns them together. That happens when the list has more than `count`
- * entries, or more bytes than `ratio` of the capacity of tarn__pointer_set_capacity(). It
- * happens outside deferred cleanup; within it they wait for the last end. Without a
- * capacity only the count matters. */
-void tarn__pointer_set_limits(size_t count, double ratio);
-void tarn__pointer_limits(size_t *count_out, double *ratio_out);
-void tarn__pointer_set_capacity(int device, size_t bytes);
-
-/* Report the deferred frees of `device` now. Pinned memory counts no bytes: it is not the
- * device's. */
-void tarn__pointer_deferred_on(int device, size_t *count_out, size_t *bytes_out);
-
-/* Return all memory of `device` whose free was deferred or failed. */
-tarn_status tarn__pointer_flush(int device);
 
 /* Fail with TARN_INVALID_ARGUMENT where the last reference of `pointer` is gone: its
  * finalizer is calling. */

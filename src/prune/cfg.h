@@ -6,7 +6,7 @@
 #ifndef TARN_PRUNE_CFG_H
 #define TARN_PRUNE_CFG_H
 
-#include "prune/view.h"
+#include "prune/function_index.h"
 
 struct tarn__cfg {
     uint32_t blocks;

@@ -8,6 +8,8 @@
  * needed.
  */
 #include "prune/dominators.h"
+#include "prune/cfg.h"
+#include "prune/roots.h"
 
 struct build {
     const struct tarn__cfg *cfg; /* in the direction of the tree */
@@ -167,8 +169,8 @@ static bool prepare(struct build *build, struct tarn__tree *tree,
     return !arena->failed;
 }
 
-bool tarn__dominators(struct tarn__tree *tree, const struct tarn__cfg *cfg,
-                      struct tarn__arena *arena)
+bool tarn__dominators_find(struct tarn__tree *tree, const struct tarn__cfg *cfg,
+                           struct tarn__arena *arena)
 {
     struct build build = {.cfg = cfg};
 
@@ -180,15 +182,15 @@ bool tarn__dominators(struct tarn__tree *tree, const struct tarn__cfg *cfg,
     return fill_tree(tree, &build, arena);
 }
 
-bool tarn__post_dominators(struct tarn__tree *tree, const struct tarn__cfg *cfg,
-                           struct tarn__arena *arena)
+bool tarn__dominators_find_post(struct tarn__tree *tree, const struct tarn__cfg *cfg,
+                                struct tarn__arena *arena)
 {
     struct tarn__cfg reversed = tarn__cfg_reversed(cfg);
     struct build build = {.cfg = &reversed, .virtual = true};
     uint32_t *roots = TARN__TAKE(arena, uint32_t, cfg->blocks), count;
 
     if (!roots || !prepare(&build, tree, arena) ||
-        !tarn__post_dominator_roots(cfg, arena, roots, &count))
+        !tarn__roots_of_post_dominators(cfg, arena, roots, &count))
         return false;
     uint32_t root = assign_number(&build, TARN__NONE, 0);
     for (uint32_t i = 0; i < count; i++)

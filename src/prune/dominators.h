@@ -17,28 +17,23 @@ struct tarn__tree {
 };
 
 /* False: no host memory. */
-bool tarn__dominators(struct tarn__tree *tree, const struct tarn__cfg *cfg,
-                      struct tarn__arena *arena);
-bool tarn__post_dominators(struct tarn__tree *tree, const struct tarn__cfg *cfg,
+bool tarn__dominators_find(struct tarn__tree *tree, const struct tarn__cfg *cfg,
                            struct tarn__arena *arena);
+bool tarn__dominators_find_post(struct tarn__tree *tree, const struct tarn__cfg *cfg,
+                                struct tarn__arena *arena);
 
-static inline bool tarn__tree_reached(const struct tarn__tree *tree, uint32_t block)
+static inline bool tarn__dominators_tree_reached(const struct tarn__tree *tree,
+                                                 uint32_t block)
 {
     return tree->enter[block] != 0;
 }
 
 /* Does `above` dominate `block`, or is it that block? Both are reachable. */
-static inline bool tarn__tree_above(const struct tarn__tree *tree, uint32_t above,
-                                    uint32_t block)
+static inline bool tarn__dominators_tree_above(const struct tarn__tree *tree,
+                                               uint32_t above, uint32_t block)
 {
     return tree->enter[above] <= tree->enter[block] &&
            tree->enter[block] <= tree->leave[above];
 }
-
-/* Find the blocks from which LLVM starts a post-dominator tree: those that end the
- * function, and one for each part of it that never ends. `roots` has space for every
- * block. False: no host memory. (roots.c) */
-bool tarn__post_dominator_roots(const struct tarn__cfg *cfg, struct tarn__arena *arena,
-                                uint32_t *roots, uint32_t *count_out);
 
 #endif

@@ -5,6 +5,7 @@
  * there is debug info.
  */
 #include "prune/explain.h"
+#include "prune/verdict.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -172,7 +173,7 @@ bool tarn__explain(struct tarn__function_index *function_index, tarn__explain_fn
             continue;
         struct tarn__verdict verdict =
             all_gone(function_index, refop->value_number)
-                ? tarn__reject(TARN_PRUNE_FEWER_DECREFS, TARN__NONE)
+                ? tarn__verdict_reject(TARN_PRUNE_FEWER_DECREFS, TARN__NONE)
                 : ask(search, i);
         report_incref(function_index, refop, &verdict);
     }
@@ -181,7 +182,8 @@ bool tarn__explain(struct tarn__function_index *function_index, tarn__explain_fn
 
 bool tarn__explain_optnone(struct tarn__function_index *function_index)
 {
-    struct tarn__verdict verdict = tarn__reject(TARN_PRUNE_NOT_OPTIMIZED, TARN__NONE);
+    struct tarn__verdict verdict =
+        tarn__verdict_reject(TARN_PRUNE_NOT_OPTIMIZED, TARN__NONE);
 
     if (!tarn__function_index_number_values(function_index))
         return false;

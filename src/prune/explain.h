@@ -2,7 +2,7 @@
 #ifndef TARN_PRUNE_EXPLAIN_H
 #define TARN_PRUNE_EXPLAIN_H
 
-#include "prune/shapes.h"
+#include "prune/verdict.h"
 
 /* Returns the reason why an incref stays. */
 typedef struct tarn__verdict (*tarn__explain_fn)(void *search, uint32_t incref);

@@ -11,8 +11,11 @@
  * this shows in the result, so it is reproduced unchanged. Only querying a block's
  * contents is cheap here: the counts are kept up to date.
  */
-#include "prune/marks.h"
-#include "prune/shapes.h"
+#include "prune/llvmlite.h"
+#include "prune/raise_metadata.h"
+#include "prune/cfg.h"
+#include "prune/dominators.h"
+#include "prune/verdict.h"
 
 enum { LONGEST_PATH = 15 };
 
@@ -68,7 +71,7 @@ const struct tarn__function_index *tarn__llvmlite_function_index(
 
 static bool fail(struct tarn__llvmlite *search, tarn_prune_rule rule, uint32_t block)
 {
-    search->why = tarn__reject(rule, block);
+    search->why = tarn__verdict_reject(rule, block);
     return false;
 }
 
@@ -93,7 +96,7 @@ static bool held_by_head(struct tarn__llvmlite *search, uint32_t head, size_t co
     raise = raise && !tarn__llvmlite_is_old(&search->function_index->pruning->options);
     while (count > 0) {
         uint32_t block = search->stack[--count];
-        if ((raise && tarn__block_raises(search->function_index, block)) ||
+        if ((raise && tarn__raise_metadata_block_raises(search->function_index, block)) ||
             search->visited[block] == search->search)
             continue;
         if (block == 0)
@@ -118,17 +121,18 @@ static bool make_trees(struct tarn__llvmlite *search)
 
     if (!search->trees_made)
         search->trees_made =
-            tarn__dominators(&search->dominators, search->cfg, arena) &&
-            tarn__post_dominators(&search->post_dominators, search->cfg, arena);
+            tarn__dominators_find(&search->dominators, search->cfg, arena) &&
+            tarn__dominators_find_post(&search->post_dominators, search->cfg, arena);
     return search->trees_made;
 }
 
 /* An unreachable block is dominated by every block and dominates no reachable one. */
 static bool dominates(const struct tarn__tree *tree, uint32_t above, uint32_t block)
 {
-    if (!tarn__tree_reached(tree, block))
+    if (!tarn__dominators_tree_reached(tree, block))
         return true;
-    return tarn__tree_reached(tree, above) && tarn__tree_above(tree, above, block);
+    return tarn__dominators_tree_reached(tree, above) &&
+           tarn__dominators_tree_above(tree, above, block);
 }
 
 static bool has_decref_before(struct tarn__llvmlite *search, uint32_t head, uint32_t tail)
@@ -242,7 +246,8 @@ static bool walk(struct tarn__llvmlite *search, uint32_t block)
     }
     if (search->function_index->decrefs_in[block] > 0)
         return fail_for_all(search, TARN_PRUNE_OTHER_DECREF, block);
-    if (search->raise && tarn__block_raises(search->function_index, block)) {
+    if (search->raise &&
+        tarn__raise_metadata_block_raises(search->function_index, block)) {
         end_at(search, block, search->raise_blocks, &search->raise_block_count);
         return true;
     }
@@ -335,9 +340,9 @@ struct tarn__verdict tarn__llvmlite_explain(struct tarn__llvmlite *search,
     uint64_t gave_up = function_index->pruning->report.gave_up;
 
     if (function_index->decrefs_in[block] > 0)
-        return tarn__reject(TARN_PRUNE_DECREF_BESIDE, block);
+        return tarn__verdict_reject(TARN_PRUNE_DECREF_BESIDE, block);
     bool good = is_fanout(search, incref, raise);
     search->function_index->pruning->report.gave_up =
         gave_up; /* counted when it was searched */
-    return good ? tarn__allow() : search->why;
+    return good ? tarn__verdict_allow() : search->why;
 }

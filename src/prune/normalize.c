@@ -4,7 +4,7 @@
  * a block's decrefs stand behind everything else, any of them may form a pair with an
  * incref of the block: nothing lies between an early release and the removed one.
  */
-#include "prune/shapes.h"
+#include "prune/normalize.h"
 #include <llvm/Config/llvm-config.h>
 
 static bool has_incref(const struct tarn__function_index *function_index, uint32_t block)

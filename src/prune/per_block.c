@@ -4,7 +4,7 @@
  * first. Each forms a pair with the first decref of its value, so that the longest-held
  * references stay. A refop on null does nothing and is removed alone.
  */
-#include "prune/shapes.h"
+#include "prune/per_block.h"
 
 static bool prune_nulls(struct tarn__function_index *function_index)
 {
@@ -38,7 +38,7 @@ static bool prune_pair(struct tarn__function_index *function_index, uint32_t inc
     return true;
 }
 
-bool tarn__prune_per_block(struct tarn__function_index *function_index)
+bool tarn__per_block_prune(struct tarn__function_index *function_index)
 {
     bool changed = prune_nulls(function_index);
 

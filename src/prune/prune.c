@@ -4,8 +4,13 @@
  * remove the pairs that it allows, until none finds any more. A removal by one shape may
  * enable another. Most functions have no incref at all and need only one look.
  */
+#include "prune/cfg.h"
 #include "prune/explain.h"
+#include "prune/llvmlite.h"
+#include "prune/normalize.h"
+#include "prune/per_block.h"
 #include "prune/sound.h"
+#include "prune/verdict.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +83,7 @@ static bool prune_as_llvmlite(struct tarn__function_index *function_index,
 
     do {
         changed = wants(function_index, TARN_PRUNE_PER_BLOCK) &&
-                  tarn__prune_per_block(function_index);
+                  tarn__per_block_prune(function_index);
         if (wants(function_index, TARN_PRUNE_DIAMOND))
             changed |= tarn__llvmlite_diamond(search);
         if (wants(function_index, TARN_PRUNE_FANOUT))
@@ -95,14 +100,15 @@ static struct tarn__verdict explain_llvmlite(void *data, uint32_t incref)
     struct tarn__llvmlite *search = data;
     const struct tarn__function_index *function_index =
         tarn__llvmlite_function_index(search);
-    struct tarn__verdict verdict = tarn__allow();
+    struct tarn__verdict verdict = tarn__verdict_allow();
 
     if (wants(function_index, TARN_PRUNE_FANOUT_RAISE))
         verdict = tarn__llvmlite_explain(search, incref, true);
     if (wants(function_index, TARN_PRUNE_FANOUT) &&
         (verdict.allowed || verdict.rule == TARN_PRUNE_NO_RAISE))
         verdict = tarn__llvmlite_explain(search, incref, false);
-    return verdict.allowed ? tarn__reject(TARN_PRUNE_NO_SHAPE, TARN__NONE) : verdict;
+    return verdict.allowed ? tarn__verdict_reject(TARN_PRUNE_NO_SHAPE, TARN__NONE)
+                           : verdict;
 }
 
 static bool across_as_llvmlite(struct tarn__function_index *function_index,
@@ -149,7 +155,7 @@ static bool prune_index(struct tarn__function_index *function_index)
     if (!tarn__function_index_number_values(function_index))
         return false;
     if (wants(function_index, TARN_PRUNE_PER_BLOCK))
-        tarn__prune_per_block(function_index);
+        tarn__per_block_prune(function_index);
     return !has_pair(function_index) || prune_across_blocks(function_index);
 }
 

@@ -7,7 +7,8 @@
  * walks forward, the later block first, and takes the block that is found last. A root
  * that reaches another root is redundant.
  */
-#include "prune/dominators.h"
+#include "prune/roots.h"
+#include "prune/cfg.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,8 +123,9 @@ static uint32_t drop_needless(struct walk *walk, uint32_t *roots, uint32_t count
     return count;
 }
 
-bool tarn__post_dominator_roots(const struct tarn__cfg *cfg, struct tarn__arena *arena,
-                                uint32_t *roots, uint32_t *count_out)
+bool tarn__roots_of_post_dominators(const struct tarn__cfg *cfg,
+                                    struct tarn__arena *arena, uint32_t *roots,
+                                    uint32_t *count_out)
 {
     struct walk walk = {
         .cfg = cfg,

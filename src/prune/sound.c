@@ -1,18 +1,18 @@
 /* sound.c -- pairs across blocks, by sound rules that hold for every program.
  *
- * Take an incref and one decref of the same value in each exit of its block's fan
- * (fan.h). Whenever the incref runs, one of the decrefs runs before it runs again, and
- * none of them runs otherwise. Without them the object's count is lower by one in
- * between, and nowhere else. The count was at least one before the incref, as no code may
- * count a dead object. From there to the exits nothing counts down. So the object lives
- * as long as before, except for what happens in an exit before its decref. tail.h checks
- * that.
+ * Take an incref and one decref of the same value in each exit of its block's region
+ * (fanout_region.h). Whenever the incref runs, one of the decrefs runs before it runs
+ * again, and none of them runs otherwise. Without them the object's count is lower by
+ * one in between, and nowhere else. The count was at least one before the incref, as no
+ * code may count a dead object. From there to the exits nothing counts down. So the
+ * object lives as long as before, except for what happens in an exit before its decref.
+ * tail_decref.h checks that.
  *
  * A path may end at a raise instead of an exit. Compiled code releases nothing when it
  * raises: its references leak. Without the incref this reference does not leak any more.
  * The rule does not apply if anything is released behind the raise, as in an `except`
  * clause. Nor does it apply where the reference may have been taken for another owner,
- * which keeps it (handed.h).
+ * which keeps it (ownership.h).
  */
 #include "prune/sound.h"
 
@@ -25,20 +25,20 @@ bool tarn__sound_open(struct tarn__sound *sound,
                       const struct tarn__cfg *cfg)
 {
     sound->function_index = function_index;
-    return tarn__fanout_regions_open(&sound->regions, function_index, cfg) &&
-           tarn__tail_decrefs_open(&sound->tail_decrefs, function_index) &&
+    return tarn__fanout_region_open(&sound->regions, function_index, cfg) &&
+           tarn__tail_decref_open(&sound->tail_decrefs, function_index) &&
            tarn__ownership_open(&sound->ownership, &sound->regions);
 }
 
 void tarn__sound_close(struct tarn__sound *sound)
 {
-    tarn__fanout_regions_close(&sound->regions);
+    tarn__fanout_region_close(&sound->regions);
 }
 
 /* --- may this incref be removed?
  * --------------------------------------------------------- */
 
-/* The requested shape that a fan has; 0 if it has none of them. */
+/* The requested shape that a region has; 0 if it has none of them. */
 static unsigned shape_of(const struct tarn__sound *sound,
                          const struct tarn__fanout_region *region)
 {
@@ -57,10 +57,10 @@ static struct tarn__verdict check_exit(struct tarn__sound *sound, uint32_t value
     uint32_t decref = tarn__function_index_decref(sound->function_index, value, exit);
 
     if (decref == TARN__NONE)
-        return tarn__reject(TARN_PRUNE_OTHER_DECREF, exit);
+        return tarn__verdict_reject(TARN_PRUNE_OTHER_DECREF, exit);
     if (tarn__tail_decref_is_blocked(&sound->tail_decrefs, decref))
-        return tarn__reject(TARN_PRUNE_USED_IN_BETWEEN, exit);
-    return tarn__allow();
+        return tarn__verdict_reject(TARN_PRUNE_USED_IN_BETWEEN, exit);
+    return tarn__verdict_allow();
 }
 
 /* Does each exit have a removable decref of the value, and is that right where paths
@@ -70,7 +70,7 @@ static struct tarn__verdict check_region(struct tarn__sound *sound, uint32_t inc
                                          const uint32_t *exits, uint32_t count)
 {
     uint32_t value = sound->function_index->refops[incref].value_number;
-    struct tarn__verdict verdict = tarn__allow();
+    struct tarn__verdict verdict = tarn__verdict_allow();
 
     for (uint32_t i = 0; i < count && verdict.allowed; i++)
         verdict = check_exit(sound, value, exits[i]);
@@ -78,8 +78,9 @@ static struct tarn__verdict check_region(struct tarn__sound *sound, uint32_t inc
     if (!verdict.allowed || !region->raises)
         return verdict;
     uint32_t where = tarn__ownership_transferred(&sound->ownership, region, incref);
-    return where == TARN__NONE ? verdict
-                               : tarn__reject(TARN_PRUNE_OWNERSHIP_TRANSFERRED, where);
+    return where == TARN__NONE
+               ? verdict
+               : tarn__verdict_reject(TARN_PRUNE_OWNERSHIP_TRANSFERRED, where);
 }
 
 static uint32_t decrefs_of(const struct tarn__function_index *function_index,
@@ -139,7 +140,7 @@ static bool prune_head(struct tarn__sound *sound, struct tarn__fanout_region *re
     return function_index->removed != before;
 }
 
-/* The fan at this place in the list, if pairs may be removed from its head. */
+/* The region at this place in the list, if pairs may be removed from its head. */
 static struct tarn__fanout_region *region_at(struct tarn__sound *sound, uint32_t index)
 {
     struct tarn__fanout_region *region = &sound->regions.regions[index];
@@ -150,8 +151,8 @@ static struct tarn__fanout_region *region_at(struct tarn__sound *sound, uint32_t
     return region;
 }
 
-/* Find all fans from the inside out, then remove from the outside in. Of two increfs that
- * need the same decref, the one with more paths behind it gets it. */
+/* Find all regions from the inside out, then remove from the outside in. Of two increfs
+ * that need the same decref, the one with more paths behind it gets it. */
 static bool sweep_outside_first(struct tarn__sound *sound)
 {
     struct tarn__fanout_regions *regions = &sound->regions;
@@ -188,8 +189,8 @@ bool tarn__sound_prune(struct tarn__sound *sound)
     bool changed = true;
 
     for (int sweep = 0; changed && regions->steps <= regions->most_steps; sweep++) {
-        tarn__fanout_regions_renew(regions);
-        tarn__tail_decrefs_renew(&sound->tail_decrefs);
+        tarn__fanout_region_renew(regions);
+        tarn__tail_decref_renew(&sound->tail_decrefs);
         changed = sweep < SWEEPS_OUTSIDE_FIRST ? sweep_outside_first(sound)
                                                : sweep_inside_first(sound);
     }
@@ -205,22 +206,22 @@ struct tarn__verdict tarn__sound_explain(struct tarn__sound *sound, uint32_t inc
              value = function_index->refops[incref].value_number;
     uint32_t count;
 
-    if (!tarn__tree_reached(&sound->regions.dominators, block))
-        return tarn__reject(TARN_PRUNE_NOT_REACHED, block);
+    if (!tarn__dominators_tree_reached(&sound->regions.dominators, block))
+        return tarn__verdict_reject(TARN_PRUNE_NOT_REACHED, block);
     if (function_index->decrefs_in[block] > 0)
-        return tarn__reject(TARN_PRUNE_DECREF_BESIDE, block);
+        return tarn__verdict_reject(TARN_PRUNE_DECREF_BESIDE, block);
     struct tarn__fanout_region *region =
         &sound->regions.regions[sound->regions.region_of[block]];
     if (!tarn__fanout_region_find(&sound->regions, region)->holds)
         return region->why;
     if (!shape_of(sound, region))
-        return tarn__reject(TARN_PRUNE_NO_SHAPE, TARN__NONE);
+        return tarn__verdict_reject(TARN_PRUNE_NO_SHAPE, TARN__NONE);
     const uint32_t *exits = tarn__fanout_region_exits(&sound->regions, region, &count);
     struct tarn__verdict verdict = check_region(sound, incref, region, exits, count);
     if (!verdict.allowed && verdict.rule == TARN_PRUNE_OTHER_DECREF) {
         uint32_t raise = tarn__fanout_region_releasing_raise(&sound->regions, region);
         if (raise != TARN__NONE)
-            return tarn__reject(TARN_PRUNE_RELEASED_AFTER_RAISE, raise);
+            return tarn__verdict_reject(TARN_PRUNE_RELEASED_AFTER_RAISE, raise);
     }
     if (!verdict.allowed && verdict.rule == TARN_PRUNE_USED_IN_BETWEEN)
         verdict.instruction = tarn__tail_decref_use(

@@ -2,8 +2,8 @@
 #ifndef TARN_PRUNE_SOUND_H
 #define TARN_PRUNE_SOUND_H
 
-#include "prune/tail.h"
-#include "prune/handed.h"
+#include "prune/tail_decref.h"
+#include "prune/ownership.h"
 
 struct tarn__sound {
     struct tarn__function_index *function_index;

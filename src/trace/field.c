@@ -4,11 +4,11 @@
  * Digits are read one by one. strtoull accepts signs and blanks, strtod uses the locale's
  * decimal point, and neither reports where a number became too large.
  */
-#include "trace/format.h"
+#include "trace/field.h"
 #include <stdio.h>
 #include <string.h>
 
-const char *tarn__printable(const char *text, char *buffer, size_t capacity)
+const char *tarn__field_printable(const char *text, char *buffer, size_t capacity)
 {
     size_t used = 0;
 
@@ -35,7 +35,7 @@ tarn_status tarn__field_bad(const struct tarn__field *field, const char *what)
     return tarn_error_set(TARN_BAD_FORMAT, "%.200s:%llu: %s \"%s\" %s",
                           field->place->name, (unsigned long long)field->place->line,
                           field->column,
-                          tarn__printable(field->text, shown, sizeof shown), what);
+                          tarn__field_printable(field->text, shown, sizeof shown), what);
 }
 
 static int digit_of(char c)

@@ -1,5 +1,5 @@
 /* ids.c -- map thread ids, stream handles and device numbers to small numbers. */
-#include "trace/tally.h"
+#include "trace/ids.h"
 
 void tarn__ids_init(struct tarn__ids *ids)
 {

@@ -5,7 +5,8 @@
  * left out. So replay has nothing to look up and nothing to check.
  */
 #include "trace/load.h"
-#include "trace/tally.h"
+#include "trace/accounting.h"
+#include "trace/ids.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -22,12 +22,12 @@ struct tarn_trace {
     tarn_trace_summary summary;
 };
 
-static inline bool tarn__op_is_free(const struct tarn__op *op)
+static inline bool tarn__load_op_is_free(const struct tarn__op *op)
 {
     return (op->thread & TARN__FREE_BIT) != 0;
 }
 
-static inline uint32_t tarn__op_thread(const struct tarn__op *op)
+static inline uint32_t tarn__load_op_thread(const struct tarn__op *op)
 {
     return op->thread & ~TARN__FREE_BIT;
 }

@@ -5,7 +5,9 @@
  * example: a failed allocation is `Alloc Failure`, and no-stream memory has the stream
  * `none`. This format has no threads.
  */
+#include "trace/field.h"
 #include "trace/format.h"
+#include "trace/row.h"
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -30,8 +30,8 @@ static void fail(struct tarn__player *player)
 }
 
 /* Publish the outcome of an allocation. */
-static void settle(struct tarn__player *player, struct tarn__block *block,
-                   enum tarn__block_state state)
+static void settle(struct tarn__player *player, struct tarn__player_block *block,
+                   enum tarn__player_block_state state)
 {
     atomic_store(&block->state, state);
     if (atomic_load(&player->waiting) == 0)
@@ -43,13 +43,13 @@ static void settle(struct tarn__player *player, struct tarn__block *block,
 
 /* Wait until the block's allocation is over, here or on another thread; return its state.
  */
-static enum tarn__block_state await(struct tarn__player *player,
-                                    struct tarn__block *block)
+static enum tarn__player_block_state await(struct tarn__player *player,
+                                           struct tarn__player_block *block)
 {
     int state = atomic_load(&block->state);
 
     if (state != BLOCK_NOT_ALLOCATED)
-        return (enum tarn__block_state)state;
+        return (enum tarn__player_block_state)state;
     pthread_mutex_lock(&player->lock);
     atomic_fetch_add(&player->waiting, 1);
     while ((state = atomic_load(&block->state)) == BLOCK_NOT_ALLOCATED &&
@@ -57,14 +57,14 @@ static enum tarn__block_state await(struct tarn__player *player,
         pthread_cond_wait(&player->changed, &player->lock);
     atomic_fetch_sub(&player->waiting, 1);
     pthread_mutex_unlock(&player->lock);
-    return (enum tarn__block_state)state;
+    return (enum tarn__player_block_state)state;
 }
 
 static void play_allocation(struct tarn__worker *worker, uint32_t index)
 {
     struct tarn__player *player = worker->player;
     const struct tarn__op *op = &player->trace->ops[index];
-    struct tarn__block *block = &player->blocks[op->block];
+    struct tarn__player_block *block = &player->blocks[op->block];
     uint64_t start = tarn__now_ns();
     tarn_status status = tarn_resource_allocate(
         player->resource, op->bytes, 0, player->streams[op->stream], &block->address);
@@ -88,7 +88,7 @@ static void play_free(struct tarn__worker *worker, uint32_t index)
 {
     struct tarn__player *player = worker->player;
     const struct tarn__op *op = &player->trace->ops[index];
-    struct tarn__block *block = &player->blocks[op->block];
+    struct tarn__player_block *block = &player->blocks[op->block];
 
     if (await(player, block) != BLOCK_LIVE)
         return;
@@ -141,7 +141,7 @@ static void play(struct tarn__worker *worker, const struct tarn__scope *scope)
     worker->start_ns = tarn__now_ns();
     for (size_t i = 0; i < worker->count; i++) {
         uint32_t index = worker->order[i];
-        bool is_free = tarn__op_is_free(&player->trace->ops[index]);
+        bool is_free = tarn__load_op_is_free(&player->trace->ops[index]);
         if (atomic_load_explicit(&player->stop, memory_order_relaxed))
             break;
         if (i % LOOK_EVERY == LOOK_EVERY - 1 || (is_free && has_grown(player, &seen)))
@@ -156,7 +156,7 @@ static void play(struct tarn__worker *worker, const struct tarn__scope *scope)
     worker->end_ns = tarn__now_ns();
 }
 
-void *tarn__worker_run(void *data)
+void *tarn__player_run(void *data)
 {
     struct tarn__worker *worker = data;
     struct tarn__player *player = worker->player;

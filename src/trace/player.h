@@ -10,11 +10,16 @@
 /* The duration of a call that was not made, or that failed. */
 #define TARN__NOT_DONE UINT64_MAX
 
-enum tarn__block_state { BLOCK_NOT_ALLOCATED, BLOCK_LIVE, BLOCK_FAILED, BLOCK_FREED };
+enum tarn__player_block_state {
+    BLOCK_NOT_ALLOCATED,
+    BLOCK_LIVE,
+    BLOCK_FAILED,
+    BLOCK_FREED
+};
 
-struct tarn__block {
+struct tarn__player_block {
     tarn_device_ptr address; /* valid while BLOCK_LIVE */
-    atomic_int state;        /* enum tarn__block_state; set after `address` */
+    atomic_int state;        /* enum tarn__player_block_state; set after `address` */
 };
 
 struct tarn__player {
@@ -23,7 +28,7 @@ struct tarn__player {
     int device;           /* of the resource */
     tarn_stream *streams; /* one for each of the trace's; the replay's own come from
                            * `made` */
-    struct tarn__block *blocks;
+    struct tarn__player_block *blocks;
     uint64_t *durations; /* for each operation, ns */
     atomic_uint_fast64_t live_bytes, peak_live_bytes;
 
@@ -52,6 +57,6 @@ struct tarn__worker {
 };
 
 /* The body of a worker's thread; `data` is the worker. */
-void *tarn__worker_run(void *data);
+void *tarn__player_run(void *data);
 
 #endif

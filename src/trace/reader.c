@@ -5,8 +5,9 @@
  * quoted fields may contain commas, quotes and line ends. Lines end with LF or CRLF, and
  * the last may have no end. The header tells the format.
  */
-#include "trace/format.h"
 #include "base/error.h"
+#include "trace/field.h"
+#include "trace/format.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,7 +225,7 @@ static tarn_status read_header(struct reader *reader, const struct tarn__format 
     return tarn_error_set(TARN_BAD_FORMAT,
                           "%.200s:%llu: not a header of NBEP 7 or of RMM: \"%s\"",
                           reader->place.name, (unsigned long long)reader->place.line,
-                          tarn__printable(reader->text, shown, sizeof shown));
+                          tarn__field_printable(reader->text, shown, sizeof shown));
 }
 
 /* Parse the current row as an event. */

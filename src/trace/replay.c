@@ -84,7 +84,7 @@ static void deal(struct tarn__player *player, struct tarn__worker *workers,
     const tarn_trace *trace = player->trace;
 
     for (size_t i = 0; i < trace->count; i++)
-        workers[count == 1 ? 0 : tarn__op_thread(&trace->ops[i])].count++;
+        workers[count == 1 ? 0 : tarn__load_op_thread(&trace->ops[i])].count++;
     for (unsigned w = 0; w < count; w++) {
         workers[w].player = player;
         workers[w].order = order;
@@ -93,7 +93,7 @@ static void deal(struct tarn__player *player, struct tarn__worker *workers,
     }
     for (size_t i = 0; i < trace->count; i++) {
         struct tarn__worker *worker =
-            &workers[count == 1 ? 0 : tarn__op_thread(&trace->ops[i])];
+            &workers[count == 1 ? 0 : tarn__load_op_thread(&trace->ops[i])];
         ((uint32_t *)(uintptr_t)worker->order)[worker->count++] = (uint32_t)i;
     }
 }
@@ -154,7 +154,7 @@ static void run_workers(struct tarn__player *player, struct tarn__worker *worker
 
     pthread_mutex_lock(&player->lock);
     for (; started < count; started++) {
-        int error = pthread_create(&workers[started].thread, NULL, tarn__worker_run,
+        int error = pthread_create(&workers[started].thread, NULL, tarn__player_run,
                                    &workers[started]);
         if (error) {
             tarn_error_set_native(TARN_SYSTEM_FAILURE, error,
@@ -185,7 +185,7 @@ static void free_the_rest(struct tarn__player *player, uint64_t *count_out)
 {
     for (size_t i = 0; i < player->trace->count; i++) {
         const struct tarn__op *op = &player->trace->ops[i];
-        if (tarn__op_is_free(op) ||
+        if (tarn__load_op_is_free(op) ||
             atomic_load(&player->blocks[op->block].state) != BLOCK_LIVE)
             continue;
         if (free_block(player, op) == TARN_OK) {
@@ -214,7 +214,7 @@ static void measure(const struct tarn__player *player, bool frees, uint64_t *scr
     double sum = 0;
 
     for (size_t i = 0; i < player->trace->count; i++) {
-        if (tarn__op_is_free(&player->trace->ops[i]) != frees ||
+        if (tarn__load_op_is_free(&player->trace->ops[i]) != frees ||
             player->durations[i] == TARN__NOT_DONE)
             continue;
         sum += (double)player->durations[i];

@@ -4,7 +4,9 @@
  * printed in the style of glibc's %p, so a failure has `(nil)`. The stream is 0 or
  * hexadecimal. Devices, locations and the end of a call are not in this format.
  */
+#include "trace/field.h"
 #include "trace/format.h"
+#include "trace/row.h"
 #include <string.h>
 
 enum { COLUMNS = 6, DAY_SECONDS = 24 * 60 * 60 };

@@ -4,10 +4,11 @@
  * more than one that is not, and a row has eleven numbers.
  */
 #define _GNU_SOURCE
+#include "trace/row.h"
 #include "trace/format.h"
 #include <string.h>
 
-const struct tarn__format *tarn__format_of(tarn_trace_format id)
+const struct tarn__format *tarn__row_format(tarn_trace_format id)
 {
     switch (id) {
     case TARN_TRACE_NBEP7:

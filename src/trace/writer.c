@@ -13,9 +13,10 @@
  * and the file, and must use neither.
  */
 #define _GNU_SOURCE
-#include "trace/format.h"
 #include "base/clock.h"
 #include "base/warning.h"
+#include "trace/format.h"
+#include "trace/row.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -205,7 +206,7 @@ static void write_header(tarn_trace_writer *writer)
 static tarn_status make_writer(tarn_trace_format id, const char *name,
                                tarn_trace_writer **out)
 {
-    const struct tarn__format *format = tarn__format_of(id);
+    const struct tarn__format *format = tarn__row_format(id);
 
     if (!format)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: unknown format %d", (int)id);

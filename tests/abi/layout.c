@@ -26,8 +26,9 @@ TEST(meminfo_with_its_header_is_one_cache_line)
     CHECK_EQUAL(64, TARN__HEADER + sizeof(struct MemInfo));
     CHECK_EQUAL(64, TARN__HEAD);
     /* the links of a free block do not overlap the count, and fit into the smallest */
-    OFFSET(struct tarn__free, refct, TARN__HEADER + offsetof(struct MemInfo, refct));
-    CHECK(sizeof(struct tarn__free) <= 64);
+    OFFSET(struct tarn__free_block, refct,
+           TARN__HEADER + offsetof(struct MemInfo, refct));
+    CHECK(sizeof(struct tarn__free_block) <= 64);
 }
 
 TEST(resource_operations_stay_where_they_are)

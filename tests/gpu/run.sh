@@ -73,7 +73,7 @@ build() {
 c_tests() {
     name=$1; shift
     ctest --preset release --timeout 200 "$@" \
-        -E '^(torture|unit-sim|house|headers|driver-facts|order|model|bench)' \
+        -E '^(torture|unit-sim|architecture|headers|driver-facts|order|model|bench)' \
         --output-junit "$PWD/$logs/$name.xml" --test-output-size-passed 10000000
 }
 

@@ -18,12 +18,12 @@
  * raises does not release its references, and pruning such a pair mends that. But it may
  * not leave fewer than the references of others: the caller, live objects, and the
  * receiver of a transferred reference (a store to @kept). This is required of functions
- * that pass the check of books.h.
+ * that are balanced (balance.h).
  *
  * Output: one line per failure (the first of each function), then a line of totals. The
  * exit status is 0 if there was no failure, 1 if there was one, 2 if a file is no good.
  */
-#include "books.h"
+#include "balance.h"
 #include "run.h"
 
 #include <llvm-c/IRReader.h>

@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "pair.h"
-#include "ipc/folder.h"
+#include "ipc/socket_directory.h"
 #include "ipc/wire.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static int connect_raw(void)
     char name[TARN__SOCKET_NAME];
     int line = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-    tarn__socket_name(encoding.process, encoding.server, name);
+    tarn__socket_directory_name(encoding.process, encoding.server, name);
     snprintf(address.sun_path, sizeof address.sun_path, "%.40s/%.60s", socket_directory,
              name);
     CHILD_CHECK(line >= 0);
@@ -52,9 +52,9 @@ static void wait_for_end(int line)
     close(line);
 }
 
-static struct tarn__request request_of(const tarn_ipc_handle *handle)
+static struct tarn__wire_request request_of(const tarn_ipc_handle *handle)
 {
-    return (struct tarn__request){TARN__WIRE_MAGIC, encoding_in(handle)};
+    return (struct tarn__wire_request){TARN__WIRE_MAGIC, encoding_in(handle)};
 }
 
 /* A child that opens the plain handle in time and reads the right bytes. */
@@ -124,10 +124,10 @@ static void attack(void (*attacker)(int line))
 
 static void send_wrong_sizes(int line)
 {
-    static const size_t sizes[] = {1, 8, sizeof(struct tarn__request) - 1,
-                                   sizeof(struct tarn__request) + 1, 4096};
+    static const size_t sizes[] = {1, 8, sizeof(struct tarn__wire_request) - 1,
+                                   sizeof(struct tarn__wire_request) + 1, 4096};
     static char bytes[4096];
-    struct tarn__request good = request_of(&served);
+    struct tarn__wire_request good = request_of(&served);
 
     (void)line;
     memcpy(bytes, &good, sizeof good);
@@ -146,11 +146,11 @@ TEST(a_message_of_another_size_gets_no_answer)
 
 static void send_garbage(int line)
 {
-    struct tarn__reply reply;
+    struct tarn__wire_reply reply;
 
     (void)line;
-    for (size_t i = 0; i < sizeof(struct tarn__request); i++) {
-        struct tarn__request request = request_of(i % 2 ? &served : &plain);
+    for (size_t i = 0; i < sizeof(struct tarn__wire_request); i++) {
+        struct tarn__wire_request request = request_of(i % 2 ? &served : &plain);
         ((unsigned char *)&request)[i] ^= 0x40;
         int raw = connect_raw();
         CHILD_CHECK(send(raw, &request, sizeof request, 0) == (ssize_t)sizeof request);
@@ -189,7 +189,7 @@ static void flood(int line)
 {
     enum { CONNECTIONS = 400 }; /* a process may have 128 */
     static int raw[CONNECTIONS];
-    struct tarn__request request = request_of(&plain);
+    struct tarn__wire_request request = request_of(&plain);
 
     for (int i = 0; i < CONNECTIONS; i++) {
         raw[i] = connect_raw();
@@ -219,7 +219,7 @@ static void send_descriptors(int line)
     for (int i = 0; i < 8; i++)
         files[i] = null;
     for (int i = 0; i < 20; i++) {
-        struct tarn__request request = request_of(i % 2 ? &served : &plain);
+        struct tarn__wire_request request = request_of(i % 2 ? &served : &plain);
         struct iovec part = {&request, sizeof request};
         struct msghdr message = {.msg_iov = &part,
                                  .msg_iovlen = 1,
@@ -230,7 +230,7 @@ static void send_descriptors(int line)
         memcpy(CMSG_DATA(&control.header), files, sizeof files);
         int raw = connect_raw();
         CHILD_CHECK(sendmsg(raw, &message, 0) == (ssize_t)sizeof request);
-        struct tarn__reply reply;
+        struct tarn__wire_reply reply;
         CHILD_CHECK(recv(raw, &reply, sizeof reply, 0) == (ssize_t)sizeof reply);
         CHILD_CHECK(reply.status == TARN_OK); /* after all, its request was valid */
         close(raw);
@@ -245,8 +245,8 @@ TEST(descriptors_that_the_server_did_not_request_are_closed)
 
 static void talk_on_a_lease(int line)
 {
-    struct tarn__request request = request_of(&served);
-    struct tarn__reply reply;
+    struct tarn__wire_request request = request_of(&served);
+    struct tarn__wire_reply reply;
     int raw = connect_raw(), half = connect_raw();
 
     (void)line;
@@ -269,8 +269,8 @@ TEST(a_lease_ends_after_a_second_request_or_a_half_close)
 /* Killed between connecting and asking, between asking and reading, and with a lease. */
 static void die_at(int line)
 {
-    struct tarn__request request = request_of(&served);
-    struct tarn__reply reply;
+    struct tarn__wire_request request = request_of(&served);
+    struct tarn__wire_reply reply;
     char where = 0;
     int raw;
 

@@ -4,7 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "pair.h"
-#include "ipc/folder.h"
+#include "ipc/socket_directory.h"
 #include "ipc/wire.h"
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -12,7 +12,7 @@
 
 /* The owner's answer: a message of this many bytes, with this many descriptors. */
 struct script {
-    struct tarn__reply reply;
+    struct tarn__wire_reply reply;
     size_t bytes; /* 0: no answer */
     int files;    /* all are /dev/null */
     bool hang_up; /* at once */
@@ -32,7 +32,7 @@ static struct tarn__handle_encoding make_encoding(int process)
                                              .base = block,
                                              .server = "fifteen letters"};
 
-    tarn__handle_seal(&encoding);
+    tarn__handle_encoding_seal(&encoding);
     return encoding;
 }
 
@@ -43,7 +43,7 @@ static int listen_raw(int process)
     char name[TARN__SOCKET_NAME];
     int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-    tarn__socket_name(encoding.process, encoding.server, name);
+    tarn__socket_directory_name(encoding.process, encoding.server, name);
     snprintf(address.sun_path, sizeof address.sun_path, "%.40s/%.60s", socket_directory,
              name);
     CHILD_CHECK(bind(listener, (const struct sockaddr *)(const void *)&address,
@@ -103,7 +103,7 @@ static void open_badly(int line)
 static void own_badly(int line)
 {
     int listener = listen_raw((int)getpid());
-    struct tarn__request request;
+    struct tarn__wire_request request;
     int peers[2];
     char mark;
 
@@ -142,7 +142,7 @@ static void remove_socket(int process)
     struct tarn__handle_encoding encoding = make_encoding(process);
     char name[TARN__SOCKET_NAME], path[128];
 
-    tarn__socket_name(process, encoding.server, name);
+    tarn__socket_directory_name(process, encoding.server, name);
     snprintf(path, sizeof path, "%.40s/%.60s", socket_directory, name);
     CHECK_EQUAL(0, unlink(path));
 }
@@ -176,7 +176,7 @@ static struct script good(void)
                                      .slot = 5,
                                      .generation = 6,
                                      .bytes = 2 * MIB},
-                           .bytes = sizeof(struct tarn__reply),
+                           .bytes = sizeof(struct tarn__wire_reply),
                            .files = 1};
 }
 
@@ -197,7 +197,7 @@ TEST(an_answer_of_another_length_is_nonsense)
 
     answers.bytes = 10;
     check_rejected(answers, TARN_SYSTEM_FAILURE, "wrong length");
-    answers.bytes = sizeof(struct tarn__reply) + 1;
+    answers.bytes = sizeof(struct tarn__wire_reply) + 1;
     check_rejected(answers, TARN_SYSTEM_FAILURE, "wrong length");
 }
 

@@ -1,7 +1,7 @@
 /* Test many exports and many segments: one more costs the same as the first ones. */
 #define _GNU_SOURCE
 #include "test.h"
-#include "ipc/owner.h"
+#include "ipc/export_table.h"
 #include "pointer/pointer.h"
 #include <stdlib.h>
 #include <time.h>
@@ -32,7 +32,7 @@ static void share_pointer(size_t i)
     uint64_t generation;
     uint32_t slot;
 
-    CHECK_OK(tarn__export_find_or_add(pointers[i], &memory, &slot, &generation));
+    CHECK_OK(tarn__export_table_find_or_add(pointers[i], &memory, &slot, &generation));
 }
 
 /* The steps of an export of a served handle, except the driver's part. */
@@ -41,7 +41,7 @@ static double share_from(size_t first)
     double before = cpu_seconds();
 
     for (size_t i = first; i < first + MEASURED; i++) {
-        tarn__export_sweep();
+        tarn__export_table_sweep();
         share_pointer(i);
     }
     return cpu_seconds() - before;
@@ -59,11 +59,11 @@ TEST(export_takes_no_longer_with_many_entries)
         last = share_from(i);
         first = i == 0 ? last : first;
     }
-    CHECK_EQUAL(SHARES, tarn__export_count());
+    CHECK_EQUAL(SHARES, tarn__export_table_count());
     CHECK(last < 10 * first);
     for (size_t i = 0; i < SHARES; i++)
         tarn_pointer_release(pointers[i]);
-    CHECK_EQUAL(0, tarn__export_count());
+    CHECK_EQUAL(0, tarn__export_table_count());
 }
 
 /* Sweeps find exports whose owner released them unnoticed, in any slot. */
@@ -78,11 +78,11 @@ TEST(sweeps_come_by_every_share)
     for (size_t i = 0; i < FEW; i += 2)
         tarn__pointer_release_plain(pointers[i]); /* one that began before the export */
     for (int i = 0; i < FEW / 10; i++)
-        tarn__export_sweep();
-    CHECK_EQUAL(FEW / 2, tarn__export_count());
+        tarn__export_table_sweep();
+    CHECK_EQUAL(FEW / 2, tarn__export_table_count());
     for (size_t i = 1; i < FEW; i += 2)
         tarn_pointer_release(pointers[i]);
-    CHECK_EQUAL(0, tarn__export_count());
+    CHECK_EQUAL(0, tarn__export_table_count());
 }
 
 static double look_for_segments(const tarn_device_ptr *blocks, size_t count)

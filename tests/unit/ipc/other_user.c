@@ -9,7 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "pair.h"
-#include "ipc/folder.h"
+#include "ipc/socket_directory.h"
 #include "ipc/wire.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -70,9 +70,9 @@ static struct tarn__handle_encoding encoding_in(const tarn_ipc_handle *handle)
     return encoding;
 }
 
-static struct tarn__request request_of(const tarn_ipc_handle *handle)
+static struct tarn__wire_request request_of(const tarn_ipc_handle *handle)
 {
-    return (struct tarn__request){TARN__WIRE_MAGIC, encoding_in(handle)};
+    return (struct tarn__wire_request){TARN__WIRE_MAGIC, encoding_in(handle)};
 }
 
 /* The handle, as if it were of that user. */
@@ -82,14 +82,14 @@ static tarn_ipc_handle forged(const tarn_ipc_handle *handle, unsigned user)
     tarn_ipc_handle made = *handle;
 
     encoding.user = user;
-    tarn__handle_seal(&encoding);
+    tarn__handle_encoding_seal(&encoding);
     memcpy(made.reserved, &encoding, sizeof encoding);
     return made;
 }
 
 static void name_socket(const struct tarn__handle_encoding *encoding)
 {
-    tarn__socket_name(encoding->process, encoding->server, socket_name);
+    tarn__socket_directory_name(encoding->process, encoding->server, socket_name);
 }
 
 static struct sockaddr_un socket_in_directory(void)
@@ -121,8 +121,8 @@ static ssize_t ask(int line, const tarn_ipc_handle *handle, bool *has_file_out)
         struct cmsghdr header;
         char bytes[CMSG_SPACE(4 * sizeof(int))];
     } control;
-    struct tarn__request request = request_of(handle);
-    struct tarn__reply reply;
+    struct tarn__wire_request request = request_of(handle);
+    struct tarn__wire_reply reply;
     struct iovec part = {&reply, sizeof reply};
     struct msghdr message = {.msg_iov = &part,
                              .msg_iovlen = 1,
@@ -212,7 +212,7 @@ static void try_the_directory(int line)
     cannot_open(&mine, TARN_NOT_FOUND, "has ended");
     CHILD_CHECK(connect_to(&address, &connection) == EACCES);
     close(connection);
-    tarn__socket_path(file, socket_name, by_file.sun_path);
+    tarn__socket_directory_path(file, socket_name, by_file.sun_path);
     CHILD_CHECK(connect_to(&by_file, &connection) == EACCES);
     close(connection);
     close(file);
@@ -259,7 +259,7 @@ static void ask_on_a_gift(int line)
     CHILD_CHECK(connect_to(&address, &connection) == 0);
     CHILD_CHECK(become_nobody());
     CHILD_CHECK(ask(connection, &plain, &has_file) ==
-                (ssize_t)sizeof(struct tarn__reply));
+                (ssize_t)sizeof(struct tarn__wire_reply));
     CHILD_CHECK(has_file);
     close(connection);
 }
@@ -281,9 +281,9 @@ static void listen_as_nobody(int line)
                                              .slot = 5,
                                              .generation = 6,
                                              .server = "fifteen letters"};
-    struct tarn__request request;
+    struct tarn__wire_request request;
 
-    tarn__handle_seal(&encoding);
+    tarn__handle_encoding_seal(&encoding);
     name_socket(&encoding);
     struct sockaddr_un address = socket_in_directory();
     int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -313,7 +313,7 @@ static void point_handles_at(struct tarn__handle_encoding encoding)
 {
     memcpy(plain.reserved, &encoding, sizeof encoding);
     encoding.kind = TARN_IPC_SERVED;
-    tarn__handle_seal(&encoding);
+    tarn__handle_encoding_seal(&encoding);
     memcpy(served.reserved, &encoding, sizeof encoding);
 }
 

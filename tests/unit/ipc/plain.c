@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "pair.h"
 #include "driver_calls.h"
-#include "ipc/ticket.h"
+#include "ipc/handle_encoding.h"
 
 /* --- valid handles --- */
 
@@ -178,7 +178,7 @@ static void open_garbage(int line)
     allocate(line, 0, MIB, 0);
     const tarn_ipc_handle good = export_block(line, 0, 0, MIB, TARN_IPC_PLAIN);
     tarn_ipc_handle bad = good;
-    bool is_encoded = tarn__handle_has_magic(good.reserved);
+    bool is_encoded = tarn__handle_encoding_has_magic(good.reserved);
 
     for (size_t i = 0; i < sizeof bad.reserved; i++) {
         bad = good;
@@ -262,21 +262,21 @@ static void open_of_others(int line)
 
     memcpy(&encoding, handle.reserved, sizeof encoding);
     encoding.user++;
-    tarn__handle_seal(&encoding);
+    tarn__handle_encoding_seal(&encoding);
     memcpy(handle.reserved, &encoding, sizeof encoding);
     check_rejected(&handle, TARN_INVALID_ARGUMENT, "belongs to user");
     encoding.user--;
     encoding.server[0] ^= 1; /* no process has this name */
-    tarn__handle_seal(&encoding);
+    tarn__handle_encoding_seal(&encoding);
     memcpy(handle.reserved, &encoding, sizeof encoding);
     check_rejected(&handle, TARN_NOT_FOUND, "has ended");
     encoding.server[0] ^= 1;
     encoding.generation += 1000;
-    tarn__handle_seal(&encoding);
+    tarn__handle_encoding_seal(&encoding);
     memcpy(handle.reserved, &encoding, sizeof encoding);
     check_rejected(&handle, TARN_NOT_FOUND, "freed");
     encoding.slot = UINT32_MAX;
-    tarn__handle_seal(&encoding);
+    tarn__handle_encoding_seal(&encoding);
     memcpy(handle.reserved, &encoding, sizeof encoding);
     check_rejected(&handle, TARN_NOT_FOUND, "freed");
     check_nothing_open();

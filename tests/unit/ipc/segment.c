@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include "test.h"
 #include "capturing.h"
-#include "ipc/files.h"
-#include "ipc/owner.h"
+#include "ipc/descriptor.h"
+#include "ipc/segment.h"
 #include <pthread.h>
 #include <time.h>
 
@@ -146,7 +146,7 @@ static void *export_it(void *unused)
     exported = tarn__segment_open(name.slot, name.generation, &bytes, &file);
     if (exported == TARN_OK && bytes != 2 * MIB)
         exported = TARN_BAD_FORMAT;
-    tarn__file_close(file);
+    tarn__descriptor_close(file);
     return NULL;
 }
 
@@ -173,12 +173,12 @@ TEST(memory_that_is_being_exported_is_freed_after_that)
     begin();
     CHECK_OK(tarn_resource_allocate(resource, 100, 0, TARN_STREAM_NONE, &block));
     CHECK(tarn__segment_around(block, &name));
-    tarn__files_lock();
+    tarn__descriptor_lock();
     CHECK_EQUAL(0, pthread_create(&exporter, NULL, export_it, NULL));
     wait_a_little();
     CHECK_EQUAL(0, pthread_create(&owner, NULL, free_it, &block));
     wait_a_little();
-    tarn__files_unlock();
+    tarn__descriptor_unlock();
     pthread_join(exporter, NULL);
     pthread_join(owner, NULL);
     CHECK(exported == TARN_OK || exported == TARN_NOT_FOUND);

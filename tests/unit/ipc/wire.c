@@ -2,7 +2,7 @@
  * importer. */
 #define _GNU_SOURCE
 #include "test.h"
-#include "ipc/files.h"
+#include "ipc/descriptor.h"
 #include "ipc/wire.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ static void send_message(size_t bytes, int files)
         struct cmsghdr header;
         char bytes[CMSG_SPACE(FILES * sizeof(int))];
     } control;
-    static char message[2 * sizeof(struct tarn__request)];
+    static char message[2 * sizeof(struct tarn__wire_request)];
     struct iovec part = {message, bytes};
     struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
     int sent[FILES];
@@ -67,9 +67,9 @@ static void send_message(size_t bytes, int files)
         close(sent[i]);
 }
 
-static enum tarn__came receive_message(int *file_out)
+static enum tarn__wire_result receive_message(int *file_out)
 {
-    struct tarn__request request;
+    struct tarn__wire_request request;
 
     return tarn__wire_receive(line[0], &request, sizeof request, file_out);
 }
@@ -79,11 +79,11 @@ TEST(descriptor_that_comes_is_closed_when_the_program_becomes_another_one)
     int file = -1;
 
     begin();
-    send_message(sizeof(struct tarn__request), 1);
-    CHECK_EQUAL(TARN__CAME_WHOLE, receive_message(&file));
+    send_message(sizeof(struct tarn__wire_request), 1);
+    CHECK_EQUAL(TARN__WIRE_WHOLE, receive_message(&file));
     CHECK(file >= 0);
     CHECK(fcntl(file, F_GETFD) & FD_CLOEXEC);
-    tarn__file_close(file);
+    tarn__descriptor_close(file);
     end();
 }
 
@@ -91,11 +91,12 @@ TEST(descriptor_that_the_driver_exports_is_closed_when_the_program_becomes_anoth
 {
     int exported = open("/dev/null", O_RDONLY), file = -1;
 
-    tarn__files_lock();
-    CHECK_EQUAL(CUDA_SUCCESS_, tarn__file_exported(CUDA_SUCCESS_, exported, &file));
+    tarn__descriptor_lock();
+    CHECK_EQUAL(CUDA_SUCCESS_,
+                tarn__descriptor_record_exported(CUDA_SUCCESS_, exported, &file));
     CHECK_EQUAL(exported, file);
     CHECK(fcntl(file, F_GETFD) & FD_CLOEXEC);
-    tarn__file_close(file);
+    tarn__descriptor_close(file);
 }
 
 TEST(unrequested_descriptors_are_closed)
@@ -104,31 +105,31 @@ TEST(unrequested_descriptors_are_closed)
 
     begin();
     before = open_files();
-    send_message(sizeof(struct tarn__request), FILES);
-    CHECK_EQUAL(TARN__CAME_WHOLE, receive_message(&file)); /* the first is wanted */
+    send_message(sizeof(struct tarn__wire_request), FILES);
+    CHECK_EQUAL(TARN__WIRE_WHOLE, receive_message(&file)); /* the first is wanted */
     CHECK_EQUAL(before + 1, open_files());
-    tarn__file_close(file);
-    send_message(sizeof(struct tarn__request), FILES);
-    CHECK_EQUAL(TARN__CAME_WHOLE, receive_message(NULL)); /* none is */
+    tarn__descriptor_close(file);
+    send_message(sizeof(struct tarn__wire_request), FILES);
+    CHECK_EQUAL(TARN__WIRE_WHOLE, receive_message(NULL)); /* none is */
     CHECK_EQUAL(before, open_files());
     end();
 }
 
 TEST(descriptor_of_a_message_of_another_size_is_closed)
 {
-    static const size_t sizes[] = {1, sizeof(struct tarn__request) - 1,
-                                   sizeof(struct tarn__request) + 1};
+    static const size_t sizes[] = {1, sizeof(struct tarn__wire_request) - 1,
+                                   sizeof(struct tarn__wire_request) + 1};
     int before, untouched = 77;
 
     begin();
     before = open_files();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         send_message(sizes[i], 1);
-        CHECK_EQUAL(TARN__CAME_WRONG, receive_message(&untouched));
+        CHECK_EQUAL(TARN__WIRE_WRONG, receive_message(&untouched));
         CHECK_EQUAL(77, untouched);
         CHECK_EQUAL(before, open_files());
     }
-    CHECK_EQUAL(0, tarn__file_count());
+    CHECK_EQUAL(0, tarn__descriptor_count());
     end();
 }
 
@@ -137,9 +138,9 @@ TEST(silence_differs_from_the_end_of_a_connection)
     int untouched = 77;
 
     begin();
-    CHECK_EQUAL(TARN__CAME_NOTHING, receive_message(&untouched));
+    CHECK_EQUAL(TARN__WIRE_NOTHING, receive_message(&untouched));
     close(line[1]);
-    CHECK_EQUAL(TARN__CAME_END, receive_message(&untouched));
+    CHECK_EQUAL(TARN__WIRE_END, receive_message(&untouched));
     CHECK_EQUAL(77, untouched);
     close(line[0]);
 }

@@ -2,7 +2,7 @@
  * not change. */
 #define _GNU_SOURCE
 #include "test.h"
-#include "heard.h"
+#include "captured_stderr.h"
 
 static char last_misuse[512];
 static int misuses;

@@ -1,7 +1,7 @@
 /* Test leak reports: the sites of live blocks, between two times and at exit. */
 #define _GNU_SOURCE
 #include "test.h"
-#include "heard.h"
+#include "captured_stderr.h"
 #include <pthread.h>
 #include <stdatomic.h>
 

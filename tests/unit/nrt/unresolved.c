@@ -1,7 +1,7 @@
 /* Test the replacement of a function that was never compiled. */
 #define _GNU_SOURCE
 #include "test.h"
-#include "heard.h"
+#include "captured_stderr.h"
 
 typedef int unknown(int one, double two, const char *three, long four, long five,
                     long six, long seven, double eight);

@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "prune/cycles.h"
 #include "prune/dominators.h"
+#include "prune/roots.h"
 
 enum { MOST = 12, EDGES = 4 * MOST, GRAPHS = 3000 };
 
@@ -83,16 +84,16 @@ TEST(a_block_dominates_what_is_not_reached_without_it)
     for (int graph = 0; graph < GRAPHS; graph++) {
         struct tarn__tree tree;
         make_random(&seed);
-        CHECK(tarn__dominators(&tree, &cfg, &arena));
+        CHECK(tarn__dominators_find(&tree, &cfg, &arena));
         for (uint32_t b = 0; b < cfg.blocks; b++) {
             bool reached = b == 0 || reaches(&cfg, 0, b, TARN__NONE);
-            CHECK_EQUAL(reached, tarn__tree_reached(&tree, b));
+            CHECK_EQUAL(reached, tarn__dominators_tree_reached(&tree, b));
             for (uint32_t above = 0; reached && above < cfg.blocks; above++) {
                 bool needed = above == b || above == 0 || !reaches(&cfg, 0, b, above);
                 if (b == 0)
                     needed = above == 0;
-                if (tarn__tree_reached(&tree, above))
-                    CHECK_EQUAL(needed, tarn__tree_above(&tree, above, b));
+                if (tarn__dominators_tree_reached(&tree, above))
+                    CHECK_EQUAL(needed, tarn__dominators_tree_above(&tree, above, b));
             }
         }
     }
@@ -125,13 +126,13 @@ TEST(a_block_post_dominates_what_reaches_no_root_without_it)
         struct tarn__tree tree;
         uint32_t roots[MOST], count;
         make_random(&seed);
-        CHECK(tarn__post_dominator_roots(&cfg, &arena, roots, &count));
-        CHECK(tarn__post_dominators(&tree, &cfg, &arena));
+        CHECK(tarn__roots_of_post_dominators(&cfg, &arena, roots, &count));
+        CHECK(tarn__dominators_find_post(&tree, &cfg, &arena));
         for (uint32_t b = 0; b < cfg.blocks; b++) {
-            CHECK(tarn__tree_reached(&tree, b));
+            CHECK(tarn__dominators_tree_reached(&tree, b));
             for (uint32_t after = 0; after < cfg.blocks; after++)
                 CHECK_EQUAL(after == b || always_after(roots, count, after, b),
-                            tarn__tree_above(&tree, after, b));
+                            tarn__dominators_tree_above(&tree, after, b));
         }
     }
 }
@@ -143,7 +144,7 @@ TEST(roots_are_all_ends_and_what_endless_parts_need)
     for (int graph = 0; graph < GRAPHS; graph++) {
         uint32_t roots[MOST], count;
         make_random(&seed);
-        CHECK(tarn__post_dominator_roots(&cfg, &arena, roots, &count));
+        CHECK(tarn__roots_of_post_dominators(&cfg, &arena, roots, &count));
         for (uint32_t b = 0; b < cfg.blocks; b++) {
             bool found = is_root(roots, count, b);
             if (cfg.first_out[b] == cfg.first_out[b + 1])
@@ -162,7 +163,7 @@ TEST(the_root_of_an_endless_loop_is_where_a_walk_that_prefers_later_blocks_ends)
 
     tarn__arena_reset(&arena);
     make(5, targets);
-    CHECK(tarn__post_dominator_roots(&cfg, &arena, roots, &count));
+    CHECK(tarn__roots_of_post_dominators(&cfg, &arena, roots, &count));
     CHECK_EQUAL(1, count);
     CHECK_EQUAL(2, roots[0]); /* 0, 1, 3, 4, and 2 last */
 }

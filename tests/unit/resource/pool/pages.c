@@ -70,6 +70,7 @@ TEST(pages_grow_only_into_holes_of_the_range)
     tarn__pages_close(pages);
 }
 
+/* The growth takes all memory of the device before it fails. */
 TEST(pages_that_find_no_memory_leave_none_behind)
 {
     unsigned long long before = live_bytes();

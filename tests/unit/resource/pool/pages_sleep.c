@@ -124,7 +124,7 @@ TEST(pages_that_find_no_room_sleep_on)
     CHECK_OK(grow_at(pages, 0, 200));
     write_bytes(kept, 5);
     CHECK_OK(tarn__pages_suspend(pages, &kept, 1));
-    while (grow_at(other, taken, 64) == TARN_OK) /* another user takes all memory */
+    while (grow_at(other, taken, 64) == TARN_OK) /* all memory of the device */
         taken += 64;
     for (int i = 0; i < 3; i++) {
         unsigned long long before = live_bytes();

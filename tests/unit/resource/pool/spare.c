@@ -37,7 +37,7 @@ static void end_with(tarn_resource *pool, tarn_device_ptr block, size_t bytes,
     end_pool(pool);
 }
 
-/* Another user has all memory of the device except this number of pages. */
+/* Another user has all of the device's memory except this number of pages. */
 static void fill_device(struct tarn__pages *other, size_t left)
 {
     size_t taken = 0;

@@ -1,0 +1,24 @@
+/* registry.h -- the list of instances, by index. */
+#ifndef TARN_NRT_REGISTRY_H
+#define TARN_NRT_REGISTRY_H
+
+#include "nrt/runtime.h"
+
+extern tarn_runtime tarn__default_runtime;
+extern _Atomic(tarn_runtime *) tarn__runtimes[TARN__RUNTIMES];
+
+/* Lock the list of instances, and the lists of their shards. */
+void tarn__registry_lock(void);
+void tarn__registry_unlock(void);
+
+/* Add a new instance, and set its index. False: the registry is full. */
+bool tarn__registry_add(tarn_runtime *runtime);
+
+/* The instance that a header names. */
+static inline tarn_runtime *tarn__registry_at(unsigned index)
+{
+    return atomic_load_explicit(&tarn__runtimes[index % TARN__RUNTIMES],
+                                memory_order_acquire);
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* shard.h -- a thread's part of each instance. */
+#ifndef TARN_NRT_SHARD_H
+#define TARN_NRT_SHARD_H
+
+#include "nrt/runtime.h"
+
+extern struct tarn__shard tarn__no_shard;
+
+/* One pointer per thread, in the thread's static block. */
+extern _Thread_local struct tarn__nrt_thread *tarn__nrt_self
+    __attribute__((visibility("hidden"), tls_model(TARN_NRT_TLS_MODEL)));
+
+/* This thread's shard of the instance with that index, or &tarn__no_shard. */
+static inline struct tarn__shard *tarn__shard_at(unsigned index)
+{
+    return atomic_load_explicit(&tarn__nrt_self->shard[index % TARN__RUNTIMES],
+                                memory_order_relaxed);
+}
+
+/* This thread's shard of an instance, created if missing; NULL: no host memory. It
+ * follows changes of allocator and modes. */
+struct tarn__shard *tarn__shard_get(tarn_runtime *runtime);
+
+/* Take all shards of an instance away from their threads. Under the registry's lock. */
+void tarn__shard_free_all(tarn_runtime *runtime);
+
+#endif

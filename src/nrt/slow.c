@@ -1,0 +1,401 @@
+/* slow.c -- a block of memory from its allocation to its end, the slow path.
+ *
+ * Every debug mode, every allocator and every alignment goes through here. The fast path
+ * (fast.h) is the same with all of them off. The flags of a block record how it was
+ * allocated. Its end follows these flags, whatever the modes are then.
+ */
+#include "nrt/slow.h"
+#include "base/sizes.h"
+#include "nrt/alloc_site.h"
+#include "nrt/allocator.h"
+#include "nrt/count.h"
+#include "nrt/modes.h"
+#include "nrt/quarantine.h"
+#include "nrt/reclaim.h"
+#include "nrt/red_zone.h"
+#include "nrt/registry.h"
+#include "nrt/sanitizer.h"
+#include "nrt/shard.h"
+#include "nrt/slab.h"
+#include <string.h>
+
+/* How a block is laid out. */
+struct shape {
+    unsigned flags;
+    size_t head;      /* bytes before front or data */
+    size_t front;     /* of guard and data place */
+    size_t alignment; /* of the data; 1 where 16 is enough */
+    size_t total;     /* bytes to allocate, without slack */
+    size_t slack;     /* more, so that the data can be aligned */
+};
+
+static unsigned flags_for(const struct tarn__block_request *request, unsigned modes)
+{
+    unsigned flags = request->flags;
+
+    if (modes & TARN_NRT_POISON)
+        flags |= TARN__POISON;
+    if (modes & TARN_NRT_GUARD)
+        flags |= TARN__GUARD;
+    if (modes & TARN_NRT_QUARANTINE && !request->external)
+        flags |= TARN__QUARANTINE; /* an external allocator may be gone before the
+                              * quarantined block */
+    if (modes & TARN_NRT_TRACE)
+        flags |= TARN__TRACE;
+    if (flags & TARN__MI && flags & (TARN__POISON | TARN__GUARD | TARN__QUARANTINE))
+        flags |= TARN__RED_ZONE;
+    if (request->external && !(flags & TARN__MI))
+        flags |= TARN__PREFIX;
+    return flags;
+}
+
+/* False: more than can be addressed. */
+static bool work_out(const struct tarn__block_request *request, unsigned flags,
+                     struct shape *shape)
+{
+    bool mi = flags & TARN__MI, has_red_zone = flags & TARN__RED_ZONE;
+    size_t alignment = request->alignment ? request->alignment : 1;
+
+    shape->flags = flags;
+    shape->head = mi ? TARN__HEAD : TARN__HEADER;
+    shape->head += flags & TARN__PREFIX ? TARN__PREFIX_BYTES : 0;
+    shape->front = mi && has_red_zone ? TARN__FRONT : 0;
+    shape->alignment = 16 % alignment == 0 ? 1 : alignment;
+    shape->slack = shape->alignment > 1 ? shape->alignment : 0;
+    shape->total = shape->head + shape->front + (flags & TARN__GUARD ? TARN__BACK : 0);
+    if (!tarn__size_add(shape->total, request->bytes, &shape->total))
+        return false;
+    if (flags & TARN__QUARANTINE && shape->total < sizeof(struct tarn__free_block))
+        shape->total = sizeof(struct tarn__free_block);
+    return shape->total <= PTRDIFF_MAX && shape->slack <= PTRDIFF_MAX - shape->total;
+}
+
+/* Find the class of small blocks that fits; false: none. Slots begin at multiples of up
+ * to 64, so data without red zones need no slack there. */
+static bool find_class(struct shape *shape, unsigned *class_out)
+{
+    unsigned steps = shape->alignment == 32 ? 1 : shape->alignment == 64 ? 2 : 0;
+    size_t slack = steps && !shape->front && shape->head == TARN__HEAD ? 0 : shape->slack;
+    size_t whole = shape->total + slack;
+    size_t inner = whole > TARN__HEAD ? whole - TARN__HEAD : 0;
+
+    if (inner > TARN__SMALL_BYTES || shape->flags & TARN__PREFIX)
+        return false;
+    *class_out = tarn__slab_class_of[steps][(inner + 15) / 16];
+    return true;
+}
+
+static bool small_blocks_allowed(unsigned modes)
+{
+    return !(modes & TARN_NRT_UNPOOLED) &&
+           (!tarn__modes_has_sanitizer() || modes & TARN_NRT_SLABS);
+}
+
+/* A small block; its header is written except for the fields that all blocks have. */
+static struct tarn__block *take_small(struct tarn__shard *shard, struct shape *shape,
+                                      unsigned class)
+{
+    struct tarn__free_block *slot = tarn__slab_take(shard, class);
+
+    if (!slot)
+        return NULL;
+    if (tarn__modes_has_sanitizer()) {
+        shape->flags |= TARN__ANNOTATED;
+        tarn__sanitizer_undefined((char *)slot + TARN__HEADER,
+                                  tarn__slab_class_bytes[class] - (size_t)TARN__HEADER);
+    }
+    tarn__block_set_word(&slot->block,
+                         shard->fast | (uint64_t)class << TARN__CLASS_SHIFT);
+    return &slot->block;
+}
+
+/* A single block, from the instance's allocator or an external one. */
+static struct tarn__block *take_single(const struct tarn__block_request *request,
+                                       const struct shape *shape, unsigned allocator)
+{
+    tarn_runtime *runtime = request->runtime;
+    NRT_ExternalAllocator *external = request->external;
+    size_t bytes = shape->total + shape->slack;
+    char *memory = external
+                       ? external->malloc(bytes, external->opaque_data)
+                       : tarn__allocator_malloc(&runtime->allocators[allocator], bytes);
+
+    if (!memory)
+        return NULL;
+    if (shape->flags & TARN__PREFIX) {
+        memcpy(memory, &external, sizeof external);
+        memory += TARN__PREFIX_BYTES;
+    }
+    struct tarn__block *block = (struct tarn__block *)(void *)memory;
+    atomic_init(&block->word,
+                (uint64_t)TARN__LIVE | (uint64_t)runtime->index << TARN__RUNTIME_SHIFT |
+                    (uint64_t)(external ? TARN__EXTERNAL : TARN__DIRECT)
+                        << TARN__CLASS_SHIFT |
+                    (uint64_t)(allocator | TARN__SINGLE) << TARN__ALLOCATOR_SHIFT);
+    return block;
+}
+
+static struct tarn__block *take(const struct tarn__block_request *request,
+                                struct shape *shape, struct tarn__shard *shard,
+                                unsigned modes)
+{
+    uint64_t word = atomic_load_explicit(&request->runtime->word, memory_order_acquire);
+    unsigned class;
+
+    if (shard && !request->external && small_blocks_allowed(modes) &&
+        find_class(shape, &class))
+        return take_small(shard, shape, class);
+    return take_single(request, shape, (unsigned)(word & 0xff));
+}
+
+/* The first multiple of the alignment where data may begin. */
+static char *place_data(struct tarn__block *block, const struct shape *shape)
+{
+    size_t head = shape->flags & TARN__MI ? TARN__HEAD : TARN__HEADER;
+    uintptr_t place = (uintptr_t)block + head + shape->front;
+    uintptr_t over = place % shape->alignment;
+
+    return (char *)(over ? place + (shape->alignment - over) : place);
+}
+
+static void count(struct tarn__shard *shard, const struct tarn__block_request *request)
+{
+    bool mi = request->flags & TARN__MI;
+
+    if (!shard && request->uncounted)
+        tarn__count_bytes_shared(request->runtime, request->bytes, 0);
+    else if (!shard)
+        tarn__count_made_shared(request->runtime, request->bytes, mi);
+    else if (request->uncounted)
+        tarn__count_bytes_made(shard, request->bytes);
+    else
+        tarn__count_made(shard, request->bytes, mi);
+}
+
+static void count_failure(struct tarn__shard *shard, tarn_runtime *runtime)
+{
+    if (shard)
+        tarn__count_bump(&shard->counters.failed, 1);
+    else
+        atomic_fetch_add(&runtime->folded.failed, 1);
+}
+
+static struct tarn__block *fail_request(const struct tarn__block_request *request,
+                                        struct tarn__shard *shard, const char *why)
+{
+    count_failure(shard, request->runtime);
+    tarn_error_set(TARN_OUT_OF_MEMORY,
+                   "nrt: runtime %s cannot allocate %zu bytes aligned to %zu%s",
+                   request->runtime->name, request->bytes,
+                   request->alignment ? request->alignment : 16, why);
+    return NULL;
+}
+
+struct tarn__block *tarn__slow_make(const struct tarn__block_request *request,
+                                    void **data_out)
+{
+    tarn_runtime *runtime = request->runtime;
+    struct tarn__shard *shard = tarn__shard_get(runtime);
+    unsigned modes = atomic_load_explicit(&runtime->modes, memory_order_relaxed);
+    struct shape shape;
+
+    if (!work_out(request, flags_for(request, modes), &shape))
+        return fail_request(request, shard, ": the size exceeds the address space");
+    struct tarn__block *block = take(request, &shape, shard, modes);
+    if (!block)
+        return fail_request(request, shard, "");
+    uint64_t site = modes & TARN_NRT_SITES
+                        ? tarn__alloc_site_enter(runtime, request->caller, request->label,
+                                                 request->bytes)
+                        : 0;
+    tarn__block_set_word(block, tarn__block_word(block) | TARN__FLAG(shape.flags) |
+                                    site << TARN__SITE_SHIFT);
+    block->bytes = request->bytes;
+    char *data = place_data(block, &shape);
+    tarn__red_zone_write(block, data);
+    count(shard, request);
+    *data_out = data;
+    return block;
+}
+
+/* The header of a MemInfo that came singly from the shard's allocator, with no special
+ * flags. Its allocator number is marked, so that it is never taken for a small block. */
+static uint64_t direct_word(const struct tarn__shard *shard)
+{
+    return shard->fast | (uint64_t)TARN__DIRECT << TARN__CLASS_SHIFT |
+           (uint64_t)TARN__SINGLE << TARN__ALLOCATOR_SHIFT | TARN__FLAG(TARN__MI);
+}
+
+struct tarn__block *tarn__slow_make_direct(tarn_runtime *runtime, size_t bytes,
+                                           size_t alignment, void **data_out)
+{
+    struct tarn__shard *shard = tarn__shard_at(runtime->index);
+    size_t slack = alignment > 16 ? alignment : 0;
+
+    if (shard->word != atomic_load_explicit(&runtime->word, memory_order_relaxed) ||
+        alignment & (alignment - 1) || slack > PTRDIFF_MAX / 2 || bytes > PTRDIFF_MAX / 4)
+        return NULL;
+    struct tarn__block *block =
+        tarn__allocator_malloc(&runtime->allocators[shard->allocator % TARN__SINGLE],
+                               TARN__HEAD + bytes + slack);
+    if (!block)
+        return NULL;
+    uintptr_t mask = slack ? slack - 1 : 0;
+    atomic_init(&block->word, direct_word(shard));
+    block->bytes = bytes;
+    *data_out = (void *)(((uintptr_t)block + TARN__HEAD + mask) & ~mask);
+    tarn__count_made(shard, bytes, true);
+    return block;
+}
+
+/* End such a block while still no mode is on. */
+static bool direct_end(struct tarn__block *block)
+{
+    uint64_t word = tarn__block_word(block);
+    struct tarn__shard *shard = tarn__shard_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    size_t bytes = block->bytes;
+
+    if (shard == &tarn__no_shard || word != direct_word(shard))
+        return false;
+    tarn__block_set_state(block, TARN__FREE);
+    tarn__allocator_free(&shard->runtime->allocators[shard->allocator % TARN__SINGLE],
+                         block);
+    tarn__count_gone(shard, bytes, true);
+    return true;
+}
+
+static void count_end(tarn_runtime *runtime, size_t bytes, bool mi, bool uncounted)
+{
+    struct tarn__shard *shard = tarn__shard_get(runtime);
+
+    if (!shard && uncounted)
+        tarn__count_bytes_shared(runtime, 0, bytes);
+    else if (!shard)
+        tarn__count_gone_shared(runtime, bytes, mi);
+    else if (uncounted)
+        tarn__count_bytes_gone(shard, bytes);
+    else
+        tarn__count_gone(shard, bytes, mi);
+}
+
+/* All steps of a block's end except counting. */
+static tarn_runtime *take_apart(struct tarn__block *block)
+{
+    uint64_t word = tarn__block_word(block);
+    unsigned flags = TARN__FLAGS(word);
+    tarn_runtime *runtime = tarn__registry_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+
+    tarn__red_zone_check(runtime, block);
+    if (flags & (TARN__POISON | TARN__QUARANTINE))
+        tarn__red_zone_poison(block);
+    if (flags & TARN__MI) /* the fill may have covered the MemInfo */
+        atomic_store_explicit(&tarn__block_meminfo(block)->refct, 0,
+                              memory_order_relaxed);
+    if (TARN__SITE(word))
+        tarn__alloc_site_leave(TARN__SITE(word), block->bytes);
+    if (flags & TARN__QUARANTINE)
+        tarn__quarantine_add(runtime, block);
+    else
+        tarn__reclaim_block(block);
+    return runtime;
+}
+
+void tarn__slow_end(struct tarn__block *block, bool uncounted)
+{
+    if (!uncounted && direct_end(block))
+        return;
+    bool mi = TARN__FLAGS(tarn__block_word(block)) & TARN__MI;
+    size_t bytes = block->bytes;
+
+    count_end(take_apart(block), bytes, mi, uncounted);
+}
+
+void tarn__slow_end_as(struct tarn__block *block, bool mi)
+{
+    size_t bytes = block->bytes;
+
+    count_end(take_apart(block), bytes, mi, false);
+}
+
+/* --- other sizes -------------------------------------------------------------------- */
+
+/* Record the new size of a block that stays where it is. */
+static struct tarn__block *settle(struct tarn__block *block, size_t before, size_t bytes)
+{
+    uint64_t word = tarn__block_word(block);
+    tarn_runtime *runtime = tarn__registry_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    struct tarn__shard *shard = tarn__shard_get(runtime);
+
+    if (TARN__SITE(word))
+        tarn__alloc_site_resize(TARN__SITE(word), before, bytes);
+    block->bytes = bytes;
+    if (!shard) {
+        tarn__count_bytes_shared(runtime, bytes, before);
+        return block;
+    }
+    tarn__count_bytes_gone(shard, before);
+    tarn__count_bytes_made(shard, bytes);
+    return block;
+}
+
+/* Allocate another block and copy the bytes. */
+static struct tarn__block *move(tarn_runtime *runtime, struct tarn__block *block,
+                                size_t bytes, const void *caller)
+{
+    NRT_ExternalAllocator *external = NULL;
+    void *data;
+
+    if (TARN__FLAGS(tarn__block_word(block)) & TARN__PREFIX)
+        memcpy(&external, (char *)block - TARN__PREFIX_BYTES, sizeof external);
+    struct tarn__block_request request = {.runtime = runtime,
+                                          .bytes = bytes,
+                                          .external = external,
+                                          .uncounted = true,
+                                          .caller = caller};
+    struct tarn__block *other = tarn__slow_make(&request, &data);
+    if (!other)
+        return NULL;
+    memcpy(data, (char *)block + TARN__HEADER,
+           bytes < block->bytes ? bytes : block->bytes);
+    tarn__slow_end(block, true);
+    return other;
+}
+
+/* Resize a single block without red zones, as its allocator can. */
+static struct tarn__block *resize_single(tarn_runtime *runtime, struct tarn__block *block,
+                                         size_t bytes)
+{
+    uint64_t word = tarn__block_word(block);
+    const struct tarn__allocator *allocator =
+        &runtime->allocators[TARN__FIELD(word, TARN__ALLOCATOR_SHIFT) % TARN__SINGLE];
+    struct tarn__block_request request = {.runtime = runtime, .bytes = bytes};
+    size_t before = block->bytes, total;
+
+    if (!tarn__size_add(bytes, TARN__HEADER, &total) || total > PTRDIFF_MAX)
+        return fail_request(&request, tarn__shard_get(runtime),
+                            ": the size exceeds the address space");
+    struct tarn__block *other = tarn__allocator_realloc(allocator, block, total);
+    if (!other)
+        return fail_request(&request, tarn__shard_get(runtime), "");
+    return settle(other, before, bytes);
+}
+
+struct tarn__block *tarn__slow_resize(struct tarn__block *block, size_t bytes,
+                                      const void *caller)
+{
+    uint64_t word = tarn__block_word(block);
+    unsigned class = TARN__FIELD(word, TARN__CLASS_SHIFT);
+    tarn_runtime *runtime = tarn__registry_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    const struct tarn__allocator *allocator =
+        &runtime->allocators[TARN__FIELD(word, TARN__ALLOCATOR_SHIFT) % TARN__SINGLE];
+
+    if (TARN__FLAGS(word) &
+        (TARN__POISON | TARN__GUARD | TARN__QUARANTINE | TARN__PREFIX))
+        return move(runtime, block, bytes, caller);
+    if (class < TARN__CLASSES &&
+        bytes <= tarn__slab_class_bytes[class] - (size_t)TARN__HEADER)
+        return settle(block, block->bytes, bytes);
+    if (class == TARN__DIRECT && (!allocator->with.malloc || allocator->with.realloc))
+        return resize_single(runtime, block, bytes);
+    return move(runtime, block, bytes, caller);
+}

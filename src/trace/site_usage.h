@@ -1,0 +1,33 @@
+/* site_usage.h -- the live and peak bytes of each place of the program. */
+#ifndef TARN_TRACE_SITE_USAGE_H
+#define TARN_TRACE_SITE_USAGE_H
+
+#include "base/map.h"
+
+/* A place of the program, with its live bytes. */
+struct tarn__site_usage {
+    char *location; /* owned */
+    uint64_t allocations, total_bytes, live_bytes, live_blocks;
+    uint64_t peak_bytes; /* live bytes at the peak of number `peak` */
+    uint64_t peak;
+};
+
+struct tarn__site_usage_table {
+    struct tarn__map by_hash; /* hash of the location -> uint32_t, its index */
+    struct tarn__site_usage *items;
+    uint32_t count, capacity;
+    size_t text_bytes; /* of all locations */
+};
+void tarn__site_usage_init(struct tarn__site_usage_table *sites);
+void tarn__site_usage_free(struct tarn__site_usage_table *sites);
+/* The index of a location (NULL is ""). False: no host memory. */
+bool tarn__site_usage_index(struct tarn__site_usage_table *sites, const char *location,
+                            uint32_t *out);
+/* A block begins or ends; `peak` is the number of the latest peak of all live bytes. */
+void tarn__site_usage_allocated(struct tarn__site_usage *site, uint64_t bytes,
+                                uint64_t peak);
+void tarn__site_usage_freed(struct tarn__site_usage *site, uint64_t bytes, uint64_t peak);
+/* Live bytes at the latest peak, which has that number. */
+uint64_t tarn__site_usage_peak_bytes(const struct tarn__site_usage *site, uint64_t peak);
+
+#endif

@@ -1,0 +1,81 @@
+"""The documents name only what is there: links, anchors, and paths of the checkout."""
+
+import pathlib
+import re
+import tempfile
+import unittest
+
+import links
+from project import MODULES, PROJECT, Module
+
+DOCUMENTS = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("tests/*/*.md")]
+FOLDERS = "src|sim|include|python|cli|tests|tools|examples|docs|cmake|bench"
+
+
+def missing_paths(text):
+    """The paths in code spans of a page that the checkout does not have."""
+    paths = re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`", text)
+    return [path for path in paths if not (PROJECT / path).exists()]
+
+
+def missing_changes(text, modules=MODULES):
+    """The files of the table "where to change what" that are not in the row's module. Rows of
+    modules that get folders count once the table of modules has these."""
+    folders = {module.name: module.folder for module in modules}
+    later = {"pool", "sim"} - {module.name for module in modules if module.layers}
+    missing = []
+    for row in re.findall(r"^\| (.*) \|$", text.partition("## Where to change what")[2], re.M):
+        cells = row.split(" | ")
+        if len(cells) != 3 or cells[1] in later:
+            continue
+        folder = PROJECT / folders.get(cells[1], cells[1])
+        for path in re.findall(r"`([\w./-]+\.\w+)`", cells[2]):
+            if not (folder / path).exists() and not (PROJECT / path).exists():
+                missing.append(f"{cells[1]}: {path}")
+    return missing
+
+
+class Documents(unittest.TestCase):
+    def test_links_lead_somewhere(self):
+        self.assertEqual([one for page in DOCUMENTS for one in links.broken(page)], [])
+
+    def test_paths_are_there(self):
+        for document in DOCUMENTS:
+            self.assertEqual(missing_paths(document.read_text()), [], document.name)
+
+    def test_the_places_of_changes_are_there(self):
+        self.assertEqual(missing_changes((PROJECT / "ARCHITECTURE.md").read_text()), [])
+
+    def test_places_that_are_not_there_are_seen(self):
+        text = "## Where to change what\n| a | base | `map.c`, `f()`, `README.md`, `no.c` |\n"
+        self.assertEqual(missing_changes(text), ["base: no.c"])
+        self.assertEqual(missing_changes(text.replace("base", "sim"), ()), [])
+        table = (Module("sim", "src/base", layers=("a",)),)
+        self.assertEqual(missing_changes(text.replace("base", "sim"), table), ["sim: no.c"])
+
+    def test_every_page_is_in_the_list_of_pages(self):
+        listed = (PROJECT / "docs/README.md").read_text()
+        for page in PROJECT.glob("docs/*.md"):
+            if page.name != "README.md":
+                self.assertIn(f"({page.name})", listed)
+
+    def test_broken_links_are_seen(self):
+        target = "# A `b_c` -- d: [e](f.md)!\n## Same\n## Same\n```\n# no heading\n```\n"
+        good = ["t.md", "t.md#a-b_c----d-e", "t.md#same", "t.md#same-1", "https://a.b/c#d", "#here"]
+        bad = ["u.md", "t.md#no-heading", "t.md#same-2", "t.md#Same", "#there", "u.md#same"]
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "t.md").write_text(target)
+            page = pathlib.Path(folder, "page.md")
+            text = "# Here\n`[a](code.md)`\n```\n[a](code.md)\n```\n"
+            for link in good + bad:
+                page.write_text(text + f"[a]({link})\n")
+                self.assertEqual(len(list(links.broken(page))), link in bad, link)
+
+    def test_missing_paths_are_seen(self):
+        self.assertEqual(
+            missing_paths("`docs/README.md`, `docs/no.md`, docs/no.md"), ["docs/no.md"]
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()
