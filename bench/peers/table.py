@@ -4,7 +4,8 @@
     table.py RESULTS.jsonl... [--out results.json]
 
 If a figure was measured several times, the median counts. The ratio to Tarn's figure (of `Tarn
-opened`, or of `Tarn`) is in brackets. --out writes all of it as JSON, including the ratios.
+registered`, or of `Tarn`) is in brackets. --out writes all of it as JSON, including the ratios.
+bench/compare.py makes its own tables of the same rows.
 """
 
 import collections
@@ -12,7 +13,7 @@ import json
 import statistics
 import sys
 
-OURS = ["Tarn opened", "Tarn", "Tarn raw"]
+OURS = ["Tarn registered", "Tarn opened", "Tarn", "Tarn raw"]
 
 
 def read(paths):
@@ -58,6 +59,17 @@ def lines(table):
         yield " | ".join([f"{case}, {metric}".ljust(58), *cells])
 
 
+def write(table, path):
+    """Keep a table as JSON, as bench/results has it."""
+    rows = [
+        {"bench": bench, "case": case, "metric": metric, "median": row, "ratio": ratios(row)}
+        for (bench, case, metric), row in table.items()
+    ]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(rows, file, indent=1)
+        file.write("\n")
+
+
 def main(arguments):
     out = arguments[arguments.index("--out") + 1] if "--out" in arguments else None
     paths = [a for a in arguments if a not in ("--out", out)]
@@ -65,13 +77,7 @@ def main(arguments):
     for line in lines(table):
         print(line)
     if out:
-        rows = [
-            {"bench": bench, "case": case, "metric": metric, "median": row, "ratio": ratios(row)}
-            for (bench, case, metric), row in table.items()
-        ]
-        with open(out, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=1)
-            file.write("\n")
+        write(table, out)
     return 0
 
 
