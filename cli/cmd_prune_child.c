@@ -2,7 +2,7 @@
  *
  * LLVM's readers stop the process on some broken files, by a signal or by exit(). So the
  * work is done in a child. A child that does not finish means that the file is invalid.
- * Its results come back in memory that both processes share.
+ * Its results are in memory that both processes share.
  */
 #define _GNU_SOURCE
 #include "cmd_prune.h"

@@ -1,11 +1,12 @@
-/* ipc.c -- what it costs to open memory of another process.
+/* ipc.c -- measure the cost of opening memory of another process.
  *
  *     bench-ipc
  *
- * The owner is a child with two blocks of one allocation (of a pool over it) of each kind of
- * memory that has handles. Here they are opened: `first`, one of them while nothing is open;
- * `again`, the same handle while it is; `other`, the other block's handle meanwhile. Each with its
- * close, in ns: the median, of many for the latter two.
+ * The owner is a child with two blocks of one allocation (of a pool over it) of each kind
+ * of memory that has handles. The benchmark opens them in three cases. `first`: one of
+ * them while nothing is open. `again`: the same handle while it is open. `other`: the
+ * other block's handle meanwhile. Each figure includes the close, in ns: the median, of
+ * many for the latter two.
  */
 #include "bench.h"
 #include <stdlib.h>
@@ -65,7 +66,7 @@ static tarn_resource *make_pool(size_t i)
     return pool;
 }
 
-/* The blocks stay as long as the process does. */
+/* The blocks exist as long as the process. */
 static void offer(size_t i, int line)
 {
     struct offer offer = {.is_last = i + 1 == OFFERS};
@@ -90,7 +91,7 @@ static void own(int line, int end)
 
     for (size_t i = 0; i < OFFERS; i++)
         offer(i, line);
-    exit(read(end, &mark, 1) != 0); /* the server takes its socket along */
+    exit(read(end, &mark, 1) != 0); /* the server removes its socket */
 }
 
 /* --- the importer --- */
@@ -105,7 +106,7 @@ static void open_and_close(const tarn_ipc_handle *handle, int times)
     }
 }
 
-/* Nanoseconds of one, the median of batches. */
+/* The median of batches, in ns per open and close. */
 static double time_opens(const tarn_ipc_handle *handle, int batches, int batch)
 {
     double found[BATCHES];
@@ -126,7 +127,7 @@ static void measure(const struct offer *offer)
 
     bench_must(tarn_ipc_open(&offer->handles[0], NULL, &kept), "open");
     double again = time_opens(&offer->handles[0], BATCHES, BATCH);
-    /* A served block has a lease of its own, for which its owner is asked. */
+    /* A served block has a lease of its own, which its owner grants. */
     double other =
         time_opens(&offer->handles[1], BATCHES, is_served ? SERVED_BATCH : BATCH);
     tarn_pointer_release(kept);

@@ -1,12 +1,12 @@
-/* no_stream.c -- what memory costs that comes and goes without a stream.
+/* no_stream.c -- measure no-stream allocations and frees.
  *
  *     bench-no_stream
  *
- * A loop that allocates a block, uses it and frees it, as a program of arrays does that
- * names no stream (Numba), by each way that a pool has, beside the same loop on a named
- * stream and beside resources that wait. For each size: nanoseconds a pair, driver calls a
- * pair as the simulator counts them (the fill is one of them), barriers and events in 1,000
- * pairs, and the most that was held back. On a GPU the calls are not counted.
+ * A loop allocates a block, uses it and frees it without a stream, as Numba does. It runs
+ * with each policy of a pool, and for comparison on a stream and on resources that wait.
+ * The columns for each size are nanoseconds per pair, driver calls per pair, device-wide
+ * waits and events in 1,000 pairs, and the maximum of deferred bytes. The simulator
+ * counts the driver calls; the fill is one of them. On a GPU the calls are not counted.
  */
 #include "bench.h"
 #include <stdio.h>

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""MemInfos of Numba's own core and of Tarn's, side by side in one run.
+"""Measures MemInfos of Numba's own core and of Tarn's, side by side in one run.
 
     bench/micro/nrt.py BUILD [--rounds N]     BUILD: build/release
 
-Needs Numba (any Python that has it). Prints nanoseconds for a block of 64 bytes made and
-released, the median of all rounds; the cores take turns within a round, so that whatever
-else the machine does hits both. Numba's core without and with its statistics; Tarn's
-always counts. Before that, the memory that a live block costs.
+Needs Numba (any Python that has it). Prints nanoseconds for allocating and releasing a block of 64
+bytes, the median of all rounds. The cores take turns within a round, so that other load on the
+machine affects both. Numba's core runs without and with its statistics; Tarn's always counts. The
+first lines are the memory that a live block costs.
 """
 
 import argparse
@@ -56,17 +56,17 @@ def loops(build):
 
 
 def resident():
-    """Without pages of files: those of programs come while they run, 0.4 MB here."""
+    """Without file-backed pages: those of programs are loaded while they run, 0.4 MB here."""
     with open("/proc/self/statm") as statm:
         _, resident, of_files = statm.read().split()[:3]
     return (int(resident) - int(of_files)) * resource.getpagesize()
 
 
 def overhead(library, core, count=1_000_000):
-    """Resident bytes that a live block costs beyond its own; in a fresh process."""
+    """Return the resident bytes that a live block costs beyond its own; in a fresh process."""
     receive, send = os.pipe()
     if os.fork() == 0:
-        library.nrt_many(core, SIZE, 1000)  # what the first blocks need, and no later one
+        library.nrt_many(core, SIZE, 1000)  # needed by the first blocks, and by no later one
         before = resident()
         library.nrt_many(core, SIZE, count)
         cost = (resident() - before) / count - 8 - SIZE  # 8: the loop's own array

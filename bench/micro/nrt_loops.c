@@ -1,8 +1,8 @@
 /* nrt_loops.c -- loops over any core of Numba's runtime, given as function pointers.
  *
- * nrt.py loads this and gives it Numba's own core and Tarn's in turn. Each loop returns
- * nanoseconds a block (made and released): the median of short stretches, so that it says
- * little of what else the machine does.
+ * nrt.py loads this and passes it Numba's own core and Tarn's in turn. Each loop returns
+ * nanoseconds per block (allocated and released): the median of short stretches, so that
+ * other load on the machine has little effect.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -126,7 +126,7 @@ double nrt_pairs_among(const struct core *core, size_t size, long count, long li
     return took;
 }
 
-/* --- batches: made here, freed here or there ----------------------------------------- */
+/* --- batches: allocated here, freed here or there ----------------------------------- */
 
 double nrt_batches(const struct core *core, size_t size, long count, long batch)
 {
@@ -146,14 +146,14 @@ double nrt_batches(const struct core *core, size_t size, long count, long batch)
     return median(times, rounds);
 }
 
-/* Two arrays of blocks between the threads; each is one side's at a time. */
+/* Two arrays of blocks between the threads; each belongs to one side at a time. */
 struct belt {
     const struct core *core;
     size_t size;
     long rounds, batch;
     void **blocks[2];
     atomic_int full[2];
-    double *took; /* by the other side, at work and not waiting */
+    double *took; /* by the other side, working and not waiting */
 };
 
 static void *free_all(void *data)
@@ -173,7 +173,7 @@ static void *free_all(void *data)
     return NULL;
 }
 
-/* What both threads work for a block, waiting left out. */
+/* The work of both threads per block, without waiting. */
 double nrt_passed_on(const struct core *core, size_t size, long count, long batch)
 {
     struct belt belt = {

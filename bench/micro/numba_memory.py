@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""numba_memory.py -- what an array costs under Numba, by who manages its memory.
+"""numba_memory.py -- the cost of an array under Numba with different memory managers.
 
     numba_memory.py [CASE...]        all cases, each in a process of its own, as a table
 
-    nothing       a plugin that hands out one pointer for ever: what is Numba's own
+    nothing       a plugin that always returns one pointer: Numba's own cost
     numba         Numba's own manager
     rmm-pool      RMM's plugin on its pool, where RMM is installed
-    tarn-null     Tarn's manager over one in C that does nothing (bench/null/manager.c): what it has
-                  more than `nothing` is the share of tarn.numba and of Tarn's way to a manager
+    tarn-null     Tarn's manager over one in C that does nothing (bench/null/manager.c): the
+                  difference to `nothing` is the share of tarn.numba and of Tarn's manager calls
     tarn, tarn-single-stream, tarn-cuda-pool, tarn-cuda, tarn-log
                   Tarn's manager on a pool; with one stream promised; on a pool over cuMemAlloc's
                   memory; without a pool; on a pool and with the log on
 
-Microseconds for an array of 1 MiB and its end, the least of many batches. `kernel`: with a
-kernel that fills the array launched between the two, the median of batches that end with a
-wait for the device; on the stand-in, where no kernel runs, `nan`.
+Microseconds for an array of 1 MiB and its end, the minimum of many batches. `kernel`: with the
+launch of a kernel that fills the array between the two, the median of batches that end with a wait
+for the device. `nan` on the simulator, which runs no kernels.
 """
 
 import os
@@ -80,7 +80,7 @@ def prepare(case, cuda):
 
 
 def least(call, batch, batches):
-    """Microseconds of one call."""
+    """Return microseconds per call."""
     for _ in range(batch):
         call()
     found = []
@@ -93,7 +93,7 @@ def least(call, batch, batches):
 
 
 def with_kernel(cuda, batch, batches):
-    """Microseconds of an array, a kernel that fills it, and the array's end."""
+    """Return microseconds for an array, a kernel that fills it, and the array's end."""
 
     @cuda.jit
     def fill(array):

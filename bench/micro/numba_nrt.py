@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""numba_nrt.py -- what counted memory costs compiled code: Numba's runtime and Tarn's.
+"""numba_nrt.py -- the cost of counted memory in compiled code: Numba's runtime and Tarn's.
 
     python bench/micro/numba_nrt.py [--rounds N]
 
-Each runtime has processes of its own, which take turns. In a process the best of many runs of
-half a millisecond counts, so that others on the machine are left out; shown is the median of
-the rounds, in ns for one turn of the loop or one call. Needs Numba and an installed Tarn.
+Each runtime has processes of its own, which take turns. In a process the best of many runs of half
+a millisecond counts, which excludes other load on the machine. The output is the median of the
+rounds, in ns per iteration of the loop or per call. Needs Numba and an installed Tarn.
 """
 
 import argparse
@@ -23,7 +23,7 @@ CORES = {
 
 
 def empties(size):
-    """A jitted loop over arrays of a size that is known when it is compiled."""
+    """Return a jitted loop over arrays of a size that is known when it is compiled."""
     import numpy as np
     from numba import njit
 
@@ -38,7 +38,7 @@ def empties(size):
 
 
 def calls(function, *arguments):
-    """A loop of Python's over a jitted function."""
+    """Return a Python loop over a jitted function."""
     from numba import njit
 
     compiled = njit(function)
@@ -65,7 +65,7 @@ def text(count):
 
 
 def cases():
-    """What is measured, and how many turns a run has."""
+    """Return the measured functions, and the iterations of a run."""
     import numpy as np
     from numba import njit
 
@@ -82,7 +82,7 @@ def cases():
 
 
 def measure():
-    """The work, in a process that has its runtime: prints `name ns` lines."""
+    """Measure in a process that has its runtime: prints `name ns` lines."""
     for name, (function, turns) in cases().items():
         function(10)
         best = min(timed(function, turns) for _ in range(400))

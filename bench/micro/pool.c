@@ -1,11 +1,12 @@
-/* pool.c -- what a pool costs, call by call: sizes, streams, threads, live blocks, holes.
+/* pool.c -- measure the cost of a pool's calls: sizes, streams, threads, live blocks,
+ * unmapped ranges.
  *
  *     bench-pool [--resource SPEC] [--quick] [--json FILE]
  *
- * SPEC as in bench/support/bench.h; the default is `pool`. A pair is an allocation and its
- * free. Medians are of batches; percentiles are of single pairs, with the time that looking
- * at the clock takes left out. Runs on the stand-in, where only the pool's own time means
- * something, and on a GPU.
+ * SPEC as in bench/support/bench.h; the default is `pool`. A pair is an allocation and
+ * its free. Medians are of batches; percentiles are of single pairs, without the time of
+ * reading the clock. It runs on the simulator, where only the pool's own time is
+ * meaningful, and on a GPU.
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -28,7 +29,7 @@ enum {
 static struct {
     const char *spec;
     tarn_resource *resource;
-    unsigned shrink; /* everything is done so many times less often: --quick */
+    unsigned shrink; /* repetitions are divided by this: --quick */
 } bench = {.spec = "pool", .shrink = 1};
 
 enum stream_kind { RAW, REGISTERED, DEFAULT, STREAM_KINDS };
@@ -73,7 +74,7 @@ static void put(tarn_device_ptr block, size_t bytes, tarn_stream stream)
     bench_must(tarn_resource_deallocate(bench.resource, block, bytes, 0, stream), "free");
 }
 
-/* The median of batches of pairs, ns a pair. */
+/* The median of batches of pairs, ns per pair. */
 static double pair_ns(size_t bytes, tarn_stream stream)
 {
     double ns[BATCHES];
@@ -242,7 +243,7 @@ static void measure_threads(void)
     }
 }
 
-/* --- what is there already --------------------------------------------------------------- */
+/* --- existing blocks ---------------------------------------------------------------- */
 
 static uint64_t metadata(void)
 {
@@ -254,7 +255,7 @@ static uint64_t metadata(void)
     return statistics.metadata;
 }
 
-/* One of `count` live blocks after the other is replaced. */
+/* Replace one of `count` live blocks after the other. */
 static void measure_live(size_t count)
 {
     tarn_device_ptr *blocks = bench_allocate(count, sizeof *blocks);
@@ -305,10 +306,10 @@ static void measure_holes(void)
     free(blocks);
 }
 
-/* --- from stream to stream ---------------------------------------------------------------- */
+/* --- from stream to stream ---------------------------------------------------------- */
 
-/* A stream's memory goes to another one and back; on a busy device (something is queued
- * before each free) behind waits. */
+/* Pass a stream's memory to another one and back; on a busy device (work is queued before
+ * each free) behind waits. */
 static void measure_exchange(bool busy)
 {
     struct stream streams[2] = {stream_of(REGISTERED), stream_of(REGISTERED)};
@@ -344,11 +345,12 @@ static void measure_exchange(bool busy)
         stream_end(streams[i]);
 }
 
-/* What one stream freed, and still uses, goes to another behind a wait: the allocation alone,
- * with the fence of the donor, which is open. The pool has room for nothing else. */
+/* Reuse a free that one stream still uses on another, behind a wait: the allocation
+ * alone, with the event fence of the registered source stream. The pool has no other
+ * memory. */
 static void measure_steal(void)
 {
-    const size_t bytes = 64 << 20; /* so long to fill that nothing is done in time */
+    const size_t bytes = 64 << 20; /* so slow to fill that nothing is done early */
     unsigned rounds = STEALS / (bench.shrink > 8 ? 8 : 1);
     uint64_t *ns = bench_allocate(rounds, sizeof *ns);
     tarn_pool_statistics statistics = {.size = sizeof statistics};

@@ -1,10 +1,10 @@
-/* pool_counts.c -- one path of the pool, again and again, for counting its instructions.
+/* pool_counts.c -- repeat one path of the pool, for counting its instructions.
  *
  *     valgrind --tool=callgrind --toggle-collect=bench_measured bench-pool_counts PATH
  *
- * tools/instructions.py runs it so and compares with bench/instructions.txt. Only what
- * happens in bench_measured() is counted, ROUNDS times the path. Without a path it lists
- * them. The driver is bench/null, which does nothing, so that each run is the same.
+ * tools/instructions.py runs it so and compares with bench/instructions.txt. Only the
+ * instructions in bench_measured() are counted, ROUNDS times the path. Without a path it
+ * lists them. The driver is bench/null, which does nothing, so that each run is the same.
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -29,7 +29,7 @@ static void put(tarn_device_ptr block, size_t bytes, tarn_stream stream)
     bench_must(tarn_resource_deallocate(resource, block, bytes, 0, stream), "free");
 }
 
-/* What is counted. Not inlined, so that callgrind knows it by its name. */
+/* The counted function. Not inlined, so that callgrind knows it by its name. */
 void bench_measured(void (*path)(void));
 __attribute__((noinline)) void bench_measured(void (*path)(void))
 {
@@ -57,7 +57,7 @@ static void last_freed_raw(void)
     put(get(GENERAL, raw[0]), GENERAL, raw[0]);
 }
 
-/* No size twice in a row, so the heap has to be asked. */
+/* No size twice in a row, so that each allocation searches the heap. */
 static void general(tarn_stream stream)
 {
     static size_t turn;
@@ -88,7 +88,7 @@ static void merge(void)
     put(blocks[1], GENERAL, registered[0]);
 }
 
-/* The memory of one stream goes to the other and back. */
+/* Pass the memory of one stream to the other and back. */
 static void exchange(void)
 {
     for (int i = 0; i < 2; i++)
@@ -103,7 +103,7 @@ static void make_holes(void)
         blocks[i] = get(512, registered[0]);
     for (size_t i = 0; i < 2 * HOLES; i += 2)
         put(blocks[i], 512, registered[0]);
-    free(blocks); /* the odd ones stay out until the process ends */
+    free(blocks); /* the odd ones stay live until the process ends */
 }
 
 static const struct {

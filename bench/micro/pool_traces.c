@@ -1,17 +1,17 @@
-/* pool_traces.c -- traces replayed on the stand-in or a GPU: what a pool keeps, what it
- * asks the driver for, what it costs, and where it fails.
+/* pool_traces.c -- replay traces on the simulator or a GPU: reserved memory, driver
+ * calls, times, and failures.
  *
  *     bench-pool_traces [--resource SPEC]... [--busy] [--idle] [--registered] [--one-stream]
  *         [--latency MIN-MAX] [--seed N] [--limit 1.05] [--passes N] [--scale FACTOR]
  *         [--json FILE] TRACE.csv.gz...
  *
  * SPEC is as in bench/support/bench.h: `pool:growth=64MiB,grow_first`, `async`. Given
- * several times, all of them run; the default is `pool`. Idle: nothing is queued, so what
- * is freed is done. Busy: each block is filled when it is handed out and before it is
- * freed, and on the stand-in (in its seeded mode) the device falls far behind the host;
- * times are not told then. Reserved : live is the peak of the one over the peak of the
- * other, for the first pass and for all of them. The last column is a pool limited to
- * 1.05 times the peak live: failed allocations in the first pass (`--limit 0`: no such
+ * several times, all of them run; the default is `pool`. Idle: no work is queued, so
+ * every free is completed. Busy: each block is filled after its allocation and before its
+ * free. On the simulator (in its seeded mode) the device falls far behind the host, and
+ * no times are printed. Reserved : live is the peak of the one over the peak of the
+ * other, for the first pass and for all of them. The last column is a pool with a maximum
+ * of 1.05 times the peak live: failed allocations in the first pass (`--limit 0`: no such
  * pass, for counts of a driver's calls).
  */
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the stand-in: more than any trace needs. */
+/* Of the simulator: more than any trace needs. */
 #define MEMORY "192GiB"
 
 enum { SPECS_MAX = 32, FILL_BYTES = 8, LOOK_EVERY = 64 };
@@ -35,15 +35,15 @@ static struct {
 } options = {
     .limit = 1.05, .scale = 1, .passes = 2, .latency = "1000-100000", .seed = "0"};
 
-/* One trace on one resource. */
+/* The measurements of one trace on one resource. */
 struct run {
     const struct bench_trace *trace;
     tarn_resource *resource;
     bool is_pool, busy;
-    tarn_stream *raw, *streams; /* the second are what is passed: opened, or the same */
+    tarn_stream *raw, *streams; /* `streams` are passed on: registered, or the same */
     tarn_device_ptr *blocks;
     uint64_t live, peak_live;
-    uint64_t taken; /* the most that the device had less */
+    uint64_t taken; /* the largest decrease of the device's free memory */
 };
 
 struct figures {
@@ -129,7 +129,7 @@ static bool play(struct run *run, const struct bench_op *op)
     return true;
 }
 
-/* Is this a moment at which the device may have less than ever? */
+/* Return whether the device may have reached a new minimum of free memory. */
 static bool is_peak(struct run *run, size_t number)
 {
     bool higher = run->live > run->peak_live;

@@ -1,12 +1,13 @@
-/* prune.c -- what the pruner costs, in process, on modules from files and on large functions.
+/* prune.c -- measure the pruner, in process, on modules from files and on large
+ * functions.
  *
  *     build/release/bin/bench-prune [FILE...]
  *
- * Each module is read into an LLVM context of its own; the time is that of
+ * Each module is read into an LLVM context of its own. The time is that of
  * tarn_prune_module() alone, the best of three rounds with a fresh copy each. Beside it
- * stands what reading and writing the module as bitcode costs, the way there and back where
- * an LLVM cannot be shared. tools/prune_compare.py puts llvmlite's pass next to this. Then
- * come functions of up to 100,000 blocks: time per block should not grow.
+ * is the cost of reading and writing the module as bitcode, the overhead if an LLVM
+ * cannot be shared. tools/prune_compare.py compares llvmlite's pass. Then come functions
+ * of up to 100,000 blocks: time per block should not grow.
  */
 #define _GNU_SOURCE
 #include <llvm-c/BitWriter.h>
@@ -20,7 +21,7 @@
 
 enum { ROUNDS = 3 };
 
-/* What one kind of module took, in nanoseconds, and what went. */
+/* The time of one kind of module, in nanoseconds, and the removals. */
 struct sum {
     double prune_ns[2], trip_ns; /* by mode */
     uint64_t removed[2], gave_up[2], peak_bytes[2];

@@ -1,9 +1,9 @@
-/* sim_calls.c -- what a call to the stand-in costs, with few and with many things alive.
+/* sim_calls.c -- measure the calls of the simulator, with few and with many live objects.
  *
  *     build/release/bin/bench-sim_calls [path of libcuda.so.1]
  *
- * Each line is the mean of a loop, and of the best of three rounds, as other programs share
- * the machine. What does not stay about the same from few to many has a quadratic step.
+ * Each line is the mean of a loop, in the best of three rounds, as other programs share
+ * the machine. A call whose time grows from few to many has a quadratic step.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <dlfcn.h>
@@ -93,7 +93,7 @@ static double now_ns(void)
 static void *streams[STREAMS], *event;
 static address blocks[BLOCKS];
 
-/* --- what is measured: each does `calls` of it --- */
+/* --- measured functions: each makes `calls` of them --- */
 
 static void alloc_free(int calls)
 {
@@ -193,7 +193,7 @@ static const struct {
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
-/* The first `count` blocks, allocated and freed; ns a call. */
+/* Allocate and free the first `count` blocks; return ns per call. */
 static double fill_up(int count)
 {
     double start = now_ns();

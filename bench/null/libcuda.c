@@ -1,10 +1,10 @@
 /* libcuda.c -- a driver that does nothing, for counting what Tarn itself does.
  *
  * One device, one context, memory that is addresses alone, work that is done at once. The
- * stand-in would do for that as well, but valgrind has no room for its addresses, and its
- * own instructions are not the question. Calls that are not named here return success and
- * leave their outputs alone. With TARN_NULL_VMM in the environment memory can be mapped, so
- * that a trace takes the ways that it takes on a GPU.
+ * simulator is unsuitable: valgrind lacks the addresses for it, and its own instructions
+ * must not be counted. Calls that are not named here return success and leave their
+ * outputs alone. With TARN_NULL_VMM in the environment memory can be mapped, so that a
+ * trace takes the same paths as on a GPU.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 typedef unsigned long long address;
 
-/* Handles are aligned as the driver's are, and nobody looks behind them. */
+/* Handles are aligned as the driver's are, and no code dereferences them. */
 enum { HANDLE_STEP = 64, FIRST_HANDLE = 1 << 20 };
 static uintptr_t next_handle = FIRST_HANDLE;
 static _Alignas(HANDLE_STEP) char context;
@@ -55,7 +55,7 @@ enum { HAS_VMM = 102 }; /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORT
 static int get_attribute(int *out, int attribute, int device)
 {
     (void)device;
-    /* Without, the pool's memory comes by cuMemAlloc. */
+    /* Otherwise the pool's memory comes from cuMemAlloc. */
     *out = attribute == HAS_VMM && getenv("TARN_NULL_VMM") != NULL;
     return 0;
 }
@@ -77,7 +77,7 @@ static int reserve_addresses(address *out, size_t bytes, size_t alignment, addre
     return 0;
 }
 
-/* All memory has one handle: nobody asks what is behind it. */
+/* All memory has one handle: no code reads the memory behind it. */
 static int get_handle(unsigned long long *out)
 {
     *out = FIRST_HANDLE;
@@ -157,7 +157,7 @@ static int create_event(void **out, unsigned flags)
 
 static const struct {
     const char *name;
-    void (*call)(void); /* of its own type, as dlsym would give it */
+    void (*call)(void); /* of its own type, as dlsym would return it */
 } calls[] = {
 #define CALL(name, call) {name, (void (*)(void))(call)}
     CALL("cuInit", cuInit),

@@ -1,6 +1,8 @@
-/* manager.c -- a memory manager that hands out one block for ever, so that what an array
- * costs under it is what the way to a manager costs: Numba's part, tarn.numba and the calls of
- * tarn/manager.h. For bench/micro/numba_memory.py, by TARN_MEMORY_MANAGER.
+/* manager.c -- a memory manager that always returns one block.
+ *
+ * The cost of an array under it is the cost of the path to a manager: Numba's part,
+ * tarn.numba and the calls of tarn/manager.h. For bench/micro/numba_memory.py, by
+ * TARN_MEMORY_MANAGER.
  */
 #include <tarn/device.h>
 #include <tarn/manager.h>

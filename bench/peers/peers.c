@@ -1,12 +1,13 @@
-/* peers.c -- the same work on Tarn, the driver's pool and whoever else is there.
+/* peers.c -- the same work on Tarn, the driver's pool and the available peers.
  *
  *     bench-peers [--peer libpeer_rmm.so]... [--only-peers] [--quick] [--skip WORDS]
  *         [--json FILE] TRACE...
  *
- * Pairs, threads, holes, and the traces: first and second pass, on an idle device and on a
- * busy one, what was reserved, and failed allocations under a limit of 1.05 times the peak
- * live. Each peer does all of it in one process, one after the other; bench/peers/table.py
- * prints the table. On the stand-in only Tarn and the driver's pool run, as a rehearsal.
+ * It measures pairs, threads, free memory between live blocks, and the traces: first and
+ * second pass, on an idle device and on a busy one. For the traces it prints the reserved
+ * memory, and failed allocations under a limit of 1.05 times the peak live. Each peer
+ * does all of it in one process, one after the other; bench/peers/table.py prints the
+ * table. On the simulator only Tarn and the driver's pool run, as a rehearsal.
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -19,12 +20,12 @@
 
 enum { BATCHES = 31, PEERS_MAX = 16, HOLES = 65536, THREADS_MAX = 16, LOOK_EVERY = 64 };
 
-static unsigned shrink = 1; /* everything so many times less often: --quick */
+static unsigned shrink = 1; /* repetitions are divided by this: --quick */
 static const char *skipped = "";
 
 /* --- Tarn and the driver's pool as peers --------------------------------------------- */
 
-/* Streams that were opened for the peer that wants them so: few, looked up by handle. */
+/* Streams that are registered for the peer that requires it: few, looked up by handle. */
 struct tarn_peer {
     tarn_resource *resource;
     bool opens, is_pool;
@@ -34,7 +35,7 @@ struct tarn_peer {
     } registered[64];
     unsigned registered_count;
     pthread_mutex_t lock;
-    size_t peak; /* what the device had less at most: not a pool's */
+    size_t peak; /* the largest decrease of the device's free memory: not a pool's */
 };
 
 static tarn_stream stream_for(struct tarn_peer *peer, void *raw)
@@ -242,7 +243,7 @@ static void *work(void *data)
 {
     struct worker *worker = data;
 
-    /* Makes the context current in this thread, whoever needs that. */
+    /* Make the context current in this thread, for peers that need that. */
     bench_must(tarn_stream_synchronize(0, worker->stream), "synchronize");
     pthread_barrier_wait(worker->start);
     worker->began = bench_now_ns();
@@ -323,7 +324,7 @@ static void touch(const struct replay *replay, const struct bench_op *op,
                    "fill");
 }
 
-/* One operation; the ns of the call. */
+/* Run one operation; return the ns of the call. */
 static uint64_t play(struct replay *replay, const struct bench_op *op)
 {
     unsigned long long *block = &replay->blocks[op->block];

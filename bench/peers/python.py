@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The allocators of Python's libraries beside each other, from Python: a block and back.
+"""Measures the allocators of Python's libraries from Python: an allocation and its free.
 
     python.py [--quick] RESULTS.jsonl
 
-Tarn, RMM, CuPy and PyTorch, those that are there; medians of 21 batches, a line each, and
-the same as JSON lines for table.py.
+Tarn, RMM, CuPy and PyTorch, if installed; medians of 21 batches, one line each, and the same as
+JSON lines for table.py.
 """
 
 import json
@@ -14,7 +14,7 @@ import time
 
 
 def median_ns(call, pairs):
-    """The median over batches of the mean of a call."""
+    """Return the median over batches of the mean of a call."""
     call()
     means = []
     for _ in range(21):

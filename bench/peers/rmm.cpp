@@ -14,7 +14,8 @@
 namespace
 {
 
-// What all resources of the run have taken from the device; one is open at a time.
+// The memory that all resources of the run have taken from the device; one is open at a
+// time.
 std::atomic<std::size_t> taken{0}, peak{0};
 
 void count_up(std::size_t bytes)
@@ -25,7 +26,7 @@ void count_up(std::size_t bytes)
         ;
 }
 
-// cudaMalloc that counts: the peak of what a pool took is what it reserved.
+// A counting cudaMalloc: the peak of a pool's memory is its reserved memory.
 struct counting {
     rmm::mr::cuda_memory_resource upstream;
 
@@ -64,7 +65,7 @@ struct counting {
 };
 
 template <class Resource> struct held {
-    std::unique_ptr<rmm::mr::pool_memory_resource> beneath; // of binning alone
+    std::unique_ptr<rmm::mr::pool_memory_resource> beneath; // only for binning
     std::unique_ptr<Resource> resource;
 };
 
@@ -104,7 +105,7 @@ std::size_t round_up(std::size_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-// `make` gives the held resource; what it throws means that it cannot be had.
+// `make` returns the held resource; an exception means that it is unavailable.
 template <class Make> void *try_open(Make make)
 {
     taken = 0;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""One table of what the benchmarks wrote: a row for each figure, a column for each peer.
+"""Prints one table of the benchmarks' results: a row for each figure, a column for each peer.
 
     table.py RESULTS.jsonl... [--out results.json]
 
-Where a figure was measured several times the median counts. In brackets stands how many
-times Tarn's figure it is (of `Tarn registered`, or of `Tarn`); --out keeps it all as JSON,
-these ratios too. bench/compare.py makes its own tables of the same rows.
+If a figure was measured several times, the median counts. The ratio to Tarn's figure (of `Tarn
+registered`, or of `Tarn`) is in brackets. --out writes all of it as JSON, including the ratios.
+bench/compare.py makes its own tables of the same rows.
 """
 
 import collections
@@ -17,7 +17,7 @@ OURS = ["Tarn registered", "Tarn opened", "Tarn", "Tarn raw"]
 
 
 def read(paths):
-    """{(bench, case, metric): {who: median}}, in the order of coming."""
+    """Return {(bench, case, metric): {who: median}}, in the order of the input."""
     found = collections.defaultdict(lambda: collections.defaultdict(list))
     for path in paths:
         with open(path, encoding="utf-8") as file:
@@ -32,7 +32,7 @@ def read(paths):
 
 
 def cell(value, base):
-    """A value, and how many times the base it is."""
+    """Format a value, and its ratio to the base."""
     if value is None:
         return "-"
     text = f"{value:.3f}" if value < 10 else f"{value:,.0f}"
@@ -40,12 +40,12 @@ def cell(value, base):
 
 
 def base_of(row):
-    """Tarn's figure of a row, or None."""
+    """Return Tarn's figure of a row, or None."""
     return next((row[name] for name in OURS if row.get(name)), None)
 
 
 def ratios(row):
-    """How many times Tarn's figure the others' are."""
+    """Return the ratios of the others' figures to Tarn's."""
     base = base_of(row)
     return {who: round(value / base, 3) for who, value in row.items()} if base else {}
 

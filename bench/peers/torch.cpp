@@ -1,4 +1,4 @@
-// torch.cpp -- PyTorch's caching allocator as a peer, without Python in its path.
+// torch.cpp -- PyTorch's caching allocator as a peer, without Python.
 #include "peer.h"
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
@@ -34,7 +34,7 @@ unsigned long long allocate(void *, std::size_t bytes, void *stream)
     }
 }
 
-// A block goes back to the stream that it was allocated on, whatever is named.
+// A block returns to the stream of its allocation, whatever stream the free names.
 void deallocate(void *, unsigned long long block, std::size_t, void *)
 {
     get()->raw_delete(reinterpret_cast<void *>(block));

@@ -1,4 +1,4 @@
-/* resources.c -- resources by name, and the stand-in's controls where it is the driver. */
+/* resources.c -- resources by name, and the simulator's controls if it is the driver. */
 #define _GNU_SOURCE
 #include "bench.h"
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 enum { NULL_ALIGNMENT = 2 << 20 };
 
 struct null {
-    atomic_uint_fast64_t next; /* the first address that was never handed out */
+    atomic_uint_fast64_t next; /* the first address that was never allocated */
     atomic_uint_fast64_t out;  /* bytes */
 };
 
@@ -50,7 +50,7 @@ static tarn_resource *make_null(void)
     struct null *null = bench_allocate(1, sizeof *null);
     tarn_resource *resource;
 
-    null->next = (uint64_t)1 << 45; /* nothing is there, and nothing touches it */
+    null->next = (uint64_t)1 << 45; /* there is no memory, and no code accesses it */
     bench_must(tarn_resource_create(&null_ops, null, 0, &resource), "null");
     return resource;
 }

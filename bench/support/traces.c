@@ -5,14 +5,14 @@
 #include <string.h>
 #include <zlib.h>
 
-/* From a key (an address, a stream) to a number; open addressing, never more than half
- * full. A taken key stays as a grave with number GRAVE. */
+/* Map a key (an address, a stream) to a number; open addressing, at most half full. A
+ * removed key stays as a tombstone with number GRAVE. */
 enum { GRAVE = UINT32_MAX };
 
 struct numbers {
     uint64_t *keys;
     uint32_t *values;
-    size_t capacity, used; /* graves count as used */
+    size_t capacity, used; /* tombstones count as used */
 };
 
 static size_t place(const struct numbers *numbers, uint64_t key)

@@ -1,11 +1,11 @@
-/* libcuda.c -- a driver between Tarn and the real one that says what each call took.
+/* libcuda.c -- a driver between Tarn and the real one that measures each call.
  *
  *     TARN_DRIVER=build/release/bench/timed/libcuda.so.1 build/release/bin/bench-pool_traces ...
  *
- * The calls that a pool makes are counted, timed and passed on; all others go straight to
- * the driver that TARN_TIMED names (libcuda.so.1 if it names none). A program says where a
- * pass begins and ends (bench_timed_pass()); for each there is a table on standard error:
- * calls, time, bytes where the call has some. The clock itself is 20 to 40 ns of each.
+ * The calls of a pool are counted, timed and passed on. All others go directly to the
+ * driver that TARN_TIMED names (default: libcuda.so.1). A program marks the begin and the
+ * end of a pass (bench_timed_pass()). For each pass a table on standard error has calls,
+ * time, and bytes if the call has some. The clock itself is 20 to 40 ns of each.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,11 +17,11 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Each takes six words at most: those that a call has not got are not looked at. */
+/* Each takes six words at most; missing arguments are ignored. */
 typedef int call_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 typedef int get_fn(const char *symbol, void **out, int version, uint64_t flags, int *how);
 
-/* X(symbol, which argument is bytes, or -1) */
+/* X(symbol, index of the argument with bytes, or -1) */
 #define TIMED(X)               \
     X(cuMemAddressReserve, 1)  \
     X(cuMemAddressFree, 1)     \
@@ -98,7 +98,7 @@ static get_fn *driver(void)
     return found;
 }
 
-/* The timed one in the place of `*out`. */
+/* Replace `*out` by the timed one. */
 static void wrap(const char *symbol, void **out)
 {
 #define X(name_, which)                           \
@@ -124,7 +124,7 @@ int cuGetProcAddress_v2(const char *symbol, void **out, int version, uint64_t fl
     return result;
 }
 
-/* By this name a driver is known. */
+/* The symbol that identifies a driver. */
 EXPORT int cuInit(unsigned flags);
 int cuInit(unsigned flags)
 {
@@ -138,7 +138,7 @@ int cuInit(unsigned flags)
 
 EXPORT void tarn_timed_pass(const char *pass);
 
-/* The calls since the last word, by the name that was given then; from now on `pass`. */
+/* Print the calls since the last mark, under its name; from now on the pass is `pass`. */
 void tarn_timed_pass(const char *pass)
 {
     static char now[64];

@@ -1,4 +1,4 @@
-"""Compiles functions of arrays for main.c, which has no Python in it.
+"""Compiles functions of arrays for main.c, which contains no Python.
 
 python kernels.py FOLDER      writes FOLDER/kernels.o and FOLDER/kernels.h
 """
@@ -26,7 +26,7 @@ def grid(rows, columns):
 
 
 def columns(a):
-    sums = np.zeros(a.shape[1])  # a.sum(axis=0) raises with values of the run: refused
+    sums = np.zeros(a.shape[1])  # a.sum(axis=0) raises with values of the run: unsupported
     for row in a:
         sums += row
     return sums

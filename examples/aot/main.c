@@ -3,15 +3,15 @@
  *     python kernels.py .
  *     cc main.c kernels.o -ltarn_aot -ltarn -lm
  *
- * An array that a function returns has one reference, which is the program's. At the end
- * the runtime's counters say that none was lost.
+ * A returned array has one reference, which the program owns. At the end the runtime's
+ * counters show that none was lost.
  */
 #include "kernels.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <tarn/tarn.h>
 
-/* A failed call ends the program, with the exception in words. */
+/* End the program after a failed call, with the message of the exception. */
 static void check(int32_t status, const tarn_aot_error *error)
 {
     char words[200];
@@ -33,7 +33,7 @@ static void print_array(const char *name, tarn_aot_array1 array)
     printf("\n");
 }
 
-/* Arrays go into compiled code and come out of it, over memory of the program's own. */
+/* Pass arrays into compiled code and get arrays from it, over memory of the program. */
 static void run(double *data, int64_t items)
 {
     tarn_aot_array1 lent = tarn_aot_array1_of(NULL, data, items);

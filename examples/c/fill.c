@@ -1,13 +1,14 @@
-/* fill.c -- memory of the current resource, filled, copied back, freed.
+/* fill.c -- fill memory of the current device resource, copy it back, and free it.
  *
- *     cc fill.c $(pkg-config --cflags --libs tarn) && ./a.out
+ * cc fill.c $(pkg-config --cflags --libs tarn) && ./a.out
  *
  * Without a GPU: TARN_DRIVER=sim ./a.out
  */
 #include <stdio.h>
 #include <tarn/tarn.h>
 
-/* One failing call ends it; the words say who refused, what, and with which numbers. */
+/* End the program after a failed call. The message names the component, the operation and
+ * its numbers. */
 #define TRY(call)          \
     if ((call) != TARN_OK) \
     return fprintf(stderr, "%s\n", tarn_error_last()->message), 1

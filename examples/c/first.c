@@ -1,4 +1,4 @@
-/* first.c -- memory from Tarn in C: a limit over the device's own allocator. The README
+/* first.c -- allocate from Tarn in C: a limit over the driver's allocator. The README
  * shows the part between the two lines. */
 #include <stdio.h>
 #include <tarn/tarn.h>

@@ -1,7 +1,7 @@
-/* limiter_log.c -- adaptors stacked: a limiter over a logger over a pool.
+/* limiter_log.c -- stack adaptors: a limiter over a logger over a pool.
  *
- * The logger sees what the limiter lets through, so the block that does not fit is not in
- * the log. The other way round it would be there, as a failure.
+ * The logger sees the requests that pass the limiter, so a rejected request is not in the
+ * log. In the reverse order it would be there, as a failure.
  */
 #include <stdio.h>
 #include <tarn/tarn.h>
@@ -19,8 +19,7 @@ static bool ok(tarn_status status)
 }
 
 /* Build the stack from below. Each layer retains the one beneath, so only the top is
- * kept.
- */
+ * kept. */
 static tarn_resource *stack(tarn_trace_writer *writer, size_t limit_bytes)
 {
     tarn_resource *pool = NULL, *logger = NULL, *limiter = NULL;

@@ -1,12 +1,12 @@
-/* manager.c -- a memory manager used from C, without Python.
+/* manager.c -- use a memory manager from C, without Python.
  *
- * A runtime that wants somebody else to look after its memory talks to a tarn_manager:
- * one instance a context, with the operations of NBEP 7. This program is such a runtime.
- * Which manager serves it, it need not know:
+ * A runtime that delegates its memory management uses a tarn_manager: one instance per
+ * context, with the operations of NBEP 7. This program is such a runtime, and works with
+ * any manager:
  *
- *     ./manager                                   Tarn's, from the device's resource
- *     TARN_MEMORY_MANAGER=native ./manager        another one of Tarn's
- *     TARN_MEMORY_MANAGER=./plugin.so ./manager   somebody else's
+ *     ./manager                                   Tarn's, with the current device resource
+ *     TARN_MEMORY_MANAGER=native ./manager        another manager of Tarn
+ *     TARN_MEMORY_MANAGER=./plugin.so ./manager   a plugin
  *     ./manager ./plugin.so                       the same, by a call
  */
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <tarn/tarn.h>
 
-/* Say what went wrong and return false. */
+/* Print the error and return false. */
 static bool ok(tarn_status status)
 {
     if (status != TARN_OK)
@@ -22,7 +22,7 @@ static bool ok(tarn_status status)
     return status == TARN_OK;
 }
 
-/* Device memory, a window into it, and what another process would need to open it. */
+/* Allocate device memory, create a view of it, and a handle for another process. */
 static bool use_device_memory(tarn_manager *manager)
 {
     tarn_pointer *pointer, *view;
@@ -41,13 +41,13 @@ static bool use_device_memory(tarn_manager *manager)
     if (status == TARN_OK)
         printf("ipc handle:   %zu bytes at %zu of their allocation, device %d\n",
                handle.bytes, handle.offset, handle.device);
-    else if (status == TARN_NOT_SUPPORTED) /* not all memory can go to others */
+    else if (status == TARN_NOT_SUPPORTED) /* not all memory has a handle */
         printf("ipc handle:   %s\n", tarn_error_last()->message);
-    tarn_pointer_release(view); /* the memory goes back here */
+    tarn_pointer_release(view); /* this frees the memory */
     return status == TARN_OK || status == TARN_NOT_SUPPORTED;
 }
 
-/* Host memory that the device can write by itself. */
+/* Allocate host memory that the device can access. */
 static bool use_mapped_memory(tarn_manager *manager)
 {
     tarn_pointer *pointer;
@@ -71,8 +71,8 @@ static void release_memory(void *memory)
     free(memory);
 }
 
-/* The program's own memory, page-locked as long as somebody uses it. From a successful
- * mempin on the pointer owns the memory. */
+/* Pin the program's own memory for the lifetime of a pointer. From a successful mempin on
+ * the pointer owns the memory. */
 static bool use_pinned_memory(tarn_manager *manager)
 {
     void *memory = aligned_alloc(4096, 4096);
@@ -99,7 +99,7 @@ static bool tell_memory(tarn_manager *manager)
     return true;
 }
 
-/* Has to come before the first use, and once: a second, other manager is refused. */
+/* Call it before the first use, and once: a second, other manager is rejected. */
 static bool load_manager(const char *path)
 {
     const tarn_manager_ops *ops;
@@ -120,7 +120,7 @@ int main(int count, char **arguments)
     printf("served by:    %s\n", tarn_manager_name(manager));
     bool is_good = use_device_memory(manager) && use_mapped_memory(manager) &&
                    use_pinned_memory(manager) && tell_memory(manager) &&
-                   ok(tarn_manager_reset(manager)); /* what it keeps goes back */
+                   ok(tarn_manager_reset(manager)); /* frees its cached memory */
     tarn_manager_release(manager);
     tarn_pointer_counts(&counts);
     printf("pointers:     %llu made, %llu gone\n", (unsigned long long)counts.created,

@@ -1,8 +1,9 @@
-/* nbep7.c -- the example of NBEP 7, in C: ten doubles come and go, and the log shows them.
+/* nbep7.c -- the example of NBEP 7 in C: ten doubles are allocated and freed, and the log
+ * shows them.
  *
  * The document's program puts RMM under Numba, sends an array of ten zeros to the device,
- * deletes it, and prints RMM's log. Here the pool manager serves the process, from a
- * resource of the program's own making: a logger over a pool.
+ * deletes it, and prints RMM's log. Here the pool manager serves the process, with a
+ * resource that the program creates: a logger over a pool.
  */
 #include <stdio.h>
 #include <tarn/tarn.h>
@@ -19,7 +20,7 @@ static bool ok(tarn_status status)
     return status == TARN_OK;
 }
 
-/* What the manager asks for when it is prepared: the memory of one device. */
+/* The manager calls this at its preparation: the resource of one device. */
 static tarn_status make_logged_pool(void *writer, int device, tarn_resource **out)
 {
     tarn_resource *pool;

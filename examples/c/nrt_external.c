@@ -1,6 +1,8 @@
-/* nrt_external.c -- C code that is given the function table of a runtime (seed 004's own
- * example): memory that is there already becomes a counted block. my_allocate() compiles
- * against Numba's nrt_external.h just as well, and is called from jitted code there. */
+/* nrt_external.c -- C code that uses the function table of a runtime: existing memory
+ * becomes a counted block.
+ *
+ * my_allocate() also compiles against Numba's nrt_external.h, for calls from jitted code.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tarn/nrt.h>

@@ -1,9 +1,12 @@
-/* nrt_leaks.c -- what was allocated between two times and is still out, and by whom. A
- * runtime instance of its own keeps the program's blocks apart from everybody else's. */
+/* nrt_leaks.c -- list the blocks that were allocated between two times and are still
+ * live, by site.
+ *
+ * A runtime instance of its own keeps the program's blocks separate from all others.
+ */
 #include <stdio.h>
 #include <tarn/nrt.h>
 
-/* Keeps every third block. */
+/* Leak every third block. */
 static void work(const NRT_api_functions *nrt, NRT_MemInfo **kept)
 {
     for (size_t i = 0; i < 9; i++) {

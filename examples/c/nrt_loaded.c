@@ -1,5 +1,5 @@
-/* nrt_loaded.c -- the runtime without linking it: a program that opens libtarn while it
- * runs needs one function from it, and the header with the table alone. */
+/* nrt_loaded.c -- use the runtime without linking it. A program that opens libtarn at run
+ * time needs one function from it, and the header with the table alone. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <tarn/nrt_external.h>

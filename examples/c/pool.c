@@ -1,8 +1,9 @@
-/* pool.c -- the pool: an opened stream, what it counts, giving back, and why memory is out.
+/* pool.c -- use a pool: a registered stream, statistics, trim, and the out-of-memory
+ * report.
  *
- * The stream is opened: a pool then asks the driver nothing about it. Its owner closes it
- * before destroying it; closing also tells the pool that the stream's work can be waited for,
- * so that trim can give back what the stream freed last.
+ * A pool makes no driver query about a registered stream. Its owner unregisters it before
+ * destroying it. The pool then knows that the stream's work can be waited for, so that
+ * trim can release the stream's last frees.
  */
 #include <stdio.h>
 #include <tarn/tarn.h>
@@ -16,7 +17,8 @@ static bool ok(tarn_status status)
     return status == TARN_OK;
 }
 
-/* Blocks of several sizes come and go; the driver gives memory only while the pool grows. */
+/* Allocate and free blocks of several sizes. The pool calls the driver only while it
+ * grows. */
 static bool use(tarn_resource *pool, tarn_stream stream)
 {
     for (size_t i = 0; i < ROUNDS; i++) {
@@ -30,7 +32,7 @@ static bool use(tarn_resource *pool, tarn_stream stream)
     return true;
 }
 
-/* The same with a stream that was opened for the time. */
+/* The same with a stream that is registered for this time. */
 static bool use_opened(tarn_resource *pool)
 {
     tarn_stream raw, opened;
@@ -59,7 +61,7 @@ static bool print_statistics(tarn_resource *pool)
     return seen.allocations == ROUNDS && seen.live == 0;
 }
 
-/* Idle memory goes back; addresses that are in use stay. */
+/* Release idle memory; addresses in use stay. */
 static bool give_back(tarn_resource *pool)
 {
     size_t released;
@@ -70,7 +72,7 @@ static bool give_back(tarn_resource *pool)
     return released > 0;
 }
 
-/* More than the limit allows: the words say what there is and who has it. */
+/* Request more than the maximum: the report shows the memory and its owners. */
 static bool ask_for_too_much(tarn_resource *pool)
 {
     tarn_pool_oom_report report = {.size = sizeof report};

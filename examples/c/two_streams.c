@@ -1,10 +1,10 @@
-/* two_streams.c -- a block that two streams use: an event before the use and the free.
+/* two_streams.c -- use a block on two streams: an event before the use and the free.
  *
  * A pool reuses memory in the order of the stream that freed it, and does not wait. It
- * cannot see what another stream does with a block: the program orders that by events.
+ * does not know about the use on another stream: the program orders that by events.
  *
- * A program of yours includes cuda.h and links the driver. This one looks its calls up in
- * the driver that Tarn has open, so that it builds without CUDA.
+ * An ordinary program includes cuda.h and links the driver. This one resolves its calls
+ * in the driver that Tarn has open, so that it builds without CUDA.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static bool find_driver(void)
     return true;
 }
 
-/* The block goes back on the stream that it was allocated on. */
+/* Free the block on the stream of its allocation. */
 static bool free_where_allocated(tarn_resource *pool, tarn_device_ptr result,
                                  tarn_stream producer, tarn_stream consumer)
 {
@@ -65,7 +65,7 @@ static bool free_where_allocated(tarn_resource *pool, tarn_device_ptr result,
     return true;
 }
 
-/* The block goes back on the stream that used it last: the second event is not needed. */
+/* Free the block on the stream that used it last: the second event is not needed. */
 static bool free_where_used(tarn_resource *pool, tarn_device_ptr result,
                             tarn_stream producer, tarn_stream consumer)
 {
@@ -83,7 +83,7 @@ static bool free_where_used(tarn_resource *pool, tarn_device_ptr result,
     return true;
 }
 
-/* The last byte of `result`, behind the work of `stream`. */
+/* Read the last byte of `result`, behind the work of `stream`. */
 static bool print_result(tarn_device_ptr result, tarn_stream stream, int wanted)
 {
     unsigned char byte = 0;

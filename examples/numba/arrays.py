@@ -1,12 +1,12 @@
 """arrays.py -- a few hundred arrays on several streams, every result checked.
 
-It does what a numerical program does with memory: batches go from the host to the device
-and back on streams of their own, parts of arrays are used through views, and pinned,
-mapped and managed arrays carry what host and device share. On a GPU kernels work on them;
-on the stand-in, which runs none, the copies alone are checked.
+It uses memory as a numerical program does. Batches go from the host to the device and back on
+streams of their own, and views are parts of arrays. Host and device share pinned, mapped and
+managed arrays. On a GPU kernels work on them; the simulator runs none, so there only the copies are
+checked.
 
-It asks Tarn whether kernels run, and nothing else: `tarn run` puts its memory under Tarn, or
-NUMBA_CUDA_MEMORY_MANAGER=tarn.numba.
+Its only call of Tarn is the query whether kernels run. `tarn run`, or
+NUMBA_CUDA_MEMORY_MANAGER=tarn.numba, puts its memory under Tarn.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def scale_and_add(x, y, factor):
 
 
 def exchange_batches(random, streams):
-    """Host to device to device to host, three arrays a batch, streams in turn."""
+    """Copy from host to device to device to host, three arrays per batch, streams in turn."""
     under_way = []
     for batch in range(BATCHES):
         stream = streams[batch % len(streams)]
@@ -50,7 +50,7 @@ def finish_batch(host, result, source, copy, stream):
 
 
 def use_views(random):
-    """Parts of an array, parts of parts, and columns, over one block."""
+    """Use parts of an array, parts of parts, and columns, over one block."""
     table = random.random((64, 96))
     on_device = cuda.to_device(table)
     views = [on_device[i] for i in range(64)] + [on_device[8:40], on_device[8:40][4:12]]
@@ -63,7 +63,7 @@ def use_views(random):
 
 
 def share_with_host(random, streams):
-    """Pinned, mapped and managed arrays, and a NumPy array that is pinned for a while."""
+    """Use pinned, mapped and managed arrays, and a NumPy array that is pinned for a while."""
     for i, stream in enumerate(streams * 5):
         count = 1000 + 500 * i
         values = random.random(count)
@@ -85,7 +85,7 @@ def share_with_host(random, streams):
 
 
 def run_kernels(random, streams):
-    """A kernel on each stream, over arrays whose memory has been used before."""
+    """Launch a kernel on each stream, over arrays whose memory was used before."""
     results = []
     for i, stream in enumerate(streams * 10):
         host = random.random(10_000)

@@ -1,4 +1,4 @@
-"""nbep7.py -- the program of NBEP 7: one array, and the log of its memory.
+"""nbep7.py -- the program of NBEP 7: prints the log of one array's memory.
 
 The proposal shows it with RMM's names; here they are Tarn's.
 """

@@ -1,4 +1,4 @@
-"""An array that two streams use: its bytes need an event, its memory does not."""
+"""Uses an array on two streams: its bytes need an event, its memory does not."""
 
 import numpy as np
 from numba import cuda

@@ -2,17 +2,16 @@
  *
  *     TARN_MEMORY_MANAGER=./cache_manager.so ./program
  *
- * It brings device memory alone, and takes host and managed memory from Tarn's base. A
- * block that comes back is kept for the next request of the same size, which is what a
- * runtime that makes the same arrays again and again wants. What it documents about itself,
- * as NBEP 7 asks:
+ * It provides device memory alone, and takes host and managed memory from Tarn's base. It
+ * caches a freed block for the next request of the same size, for runtimes that allocate
+ * the same arrays repeatedly. Its documentation, as NBEP 7 requires:
  *
- *   defer_cleanup  While it is on, every block that comes back is kept. Else at most 16
- *                  are, and the last end brings them back to that. A block that goes back
- *                  to the driver waits for the device (cuMemFree).
- *   reset          Everything that is kept goes back to the driver.
- *   cost           A request that finds a block waits for the device, because whoever let
- *                  the block go named no stream. It asks no memory of the driver.
+ *   defer_cleanup  While it is on, every freed block is cached. Else at most 16
+ *                  are, and the last end frees the others. Freeing a block to the
+ *                  driver waits for the device (cuMemFree).
+ *   reset          All cached blocks return to the driver.
+ *   cost           A request that finds a block waits for the device, because the
+ *                  free named no stream. It makes no allocation from the driver.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,26 +20,26 @@
 
 enum { KEPT_MOST = 16 };
 
-/* Memory that is kept, or in use. Tarn's pointer under ours knows by itself when the
- * memory went with its context, or when exit has begun: its release is right at any time. */
+/* A cached block, or one in use. Tarn's pointer beneath the plugin's knows when the
+ * memory ended with its context, or when exit has begun: its release is always valid. */
 struct block {
     struct cache *cache;  /* counted */
-    struct block *next;   /* in the list of those that are kept */
+    struct block *next;   /* in the list of cached blocks */
     tarn_pointer *memory; /* a reference */
-    uint64_t life;        /* of the context that the memory is of */
+    uint64_t life;        /* of the memory's context */
 };
 
 /* One instance, for one context. Pointers outlive it, so it is counted. */
 struct cache {
     int device;
-    atomic_size_t count;  /* the instance, and blocks that are in use */
-    pthread_mutex_t lock; /* for all below; held for no call to Tarn */
+    atomic_size_t count;  /* the instance, and blocks in use */
+    pthread_mutex_t lock; /* for all below; held during no call to Tarn */
     size_t deferring;     /* depth of deferred cleanup */
-    struct block *kept;   /* the last that came is the first */
+    struct block *kept;   /* the last freed one is the first */
     size_t kept_count;
 };
 
-/* --- what is kept --- */
+/* --- cached blocks --- */
 
 static void end_block(struct block *block)
 {
@@ -48,7 +47,7 @@ static void end_block(struct block *block)
     free(block);
 }
 
-/* Take out what is kept over `most`, the oldest of them. */
+/* Remove the oldest cached blocks beyond `most`. */
 static struct block *take_over(struct cache *cache, size_t most)
 {
     struct block **link = &cache->kept;
@@ -120,15 +119,15 @@ static void cache_destroy(void *self)
     drop(self);
 }
 
-/* As NBEP 7 has it: what replaces a member of the base calls the base's. */
+/* As NBEP 7 requires: a member that replaces one of the base calls the base's. */
 static tarn_status cache_reset(void *self)
 {
     let_go_over(self, 0);
     return tarn_host_only_reset(self);
 }
 
-/* The memory that is kept is gone. Releasing it frees nothing: Tarn knows that it was of
- * another life. A cache of bare addresses would forget them here. */
+/* The cached memory is gone. Releasing it frees nothing: Tarn knows that it belongs to
+ * another context generation. A cache of bare addresses would forget them here. */
 static void cache_context_gone(void *self)
 {
     let_go_over(self, 0);
@@ -136,9 +135,9 @@ static void cache_context_gone(void *self)
 
 /* --- device memory --- */
 
-/* The finalizer of our pointers. What is of another life than the present one is of no
- * use to anybody; so it is once exit has begun and in a forked child, when the present life
- * is 0: no lock may be taken there, its holder may be gone. */
+/* The finalizer of the plugin's pointers. Memory of another generation than the current
+ * one is useless. So is all memory once exit has begun and in a forked child, when the
+ * current generation is 0: no lock may be taken there, because its holder may be gone. */
 static void come_back(void *data, tarn_device_ptr address, size_t bytes)
 {
     struct block *block = data;
@@ -162,7 +161,7 @@ static void come_back(void *data, tarn_device_ptr address, size_t bytes)
     drop(cache);
 }
 
-/* A block that nobody had before. */
+/* Allocate a new block. */
 static tarn_status make_block(struct cache *cache, size_t bytes, struct block **out)
 {
     struct block *block = calloc(1, sizeof *block);
@@ -185,7 +184,7 @@ static tarn_status make_block(struct cache *cache, size_t bytes, struct block **
     return TARN_OK;
 }
 
-/* Out of memory: let go of what is kept, and try once more. */
+/* Out of memory: free the cached blocks, and try once more. */
 static tarn_status find_block(struct cache *cache, size_t bytes, struct block **out)
 {
     struct block *block = take_kept(cache, bytes);
@@ -198,7 +197,7 @@ static tarn_status find_block(struct cache *cache, size_t bytes, struct block **
         }
         return status;
     }
-    /* Work that was queued before the block came back may still use it, on any stream. */
+    /* Work that was queued before the free may still use it, on any stream. */
     tarn_status status = tarn_driver_synchronize(cache->device);
     if (status != TARN_OK)
         end_block(block);
@@ -266,7 +265,7 @@ static tarn_status cache_defer_cleanup_end(void *self)
 
 TARN_API const tarn_manager_ops *tarn_manager_plugin(void);
 
-/* What Tarn looks for. */
+/* The symbol that Tarn loads. */
 const tarn_manager_ops *tarn_manager_plugin(void)
 {
     static const tarn_manager_ops ops = {

@@ -1,4 +1,4 @@
-"""A graph that is captured on memory of a pool: announced, launched, and let go.
+"""Captures a graph on memory of a pool: announced, launched, and released.
 
 The capture is made with the driver's own calls, so that this runs with tarn alone. With
 PyTorch the two lines in the middle are `with torch.cuda.graph(graph, stream=torch_stream):`, with
@@ -26,7 +26,7 @@ with tarn.Stream(flags=tarn.CudaStreamFlags.NON_BLOCKING).register() as stream:
     handle = ctypes.c_void_p(stream.handle)
     result = tarn.DeviceBuffer(size=SIZE, mr=pool, stream=stream)
 
-    with stream.capturing():  # said before it begins
+    with stream.capturing():  # announced before it begins
         call("cuStreamBeginCapture_v2", handle, 0)
         scratch = tarn.DeviceBuffer(size=SIZE, mr=pool, stream=stream)
         at, to, size = (ctypes.c_uint64(each) for each in (scratch.ptr, result.ptr, SIZE))

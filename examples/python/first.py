@@ -1,4 +1,4 @@
-"""Memory from Tarn in Python: a limit and a count over the device's own allocator."""
+"""Allocates from Tarn in Python: a limit and a count over the driver's allocator."""
 
 import tarn
 from tarn import mr

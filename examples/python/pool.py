@@ -1,4 +1,4 @@
-"""A pool in charge of the device: buffers on an opened stream, what it counts, giving back."""
+"""Uses a pool as the current device resource: buffers on a registered stream, statistics, trim."""
 
 import tarn
 
@@ -15,7 +15,7 @@ print(f"{seen.allocations} allocations, {seen.driver_calls} driver calls")
 
 cache = [tarn.DeviceBuffer(size=40 << 20, stream=stream)]
 pool.add_oom_callback(lambda nbytes, attempt: bool(cache and cache.pop()))
-large = tarn.DeviceBuffer(size=50 << 20, stream=stream)  # the cache makes room
+large = tarn.DeviceBuffer(size=50 << 20, stream=stream)  # the cache frees memory
 print(f"{seen.maximum} bytes at most, {pool.statistics().live} live")
 
 try:
@@ -25,5 +25,5 @@ except tarn.OutOfMemoryError:
 
 del large
 stream.synchronize()
-del stream  # closed: the pool knows that its work is done
+del stream  # unregistered: the pool knows that its work is done
 print(f"trim gave {pool.trim()} bytes back")

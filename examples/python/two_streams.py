@@ -1,4 +1,4 @@
-"""A buffer that two streams use: one waits for the other before the use, and before the free.
+"""Uses a buffer on two streams: one waits for the other before the use, and before the free.
 
 The streams are cuda.core's; `consumer.wait(producer)` records an event and waits for it, as
 PyTorch's `consumer.wait_stream(producer)` does.
@@ -19,7 +19,7 @@ result = tarn.DeviceBuffer(ptr=block.ptr, size=block.size, stream=consumer, mr=p
 producer.wait(consumer)  # before the free, which is on `producer`
 del block
 
-# The same memory again, and this time it goes back on the stream that used it last.
+# The same memory again, now freed on the stream that used it last.
 block = tarn.DeviceBuffer.to_device(bytes(len(data)), stream=producer, mr=pool)
 consumer.wait(producer)
 other = tarn.DeviceBuffer(ptr=block.ptr, size=block.size, stream=consumer, mr=pool)

@@ -1,4 +1,4 @@
-"""The command `tarn` for its tests: the one beside the interpreter, or TARN_TOOL."""
+"""Runs the command `tarn` for its tests: the one beside the interpreter, or TARN_TOOL."""
 
 import os
 import subprocess
@@ -15,9 +15,9 @@ RMM = "Thread,Time,Action,Pointer,Size,Stream\n"
 
 
 def tarn_tool(*args, input=None, cwd=None, **environment):
-    """Run the tool. Variables of None are taken out of the environment."""
+    """Run the tool. Variables of None are removed from the environment."""
     changed = {**os.environ, **environment}
-    changed.pop("CUDA_VISIBLE_DEVICES", None)  # of a GPU; most of this is on the stand-in
+    changed.pop("CUDA_VISIBLE_DEVICES", None)  # of a GPU; most tests are for the simulator
     changed = {name: value for name, value in changed.items() if value is not None}
     if isinstance(input, str):
         input = input.encode()
@@ -30,7 +30,7 @@ def tarn_tool(*args, input=None, cwd=None, **environment):
 
 
 def refused(code, says, *args, **options):
-    """The tool ends with `code`, prints nothing, and its first line on stderr says so."""
+    """Check that the tool ends with `code`, prints nothing, and reports the reason on stderr first."""
     done = tarn_tool(*args, **options)
     assert done.returncode == code, done.stderr
     assert done.stdout == ""

@@ -1,6 +1,6 @@
-"""What all tests share. The driver is the one that TARN_DRIVER names (./check: `sim`).
+"""Fixtures of all tests. TARN_DRIVER names the driver (./check: `sim`).
 
-Where a test uses Numba in this process, it is on Tarn's runtime (tarn.nrt).
+If a test uses Numba in this process, it is on Tarn's runtime (tarn.nrt).
 """
 
 import gc
@@ -16,7 +16,7 @@ tarn.nrt.install(children=False)
 
 
 class Counted:
-    """A resource under a counter that is the current one for the length of a test."""
+    """Make a resource under a counter the current device resource for one test."""
 
     def __init__(self):
         self.mr = tarn.mr.StatisticsResourceAdaptor(tarn.mr.CudaMemoryResource())
@@ -32,7 +32,7 @@ class Counted:
 
 @pytest.fixture(autouse=True)
 def counted():
-    """Every test leaves no live bytes, and the default resource in charge."""
+    """Check that every test leaves no live bytes, and the default resource as the current one."""
     counted = Counted()
     tarn.mr.set_current_device_resource(counted.mr)
     yield counted
@@ -43,7 +43,7 @@ def counted():
 
 @pytest.fixture
 def quick_switches():
-    """The interpreter changes threads all the time."""
+    """Make the interpreter change threads all the time."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -52,7 +52,7 @@ def quick_switches():
 
 @pytest.fixture
 def unraisable(monkeypatch):
-    """What finalizers had to say."""
+    """Collect the errors of finalizers."""
 
     caught = []
     monkeypatch.setattr(sys, "unraisablehook", lambda args: caught.append(args.exc_value))
@@ -61,7 +61,7 @@ def unraisable(monkeypatch):
 
 @pytest.fixture
 def sim_process():
-    """Run code in a process of its own on the stand-in; what it prints is returned."""
+    """Run code in a process of its own on the simulator; return its output."""
 
     def run(code, **environment):
         environment = {**os.environ, "TARN_DRIVER": "sim", **environment}

@@ -1,6 +1,7 @@
-/* driver_client.c -- somebody's program that knows the driver by name alone, no Tarn.
+/* driver_client.c -- a program that knows the driver by name alone, without Tarn.
  *
- * It prints what device it found, and the bytes that went to that device and back.
+ * It prints the device that it found, and the bytes that it copied to the device and
+ * back.
  */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-"""What the child processes of the tests of tarn.ipc do."""
+"""Functions of the child processes of the tests of tarn.ipc."""
 
 import os
 import signal
@@ -11,12 +11,12 @@ tarn.open_driver()  # before Numba looks for one, in spawned children too
 
 
 def folder_of(path):
-    """Initializer of a pool: where servers listen."""
+    """Initialize a pool of processes: the socket directory of the servers."""
     os.environ["TARN_IPC_DIR"] = path
 
 
 def read(handle, **options):
-    """The bytes behind a handle, and what is open afterwards."""
+    """Return the bytes behind a handle, and the counts afterwards."""
     with tarn.ipc.open(handle, **options) as memory:
         buffer = tarn.DeviceBuffer(size=memory.size)
         buffer.copy_from_device(memory)
@@ -44,7 +44,7 @@ def keep(handle):
 
 
 def let_go(handle):
-    """Close what is kept; and once more, which is refused."""
+    """Close the open handle; a second close fails."""
     memory = _kept.pop(handle)
     memory.close()
     try:
@@ -54,7 +54,7 @@ def let_go(handle):
 
 
 def fail(handle, **options):
-    """The error of opening a handle."""
+    """Return the error of opening a handle."""
     try:
         tarn.ipc.open(handle, **options)
     except Exception as error:
@@ -76,7 +76,7 @@ def use_array(array_handle, factor):
 
 
 def misuse_array(array_handle):
-    """What is said about opening twice and closing twice."""
+    """Return the errors of opening twice and closing twice."""
     tarn.numba.use_tarn_for_numba()
     said = []
     array_handle.open()
@@ -89,7 +89,7 @@ def misuse_array(array_handle):
 
 
 def staged_array(handle, count):
-    """A copy on the second device, which stays when the handle is closed."""
+    """Open a copy on the second device, which stays when the handle is closed."""
     import numpy as np
     from numba import cuda
 

@@ -1,4 +1,4 @@
-"""Runs Python programs for the tests of tarn.nrt; what they print comes back."""
+"""Runs Python programs for the tests of tarn.nrt, and returns their output."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 
 def python(*words, code=0, **environment):
-    """Run `python WORDS`; without Tarn's and Numba's settings but those given here."""
+    """Run `python WORDS` with only the given settings of Tarn and Numba."""
     plain = {
         name: value
         for name, value in os.environ.items()

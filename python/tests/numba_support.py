@@ -1,7 +1,7 @@
-"""What the tests of tarn.numba share: Numba on Tarn's driver, and programs of their own.
+"""Helpers of the tests of tarn.numba: Numba on Tarn's driver, and programs in separate processes.
 
-Numba looks for `libcuda.so.1` by name. A process that has the stand-in open already gets
-that one; a process of its own is given the folder.
+Numba looks for `libcuda.so.1` by name. A process that has the simulator open already gets that one.
+Another process gets the simulator's folder.
 """
 
 import csv
@@ -15,12 +15,12 @@ import tarn.numba
 
 tarn.open_driver()  # before Numba looks for one, in spawned children too
 
-# The stand-in has as many as are asked for.
+# The simulator has as many as are requested.
 CAN_HAVE_TWO_DEVICES = tarn.driver_info().is_simulator or tarn.driver_info().device_count > 1
 
 
 def environment(**changes):
-    """For a process in which Numba loads the driver that Tarn is asked for."""
+    """Return the environment of a process in which Numba loads the driver that Tarn uses."""
     env = {**os.environ, **changes}
     if env.get("TARN_DRIVER") == "sim" and "LD_LIBRARY_PATH" not in changes:
         folder = os.path.join(tarn.get_library_dir(), "tarn", "sim")
@@ -39,26 +39,26 @@ def run(arguments, **changes):
 
 
 def run_code(code, **changes):
-    """What a program prints that has to succeed without a word on stderr."""
+    """Return the output of a program that has to succeed without output on stderr."""
     done = run(["-c", code], **changes)
     assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
     return done.stdout.strip()
 
 
 def rows(text):
-    """The rows of a log, as dicts."""
+    """Return the rows of a log, as dicts."""
     return list(csv.DictReader(io.StringIO(text)))
 
 
 def manager_of_device():
-    """The C manager behind Numba's instances for the current device."""
+    """Return the C manager behind Numba's instances for the current device."""
     from numba import cuda
 
     return cuda.current_context().memory_manager._manager
 
 
 def read_ipc_array(handle, count):
-    """In a spawned child: the doubles behind a handle of another process."""
+    """In a spawned child: return the doubles behind a handle of another process."""
     import numpy as np
     from numba import cuda
 
@@ -71,7 +71,7 @@ def read_ipc_array(handle, count):
 
 
 def fail_to_open(handle):
-    """In a spawned child: why a handle cannot be opened; it is closed again, then."""
+    """In a spawned child: return why a handle cannot be opened; if it opens, it is closed again."""
     from numba import cuda
 
     tarn.numba.use_tarn_for_numba()
@@ -86,7 +86,7 @@ def fail_to_open(handle):
 
 
 def raise_out_of_memory(limit):
-    """In a spawned child: an error that has to come back as what it is."""
+    """In a spawned child: raise an error that has to arrive unchanged."""
     from numba import cuda
 
     tarn.numba.use_tarn_for_numba()

@@ -1,9 +1,9 @@
-"""What any memory manager for Numba has to pass, run in a process under that manager.
+"""Exercises that any memory manager for Numba has to pass, in a process under that manager.
 
-    python plugin_exercises.py
+python plugin_exercises.py
 
-NUMBA_CUDA_MEMORY_MANAGER names the manager. Each exercise is a function; a line of JSON on
-stdout says how it went. Exercises name the rows of NBEP 7 that they are about.
+NUMBA_CUDA_MEMORY_MANAGER names the manager. Each exercise is a function, with one line of JSON on
+stdout as its result.
 """
 
 import concurrent.futures
@@ -27,14 +27,14 @@ from numba.cuda.cudadrv import driver  # noqa: E402
 
 
 def round_trip():
-    """A4-A6: device memory comes from the manager, and values survive."""
+    """Device memory comes from the manager, and values survive."""
     host = np.arange(1000.0)
     np.testing.assert_array_equal(cuda.to_device(host).copy_to_host(), host)
     assert type(cuda.current_context().memory_manager) is driver._memory_manager
 
 
 def views():
-    """A45-A50: an owner is kept by its views, and freed after the last."""
+    """Views keep an owner alive, which is freed after the last one."""
     host = np.arange(100.0)
     array = cuda.to_device(host)
     part = array[10:90][5:10]
@@ -45,7 +45,7 @@ def views():
 
 
 def arrays_have_all_their_bytes():
-    """A31: at least as many as were requested, so that no array lies in another."""
+    """A block has at least the requested bytes, so that no array overlaps another."""
     arrays = [cuda.to_device(np.full(1024, float(i))) for i in range(8)]
     for i, array in enumerate(arrays):
         assert array.gpu_data.size >= array.nbytes
@@ -53,14 +53,14 @@ def arrays_have_all_their_bytes():
 
 
 def pinned_memory():
-    """A32, A56-A57: memory of the host that is locked; empty lists of it as well."""
+    """Host memory is page-locked; empty lists of it as well."""
     array = cuda.pinned_array((10, 10))
     array[:] = 7
     np.testing.assert_array_equal(cuda.to_device(array).copy_to_host(), np.full((10, 10), 7))
 
 
 def mapped_memory():
-    """A33, A51-A54: one memory under two addresses."""
+    """Mapped memory has one content under two addresses."""
     array = cuda.mapped_array(100)
     array[:] = np.arange(100)
     driver.device_memset(array, 0, 80)
@@ -69,14 +69,14 @@ def mapped_memory():
 
 
 def managed_memory():
-    """numba#6328: outside the interface, and everybody calls it."""
+    """Managed memory is outside the interface of NBEP 7, but Numba programs use it."""
     array = cuda.managed_array(100)
     array[:] = 5
     assert array.sum() == 500
 
 
 def pinning():
-    """A36-A37, A98: pages are unlocked at once, so the same can be locked again."""
+    """Pages are unlocked at once, so the same can be locked again."""
     array = np.arange(1000.0)
     for _ in range(3):
         with cuda.pinned(array):
@@ -88,13 +88,13 @@ def pinning():
 
 
 def memory_info():
-    """A39, B14."""
+    """Memory info reports free and total bytes."""
     info = cuda.current_context().get_memory_info()
     assert 0 < info.free <= info.total
 
 
 def many_initializes():
-    """A43-A44, B7-B8: nothing that is out is forgotten."""
+    """Repeated calls of initialize() lose no live memory."""
     array = cuda.to_device(np.ones(10))
     for _ in range(100):
         cuda.current_context().memory_manager.initialize()
@@ -102,12 +102,12 @@ def many_initializes():
 
 
 def reset_before_initialize():
-    """B10: and on an instance that has no context."""
+    """A reset works before initialize(), and on an instance that has no context."""
     type(cuda.current_context().memory_manager)(context=None).reset()
 
 
 def freed_memory_is_free():
-    """A16, A49: a gigabyte in pieces of a quarter each, twenty times."""
+    """Freed memory is available again: a gigabyte in pieces of a quarter each, twenty times."""
     total = cuda.current_context().get_memory_info().total
     for _ in range(20):
         cuda.device_array(total // 4, dtype="u1")
@@ -115,8 +115,8 @@ def freed_memory_is_free():
 
 
 def defer_cleanup():
-    """A42, A66, B16: nests, and host memory is there again after it. Numba's base class holds
-    its own back meanwhile, where a plugin enters the parent's."""
+    """Deferred cleanup nests, and host memory is available again after it. Numba's base class
+    defers its own meanwhile, if a plugin enters the parent's."""
     manager, base = cuda.current_context().memory_manager, cuda.HostOnlyCUDAMemoryManager
     with cuda.defer_cleanup(), cuda.defer_cleanup():
         for _ in range(30):
@@ -147,7 +147,7 @@ def read(handle, count):
 
 
 def read_parts(words, count, *rest):
-    """As read(), of a handle that came in parts."""
+    """As read(), for a handle that came in parts."""
     handle = driver.binding.CUipcMemHandle()
     ctypes.memmove(handle.getPtr(), words, len(words))
     return read(cuda.IpcHandle(None, handle, *rest), count)
@@ -159,7 +159,7 @@ def parts_of(handle):
 
 
 def handles_for_other_processes():
-    """A40, A71-A72, B11-B13, C9, C39: whole arrays and parts, with the right offset."""
+    """IPC handles of whole arrays and parts have the right offset."""
     host = np.arange(1000.0)
     array = cuda.to_device(host)
     cuda.synchronize()
@@ -179,8 +179,9 @@ def handles_for_other_processes():
 
 
 def can_be_pickled(handle):
-    """cuda-bindings dropped a name in 13.4 that numba-cuda's own handles are pickled by.
-    That, and only that, is let pass, and their parts are sent all the same."""
+    """Return whether a handle can be pickled. cuda-bindings 13.4 removed a name by which
+    numba-cuda's own handles are pickled. Only that error is accepted, and their parts are sent all
+    the same."""
     try:
         pickle.dumps(handle)
     except AttributeError as error:
@@ -192,7 +193,7 @@ def can_be_pickled(handle):
 
 
 def closing_and_using_again():
-    """B9: a reset comes with no context current, and arrays of before may go after it."""
+    """A reset has no context current, and older arrays may be freed after it."""
     old, old_mapped = cuda.to_device(np.ones(10)), cuda.mapped_array(10)
     cuda.close()
     new = cuda.to_device(np.arange(10.0))
@@ -202,7 +203,7 @@ def closing_and_using_again():
 
 
 def resetting_with_arrays_out():
-    """A41, A62, B9: and what comes after is not freed by what came before."""
+    """The finalizers of older arrays do not free the blocks of newer ones."""
     context = cuda.current_context()
     old = cuda.device_array(100)
     context.reset()
@@ -215,8 +216,8 @@ def resetting_with_arrays_out():
 
 
 def nothing_is_left():
-    """All that the exercises took is the device's again. Where other programs use the
-    device as well, nobody can tell."""
+    """All memory of the exercises returned to the device. The check is skipped if other programs
+    use the device as well."""
     gc.collect()
     context = cuda.current_context()
     context.reset()

@@ -15,7 +15,7 @@ TEXT = b"The quick brown fox jumps over the lazy dog" * 100
 
 
 class Array:
-    """Somebody else's device array."""
+    """Another library's device array."""
 
     def __init__(self, **interface):
         self.__cuda_array_interface__ = interface

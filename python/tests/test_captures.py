@@ -1,7 +1,7 @@
 """Captures of graphs on streams that Tarn knows, and the memory that a pool keeps for them.
 
-The captures are real ones, by the driver's own calls: those of the driver that Tarn has open,
-and cuda.bindings and cuda.core where they are installed.
+The tests make real captures with the driver's own calls: those of the driver that Tarn has open,
+and cuda.bindings and cuda.core if they are installed.
 """
 
 import ctypes
@@ -81,7 +81,7 @@ def driver():
 
 @pytest.fixture
 def pool():
-    """A pool that has room for one large block, and does not wait for it."""
+    """A pool with memory for one large block that does not wait for it."""
     return PoolMemoryResource(None, None, 4 * MIB, synchronize_on_oom=False)
 
 
@@ -104,7 +104,7 @@ def has_room(pool, stream):
 
 
 def until(condition):
-    """The driver says on a thread of its own that a graph is gone."""
+    """Wait until the driver reports, on a thread of its own, that a graph is gone."""
     for _ in range(20000):
         if condition():
             return
@@ -112,7 +112,7 @@ def until(condition):
     raise AssertionError("it never came")
 
 
-# --- streams that are opened ------------------------------------------------------------
+# --- registered streams -----------------------------------------------------------------
 
 
 class Torch:
@@ -202,7 +202,7 @@ def test_closing_is_for_opened_streams_and_may_be_done_again(pool):
     with pytest.raises(tarn.InvalidArgumentError, match="not a registered stream"), opened:
         pass
     raw.synchronize()
-    with opened.register() as again:  # it is the stream that it named
+    with opened.register() as again:  # it is the stream for which it was registered
         assert again.is_registered and again == raw
 
 
@@ -234,7 +234,7 @@ def test_closing_tells_others_what_was_freed(pool):
 
 
 def hits(pool, stream):
-    """Whether the pool gives without asking about the stream."""
+    """Return whether the pool allocates without a query about the stream."""
     before = pool.statistics().cache_hits
     for _ in range(10):
         buffer(pool, stream, 4096)
@@ -314,7 +314,7 @@ def test_events_of_a_pool_leave_an_announced_capture_alone(driver, stream):
 
 
 def captured(driver, pool, stream, value=7):
-    """A graph that fills a block of the pool, and what the pool keeps for it."""
+    """A graph that fills a block of the pool, and the memory that the pool keeps for it."""
     with stream.capturing():
         driver.begin(stream)
         block = buffer(pool, stream)
@@ -476,7 +476,7 @@ def test_memory_of_a_graph_is_released_on_its_own_device(driver, pool, stream):
     driver.cuDevicePrimaryCtxRelease_v2(1)
 
 
-# --- captures that go wrong -------------------------------------------------------------
+# --- failing captures -------------------------------------------------------------------
 
 
 def test_a_lost_capture_gives_its_memory_back(driver, stream):
@@ -486,7 +486,7 @@ def test_a_lost_capture_gives_its_memory_back(driver, stream):
         driver.begin(stream)
         block = buffer(pool, stream)
         memory = pool.get_capture(stream)
-        # Asking for its id ends it.
+        # A query of its id ends it.
         assert driver.library.cuStreamGetId(ctypes.c_void_p(stream.handle), ctypes.byref(number))
         with pytest.raises(tarn.TarnError, match="is not capturing, its capture was invalidated"):
             pool.get_capture(stream)
@@ -659,7 +659,7 @@ def test_a_stream_is_closed_by_a_callback_of_its_own_allocation(pool, unraisable
 
 
 def test_a_stream_that_is_closed_while_others_use_it_is_closed_and_no_more(unraisable):
-    """That is not allowed; it may be refused, but nothing is lost."""
+    """That is not allowed. The call may fail, but no memory is lost."""
     pool = PoolMemoryResource()
     for _ in range(20):
         stream, failed = tarn.Stream(flags=1).register(), []

@@ -1,4 +1,4 @@
-"""`tarn log` and `tarn replay` on good logs and on bad ones."""
+"""`tarn log` and `tarn replay` on valid and invalid logs."""
 
 import gzip
 import json
@@ -181,7 +181,7 @@ def test_replay_reports_what_it_did(tmp_path):
     assert told["end_frees"] == 1
     assert told["failures"] == 0
     assert told["peak_live_bytes"] == 1048676
-    if tarn.driver_info().is_simulator:  # others may give memory of a GPU back meanwhile
+    if tarn.driver_info().is_simulator:  # others may free memory of a GPU meanwhile
         assert told["peak_reserved_bytes"] >= 1048676
 
 

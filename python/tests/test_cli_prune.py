@@ -1,4 +1,4 @@
-"""`tarn prune` on good IR and on bad."""
+"""`tarn prune` on valid and invalid IR."""
 
 import resource
 import shutil
@@ -21,7 +21,7 @@ define void @pair(ptr %a) {
 }
 """
 )
-# What llvmlite's pass takes and ours does not.
+# IR that llvmlite's pass accepts and Tarn's rejects.
 EARLY = (
     HEAD
     + """
@@ -40,7 +40,7 @@ end:
 
 
 def prune(ir, *args):
-    """What the tool makes of it; it has to like it."""
+    """Return the tool's output; the tool has to succeed."""
     ir = ir if isinstance(ir, bytes) else ir.encode()
     done = subprocess.run([TOOL, "prune", *args], input=ir, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()

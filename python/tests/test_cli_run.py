@@ -1,4 +1,4 @@
-"""`tarn run`: what the program finds in its environment, and what is refused before."""
+"""`tarn run`: the program's environment, and errors before the program starts."""
 
 import json
 import os
@@ -21,7 +21,7 @@ CLEAN = dict.fromkeys([*NAMES, "NUMBA_ENABLE_CUDASIM"])
 
 
 def show(*args, **environment):
-    """What a program finds: its environment, its arguments, its process id."""
+    """The program's environment, arguments and process id."""
     code = "import os, json, sys;print(json.dumps([dict(os.environ), sys.argv[1:], os.getpid()]))"
     changed = {**CLEAN, **environment}
     done = tarn_tool("run", *args, sys.executable, "-c", code, "a", "--log", "b", **changed)

@@ -1,4 +1,4 @@
-"""The command `tarn`: its verbs, its refusals, verbs from the PATH, `tarn info`."""
+"""The command `tarn`: its verbs, its errors, verbs from the PATH, `tarn info`."""
 
 import json
 import os

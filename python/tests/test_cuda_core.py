@@ -1,7 +1,7 @@
-"""cuda.core and cuda.bindings, that know nothing of Tarn, on the driver that TARN_DRIVER names.
+"""cuda.core and cuda.bindings, independent of Tarn, on the driver that TARN_DRIVER names.
 
-All of them run in a process of their own, in which `libcuda.so.1` is that driver, as under
-`tarn run`. None needs a kernel, so all run alike on a GPU.
+All of them run in a process of their own, in which `libcuda.so.1` is that driver, as under `tarn
+run`. None needs a kernel, so all behave alike on a GPU.
 """
 
 import importlib.util
@@ -197,7 +197,7 @@ print("grown")
 def test_virtual_memory_grows_and_keeps_its_bytes():
     done = run(["-c", PRELUDE + GROWING])
     assert (done.returncode, done.stdout) == (0, "grown\n"), done.stderr
-    # It gives back two ranges as if they were one, which an H200 refuses as the stand-in does.
+    # It frees two ranges as if they were one, which an H200 and the simulator reject.
     assert "CUDA_ERROR_INVALID_VALUE" in done.stderr and done.stderr.count("\n") == 1
 
 
@@ -228,7 +228,7 @@ for buffer in buffers:
     ],
 )
 def test_memory_of_pools_of_the_host_is_everybodys(resource):
-    """Not filled by the driver: a GPU need not do that to memory of the host."""
+    """Not filled by the driver: a GPU need not do that for host memory."""
     core(f"""
 has = device.properties
 if not has.host_memory_pools_supported or not has.host_numa_memory_pools_supported:

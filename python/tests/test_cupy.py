@@ -1,7 +1,7 @@
-"""CupyMemoryResource: CuPy's pool as a resource (NBEP 7's second prototype, C31-C39).
+"""CupyMemoryResource: CuPy's pool as a resource.
 
-On what stands for CuPy (stand_in_cupy): CuPy needs the CUDA runtime, which the stand-in for
-the driver does not serve. tests/gpu/test_cupy.py is for the real one.
+The tests use a replacement of CuPy (stand_in_cupy): CuPy needs the CUDA runtime, which the driver
+simulator does not support. tests/gpu/test_cupy.py is for the real one.
 """
 
 import gc
@@ -23,8 +23,8 @@ SUITE = ROOT / "tools" / "numba_suite.py"
 
 @pytest.fixture
 def cupy(monkeypatch):
-    """The stand-in, for one test; whoever imported the real one has it again after it, and
-    the context that was current is so again."""
+    """Use the replacement for one test. Afterwards the real one is imported again, and the previous
+    context is current."""
     monkeypatch.syspath_prepend(str(FOLDER))
     forget_cupy(monkeypatch)
     import cupy
@@ -120,7 +120,7 @@ def test_free_memory_counts_what_the_pool_keeps(resource):
     free, total = mr.available_device_memory()
     tarn.DeviceBuffer(size=1 << 20)
     assert resource.memory_info()[1] == total
-    if tarn.driver_info().is_simulator:  # a GPU has others, too
+    if tarn.driver_info().is_simulator:  # a GPU has other users, too
         assert mr.available_device_memory()[0] < free
         assert resource.memory_info() == (free, total)
 
@@ -140,7 +140,7 @@ def test_a_trim_gives_whole_segments_back(resource):
 
 
 def test_the_pool_is_told_of_the_stream(resource):
-    """So what was freed on one is handed out to the same one again, and not to another."""
+    """Its frees are reused on the same stream, and on no other."""
     one, other = tarn.Stream(), tarn.Stream()
     address = tarn.DeviceBuffer(size=512, stream=one).ptr
     assert tarn.DeviceBuffer(size=512, stream=other).ptr != address
@@ -156,7 +156,7 @@ def test_an_opened_stream_is_the_same(resource):
 
 
 def waits(monkeypatch, resource, *pairs):
-    """How many waits for a stream it takes to free on the second what came on the first."""
+    """Return the number of stream waits for each pair (allocated on, freed on)."""
     found = []
     for allocated_on, freed_on in pairs:
         waited = []
@@ -168,7 +168,7 @@ def waits(monkeypatch, resource, *pairs):
 
 
 class Watched:
-    """A stream that notes who waits for it."""
+    """A stream that records the waits for it."""
 
     def __init__(self, stream, waited):
         self.stream, self.waited = stream, waited
@@ -199,7 +199,7 @@ def test_a_block_that_is_freed_on_another_stream_waits_for_that(resource, monkey
 
 
 def test_a_pool_that_is_not_cupys_serves_too(cupy):
-    """It needs malloc(); of streams it is told nothing, so they are waited for."""
+    """It needs malloc(). It gets no stream, so the resource waits for streams."""
 
     class Pool:
         def __init__(self):
@@ -253,11 +253,11 @@ def test_each_device_has_its_part_of_the_pool(cupy):
             mr.set_per_device_resource(device, None)
 
 
-# --- what C code sees of any resource that is written in Python --------------------------
+# --- resources written in Python, seen from C -------------------------------------------
 
 
 class Telling(mr.DeviceMemoryResource):
-    """Has more than allocate() and deallocate()."""
+    """A resource with more members than allocate() and deallocate()."""
 
     info, trims = (10 << 20, 20 << 20), None
 
@@ -337,7 +337,7 @@ def run_on_the_pool(code):
 
 
 def test_numbas_arrays_are_the_pools_blocks():
-    """C33: what the proposal's program does."""
+    """The operations of the proposal's program."""
     code = """
 array = cuda.to_device(numpy.zeros(10))
 assert pool.used_bytes() == 512, pool.used_bytes()
@@ -353,7 +353,7 @@ print(tarn.csv_log())
 
 
 def test_blocks_wait_for_the_end_of_defer_cleanup_and_segments_for_a_reset():
-    """A18, B16: what the two do to memory of the pool."""
+    """Blocks return at the end of defer_cleanup(), empty segments at a reset."""
     code = """
 with cuda.defer_cleanup():
     cuda.to_device(numpy.zeros(10))
@@ -382,8 +382,8 @@ except cuda.cudadrv.driver.CudaAPIError as error:
     assert "limit set to: 8,388,608 bytes" in run_on_the_pool(code)
 
 
-# A copy that is queued on one stream still reads an array when that is deleted; the block
-# is CuPy's next one, and is overwritten on another stream. No stream waits for another.
+# A queued copy on one stream still reads an array when that is deleted. CuPy reuses its block, and
+# another stream overwrites it. No stream waits for another.
 TWO_STREAMS = """
 from numba.cuda.cudadrv import driver
 cuda.current_context()
@@ -404,7 +404,7 @@ for _ in range(20):
 print(wrong > 0)
 """
 
-# As the prototype of NBEP 7 did it: a block goes back to CuPy with its array.
+# The prototype of NBEP 7: a block returns to CuPy with its array.
 HASTY = """
 import cupy, numpy, tarn
 from numba import cuda
@@ -444,7 +444,7 @@ print("fine")
 
 
 def test_a_handle_has_the_offset_of_the_block_in_its_segment():
-    """A71, C9, C37, C39."""
+    """The offset of an IPC handle is that of the block in its segment."""
     code = """
 first, second = cuda.to_device(numpy.zeros(1000)), cuda.to_device(numpy.ones(10))
 handle = second.get_ipc_handle()
@@ -455,14 +455,14 @@ print(part._ipc_handle.offset - handle._ipc_handle.offset)
     assert run_on_the_pool(code) == "40"
 
 
-MODULES = [  # which the stand-in runs whole, as no kernel is in them
+MODULES = [  # which the simulator runs completely, as it has no kernel
     "cudadrv.test_cuda_memory", "cudadrv.test_host_alloc", "cudadrv.test_pinned",
     "cudapy.test_ipc",
 ]  # fmt: skip
 
 
 def test_numbas_own_tests_end_without_an_error_on_the_pool(tmp_path):
-    """C35-C39: the prototype of NBEP 7 had 8 errors, all for want of handles."""
+    """The prototype of NBEP 7 had 8 errors, all because of missing handles."""
     pytest.importorskip("numba_cuda")
     out = tmp_path / "lines"
     env = numba_support.environment(

@@ -1,7 +1,7 @@
 """tarn.nrt.use_device_runtime(): numba-cuda's kernels on Tarn's device runtime.
 
-Kernels do not run on the stand-in, but they compile and link there. What the source does is
-shown by tests/nrt/device_test.c, and on a GPU by tests/gpu/nrt_decref.py.
+Kernels do not run on the simulator, but they compile and link there. tests/nrt/device_test.c tests
+the source, and on a GPU tests/gpu/nrt_decref.py.
 """
 
 import pathlib
@@ -34,7 +34,7 @@ def linked_with(kernel):
 
 
 def refusal(code, **environment):
-    """The words of the RuntimeError with which a program ends."""
+    """Return the message of the RuntimeError with which a program ends."""
     done = run(["-c", KERNEL + code], **ON, **environment)
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stderr.strip().splitlines()[-1]
@@ -49,7 +49,7 @@ def ptx():
     options = [b"-arch=compute_%d" % min(architectures), b"-rdc=true"]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
-    # Written to, so longer than one byte: bytes of one are the interpreter's, for all.
+    # The test writes to it, so it is longer than one byte: objects of one byte are shared.
     log = b" " * (size + 1)
     nvrtc.nvrtcGetProgramLog(program, log)
     assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode(errors="replace")
@@ -149,7 +149,7 @@ def test_the_simulator_of_numba_has_none():
     assert words.startswith("RuntimeError: tarn.nrt: ")
 
 
-# Compiled kernels lie linked in the cache, so one of each runtime must lie there.
+# The cache contains linked kernels, so each runtime must have its own entry.
 def test_kernels_in_the_cache_are_kept_apart(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(

@@ -30,7 +30,7 @@ ATTRIBUTES = (property, types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def problem(docstring):
-    """Return what is wrong with a docstring; None if it is fine."""
+    """Return the error of a docstring; None if it is valid."""
     if not docstring or not docstring.strip():
         return "there is no docstring"
     paragraph = inspect.cleandoc(docstring).split("\n\n")[0]
@@ -44,7 +44,7 @@ def problem(docstring):
 
 
 def names_of(module):
-    """The names of `__all__`; without it, the public names that the module defines."""
+    """Return the names of `__all__`; without it, the public names that the module defines."""
     if hasattr(module, "__all__"):
         return module.__all__
     return [
@@ -55,7 +55,7 @@ def names_of(module):
 
 
 def members_of(cls):
-    """The public methods and attributes of a class, those of Tarn's private bases included."""
+    """Return the public methods and attributes of a class, including those of Tarn's private bases."""
     found = {}
     for base in cls.__mro__:
         if base.__module__.partition(".")[0] != "tarn":
@@ -70,7 +70,7 @@ def members_of(cls):
 
 
 def public():
-    """All public modules, classes, functions, methods and attributes, by name."""
+    """Yield all public modules, classes, functions, methods and attributes, by name."""
     found = {}
     for module in MODULES:
         found[module.__name__] = module
@@ -88,7 +88,7 @@ def public():
 
 
 def stub_nodes(tree, prefix=""):
-    """All classes and functions of a stub that have a docstring of their own, by name."""
+    """Yield all classes and functions of a stub that have a docstring of their own, by name."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ClassDef):
             yield prefix + node.name, node
@@ -129,7 +129,7 @@ def test_the_walk_finds_methods_properties_and_bases():
 
 
 def test_the_stub_documents_what_it_declares():
-    first = {}  # of several overloads one has the docstring
+    first = {}  # only one of several overloads has the docstring
     for name, node in stub_nodes(ast.parse(STUB.read_text())):
         first.setdefault(name, problem(ast.get_docstring(node)))
     wrong = {name: found for name, found in first.items() if found}

@@ -1,4 +1,4 @@
-"""Which driver is there, and where things lie."""
+"""The loaded driver, and paths of the installation."""
 
 import os
 import re

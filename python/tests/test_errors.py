@@ -1,4 +1,4 @@
-"""Failures as exceptions: classes, words, codes."""
+"""Failures as exceptions: classes, messages, codes."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""A program that ends, or a collector that runs, with everything still in use."""
+"""A program's end, or a collection, with every object still in use."""
 
 import subprocess
 import sys
@@ -89,7 +89,7 @@ builtins.last = Last()
 
 
 def test_a_thread_that_ends_with_the_interpreter_takes_no_lock_along():
-    """Python ends threads where they ask for the GIL, in the middle of an upstream's call."""
+    """Python ends threads when they request the GIL, in the middle of an upstream's call."""
     done = subprocess.run(
         [sys.executable, "-c", IN_A_RESOURCE], text=True, capture_output=True, timeout=60
     )

@@ -1,6 +1,8 @@
-"""What ends where nobody can be told: by the last reference, in a collection, at exit, on another
-thread. Code that runs then may raise, fail or call Tarn. Each failure is reported once (in Python
-to sys.unraisablehook), memory is accounted for, and nothing is freed twice.
+"""Ends of objects without a caller that could get an error: by the last reference, in a collection,
+at exit, on another thread.
+
+Code that runs then may raise, fail or call Tarn. Each failure is reported once (in Python to
+sys.unraisablehook), memory is accounted for, and nothing is freed twice.
 """
 
 import ctypes
@@ -21,7 +23,7 @@ class Failure(Exception):
 
 
 class Source(mr.DeviceMemoryResource):
-    """Counts its blocks; `on_free` is called for each free that arrives."""
+    """A resource that counts its blocks, and calls `on_free` at each free."""
 
     def __init__(self):
         super().__init__()
@@ -44,11 +46,11 @@ class Source(mr.DeviceMemoryResource):
         return MIB, 2 * MIB
 
 
-# --- what happens in the middle of a free ----------------------------------------------------
+# --- actions in the middle of a free ---------------------------------------------------------
 
 
 def raises(source):
-    """The first try of each block."""
+    """Fail the first try of each block."""
     tried = set()
 
     def on_free(ptr):
@@ -60,7 +62,7 @@ def raises(source):
 
 
 def fails(source):
-    """Tarn refuses what the resource asks of it."""
+    """Make a call that Tarn rejects."""
     tried = set()
 
     def on_free(ptr):
@@ -72,7 +74,7 @@ def fails(source):
 
 
 def allocates_and_frees(source):
-    """From the very resource that is in the middle of a free."""
+    """Allocate from the resource that is in the middle of a free."""
     inside = []
 
     def on_free(ptr):
@@ -88,7 +90,7 @@ def allocates_and_frees(source):
 
 
 def releases_others(source):
-    """Blocks that were kept until now, each in the free of the one before."""
+    """Free blocks that were kept until now, each in the free of the previous one."""
     kept = [tarn.DeviceBuffer(size=8, mr=source) for _ in range(5)]
 
     def on_free(ptr):
@@ -119,7 +121,7 @@ ACTS = [raises, fails, allocates_and_frees, releases_others, collects, raises_an
 WHO_RAISE = {raises: Failure, fails: tarn.InvalidArgumentError, raises_and_allocates: Failure}
 
 
-# --- what ends ---------------------------------------------------------------------------------
+# --- objects that end --------------------------------------------------------------------------
 
 
 class NumbaLike(_tarn.MemoryPointer):
@@ -178,7 +180,7 @@ THINGS = [
 ]  # fmt: skip
 
 
-# --- how it ends -------------------------------------------------------------------------------
+# --- ways to end -------------------------------------------------------------------------------
 
 
 def by_its_last_reference(things):
@@ -230,8 +232,8 @@ def test_a_free_in_which_something_happens(act, thing, way, unraisable):
     source.on_free = act(source)
     way(things)
     reported = [type(error) for error in unraisable]
-    # A block that is reported is tried again by the end of the next one, and is back then.
-    # What an act itself allocates may fail to go, too.
+    # A reported block is freed again at the end of the next one, and succeeds then. Allocations of
+    # the action itself may fail to be freed, too.
     if act in (raises, fails):
         assert reported == [WHO_RAISE[act]] * 3
     elif act is raises_and_allocates:
@@ -265,7 +267,7 @@ def test_a_free_that_fails_for_good_is_reported_once_however_often_it_is_tried(u
 
 
 def test_failures_of_others_are_not_reported_again(unraisable, quick_switches):
-    """Many threads, one resource that refuses each block once."""
+    """Many threads use one resource that fails the first free of each block."""
     sources = [Source() for _ in range(4)]
 
     def work(source):
@@ -290,7 +292,7 @@ def test_failures_of_others_are_not_reported_again(unraisable, quick_switches):
 
 
 class Owner:
-    """Of memory that is page-locked, or that others may have."""
+    """Of memory that is page-locked, or that other processes may have open."""
 
     def __init__(self, act):
         self.act = act

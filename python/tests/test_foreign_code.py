@@ -1,6 +1,7 @@
-"""Code of somebody else's that runs in the middle of a call: `__index__`, `__del__`, a resource
-written in Python, the garbage collector, another thread. Whatever it does to the objects of
-that call, memory is right: ./check runs this under ASan, too.
+"""Other code that runs in the middle of a call: `__index__`, `__del__`, a resource written in
+Python, the garbage collector, another thread.
+
+Whatever it does to the objects of that call, memory stays valid: ./check runs this under ASan, too.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ MIB = 1 << 20
 
 
 class Source(mr.DeviceMemoryResource):
-    """Memory of `source`; calls `hook` in the middle of an allocation, and before a free."""
+    """A resource over `source` that calls `hook` in the middle of an allocation, and before a free."""
 
     def __init__(self, source=None):
         super().__init__()
@@ -45,7 +46,7 @@ class Index:
 
 
 class StreamLike:
-    """The default stream, by the protocol; calls `hook` when it is asked, or when it goes."""
+    """The default stream, by the protocol; calls `hook` when it is queried, or when it ends."""
 
     def __init__(self, hook=lambda: None, end=lambda: None):
         self.hook, self.end = hook, end
@@ -59,12 +60,12 @@ class StreamLike:
 
 
 def churn():
-    """Put something else where what was just freed may have been."""
+    """Allocate other objects in the place of freed memory."""
     return [bytearray(b"A" * size) for size in range(16, 256, 8) for _ in range(50)]
 
 
 class Neighbours:
-    """Blocks around a hole of a pool; they notice what is written over them."""
+    """Live blocks around free memory of a pool; they detect writes outside it."""
 
     def __init__(self, count=200, size=1000):
         self.pool = mr.PoolMemoryResource(mr.CudaMemoryResource())
@@ -80,7 +81,7 @@ class Neighbours:
 
 @pytest.fixture
 def busy_interpreter(quick_switches):
-    """Threads change all the time, and the collector runs at each chance."""
+    """Threads change all the time, and the collector runs as often as possible."""
     threshold = gc.get_threshold()
     gc.set_threshold(1)
     yield
@@ -88,7 +89,7 @@ def busy_interpreter(quick_switches):
 
 
 def at_once(*works):
-    """Run each of these in a thread of its own; what they raise is raised."""
+    """Run each of these in a thread of its own; raise their exceptions."""
     raised = []
 
     def run(work):
@@ -106,7 +107,7 @@ def at_once(*works):
         raise raised[0]
 
 
-# --- what is read of an array ---------------------------------------------------------------
+# --- attributes that are read of an array ---------------------------------------------------
 
 
 @pytest.mark.parametrize("gone", ["stream", "shape", "typestr", "strides", "data"])
@@ -176,7 +177,7 @@ def test_what_reading_an_attribute_raises_is_raised(error):
         tarn.Stream(Broken())
 
 
-# --- a buffer that is resized while it is resized, copied, asked ------------------------------
+# --- a buffer that is resized during a resize, a copy or a query ------------------------------
 
 
 @pytest.mark.parametrize("how", ["reserve", "resize"])
@@ -256,7 +257,7 @@ def test_the_stream_of_a_buffer_gives_it_another_one():
         kept.append(churn())
 
     buffer = tarn.DeviceBuffer(size=10, stream=StreamLike())
-    first = buffer.stream  # asks once
+    first = buffer.stream  # reads it once
     buffer = tarn.DeviceBuffer(size=10, stream=first)
     assert buffer.stream is first
     owner = StreamLike()
@@ -267,7 +268,7 @@ def test_the_stream_of_a_buffer_gives_it_another_one():
 
 
 def test_a_buffer_is_resized_by_one_thread_and_copied_by_others(busy_interpreter):
-    """What a copy has begun with stays until it is done, and is nobody else's."""
+    """The source of a copy stays until the copy is done, and no other owner gets it."""
     pool = mr.PoolMemoryResource(mr.CudaMemoryResource())
     content = b"n" * 1000
     other = tarn.DeviceBuffer.to_device(content, mr=pool)
@@ -302,8 +303,8 @@ def test_a_buffer_is_resized_by_one_thread_and_copied_by_others(busy_interpreter
 
 
 def test_a_block_in_use_outlives_the_streams_that_its_buffer_has_had():
-    """A copy is held up on its stream while the buffer moves twice; the second stream is
-    destroyed before the copy is done."""
+    """Hold up a copy on its stream while the buffer moves twice. The second stream is destroyed
+    before the copy is done."""
     driver = ctypes.CDLL(tarn.driver_info().path)
     gate = threading.Event()
     held_up = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda data: gate.wait(30) and None)
@@ -324,7 +325,8 @@ def test_a_block_in_use_outlives_the_streams_that_its_buffer_has_had():
 
 
 def test_an_upstream_uses_the_pool_above_it_while_that_grows_and_shrinks():
-    """A collection in its methods may end anything, and what ends may ask the pool for memory."""
+    """A collection in its methods may end any object, and the finalizers may allocate from the
+    pool."""
     source = Source()
     pool = mr.PoolMemoryResource(source, initial_pool_size=2 * MIB)
     refused, inside = [], []
@@ -354,7 +356,7 @@ def test_an_upstream_uses_the_pool_above_it_while_that_grows_and_shrinks():
     assert pool.statistics().live == 0
 
 
-# --- objects that are not whole yet, or not what they seem ------------------------------------
+# --- incomplete objects, and objects of unexpected types --------------------------------------
 
 
 def test_nobody_sees_a_part_of_a_buffer():
@@ -435,7 +437,7 @@ def test_a_class_for_resources_that_is_none_is_passed_over():
 
 
 def test_a_resource_is_initialised_once_whoever_is_quicker(busy_interpreter):
-    """Two threads, or the code that asks for the class's methods, call __init__() again."""
+    """Two threads, or the code that looks up the class's methods, call __init__() again."""
     makers = [
         lambda one: mr.CudaAsyncMemoryResource.__init__(one, initial_pool_size=MIB),
         lambda one: mr.PoolMemoryResource.__init__(one, initial_pool_size=2 * MIB),
@@ -520,7 +522,7 @@ def test_memory_that_is_asked_for_its_address_while_it_makes_it():
     counts = sorted(sys.getrefcount(one) for one in made)
     del first, memory
     gc.collect()
-    # A list's reference and the argument's; those that were not needed have no other.
+    # A list's reference and the argument's; superfluous ones have no other.
     assert [sys.getrefcount(one) for one in made] == [counts[0]] * len(made)
 
 

@@ -23,7 +23,7 @@ PATTERN = bytes(range(256)) * 16
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path_factory, monkeypatch):
-    """A folder of sockets of the tests' own. The server of this process stays in the first."""
+    """Use a socket directory of the tests. The server of this process stays in the first one."""
     if not hasattr(folder_of_tests, "path"):
         folder_of_tests.path = str(tmp_path_factory.mktemp("ipc"))
         os.chmod(folder_of_tests.path, 0o700)
@@ -32,18 +32,18 @@ def folder(tmp_path_factory, monkeypatch):
 
 
 def folder_of_tests():
-    """Has the path."""
+    """An object with a path."""
 
 
 @pytest.fixture(autouse=True)
 def plain_memory(counted):
-    """Other processes may let blocks go on the server's thread, behind a counter's back."""
+    """Other processes may release blocks on the server's thread, unseen by a counter."""
     tarn.mr.set_current_device_resource(None)
 
 
 @pytest.fixture
 def start(folder):
-    """Make a child process; all of them end with the test."""
+    """Create a child process; all of them end with the test."""
     pools = []
 
     def start():
@@ -61,7 +61,7 @@ def start(folder):
 
 
 def wait_for(**wanted):
-    """Until counts are so; the server's thread hears of ends a little later."""
+    """Wait until counts are equal; the server's thread notices ends a little later."""
     end = time.monotonic() + 100
     while any(tarn.ipc.counts()[name] != value for name, value in wanted.items()):
         assert time.monotonic() < end, (wanted, tarn.ipc.counts())
@@ -201,7 +201,7 @@ def test_what_cannot_be_opened_is_refused_in_words(start):
 
 @pytest.fixture(params=["pool over exportable", "async"])
 def on_a_server(request):
-    """Numba's memory is such that a server hands it out."""
+    """Make Numba's memory servable to other processes."""
     with tarn.numba.using_resource(resource_of(request.param)):
         yield
 

@@ -1,4 +1,4 @@
-"""Tarn without the packages that it can work with, and without a driver."""
+"""Tarn without its optional packages, and without a driver."""
 
 FORBID = """
 import importlib.abc, sys
@@ -79,7 +79,7 @@ print("ok")
 
 
 def test_the_module_keeps_its_state_to_itself(sim_process):
-    """Two instances of the extension in one process share libtarn and nothing else."""
+    """Two instances of the extension in one process share only libtarn."""
     assert sim_process(UNLOAD) == "ok"
 
 

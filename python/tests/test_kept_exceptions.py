@@ -1,5 +1,7 @@
-"""An exception of a resource written in Python lives until the call that it ended, or that
-swallowed it, returns: its traceback has every local of every caller.
+"""The lifetime of an exception of a resource written in Python.
+
+The exception lives until the call returns that it ended or that swallowed it. Its traceback refers
+to every local of every caller.
 """
 
 import ctypes
@@ -16,11 +18,11 @@ MIB = 1 << 20
 
 
 class Local:
-    """What a function that calls Tarn has in a variable."""
+    """An object in a local variable of a function that calls Tarn."""
 
 
 class Upstream(mr.DeviceMemoryResource):
-    """Raises what is put into its lists, an exception a call."""
+    """A resource that raises the exceptions of its lists, one per call."""
 
     def __init__(self):
         super().__init__()
@@ -50,13 +52,13 @@ def upstream():
 
 @pytest.fixture
 def libtarn():
-    """The library that the extension is linked with, for calls that Python knows nothing of."""
+    """The library of the extension, for calls that bypass Python."""
     [path] = {str(p.resolve()) for p in pathlib.Path(tarn.get_library_dir()).glob("libtarn.so.*")}
     return ctypes.CDLL(path)
 
 
 def local_of(work):
-    """A reference to an object that lived in the function that called `work`."""
+    """Return a weak reference to an object that lived in the function that called `work`."""
 
     def caller():
         local = Local()
@@ -69,7 +71,7 @@ def local_of(work):
 def test_a_refusal_that_a_pool_got_over_is_dropped(upstream):
     pool = mr.PoolMemoryResource(upstream)
     kept = tarn.DeviceBuffer(size=4 * MIB, mr=pool)
-    tarn.DeviceBuffer(size=8 * MIB, mr=pool)  # and free again: what the pool can return
+    tarn.DeviceBuffer(size=8 * MIB, mr=pool)  # and freed again: memory that the pool can return
     upstream.allocate_raises = [MemoryError("full")]
     local = local_of(lambda: tarn.DeviceBuffer(size=32 * MIB, mr=pool))
     assert upstream.allocate_raises == [] and local() is None
@@ -142,7 +144,7 @@ def test_a_failure_of_the_same_words_later_is_not_taken_for_it(upstream):
 
 
 def test_what_ended_the_call_comes_out_whatever_failed_after_it(upstream):
-    """The row of the log about a failure asks how much is free, and that fails, too."""
+    """The log row of a failure queries the free memory, and that fails, too."""
     before = mr.set_current_device_resource(upstream)
     manager = _tarn.Manager(0, logging=True)
     first = ZeroDivisionError("from allocate")
@@ -187,7 +189,7 @@ def test_the_failure_of_a_pool_has_that_of_its_upstream_as_its_cause(upstream):
 
 
 def test_of_many_failures_in_one_call_the_last_few_are_kept(capfd):
-    """The end of a pool whose blocks cannot be returned tries each of them, twice."""
+    """The end of a pool whose blocks cannot be returned tries each of them twice."""
     made = []
 
     class Failure(Exception):
@@ -221,11 +223,11 @@ def test_of_many_failures_in_one_call_the_last_few_are_kept(capfd):
     assert local_of(work)() is None
     assert len(made) >= 20 and all(one() is None for one in made)
     assert Refusing.most <= 8
-    assert capfd.readouterr().err.count("tarn: warning: pool:") == 1  # in C nobody can raise
+    assert capfd.readouterr().err.count("tarn: warning: pool:") == 1  # C code cannot raise
 
 
 def test_each_thread_has_its_own(upstream, quick_switches):
-    """Failures of many threads at once: each one gets the one of its own call."""
+    """Failures of many threads at once: each one gets the exception of its own call."""
     limiter = mr.LimitingResourceAdaptor(upstream, MIB)
     wrong = []
 

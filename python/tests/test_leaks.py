@@ -1,4 +1,4 @@
-"""What is done thousands of times leaves nothing behind: no object, no reference."""
+"""Repeated operations leak no object and no reference."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""Functions compiled ahead of time: the example in C without Python, and what is refused."""
+"""Functions compiled ahead of time: the example in C without Python, and rejected functions."""
 
 import importlib.util
 import os
@@ -27,7 +27,7 @@ def build(folder, *sources):
 
 
 def in_python(path):
-    """The example's functions as Python runs them."""
+    """Return the results of the example's functions under Python."""
     spec = importlib.util.spec_from_file_location("kernels", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -73,7 +73,7 @@ def test_a_function_that_needs_python_is_refused_by_name(tmp_path):
 
 
 def test_a_helper_that_is_not_there_is_refused(tmp_path, monkeypatch):
-    # Numba asks for scipy before it compiles; the helper is what counts here.
+    # Numba requires scipy for the compilation; this test is about the AOT support library.
     monkeypatch.setattr("numba.np.linalg.ensure_blas", lambda: None)
     signature = "float64[:, ::1](float64[:, ::1], float64[:, ::1])"
     functions = {"multiply": (lambda a, b: np.dot(a, b), signature)}

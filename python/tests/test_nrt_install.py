@@ -1,4 +1,4 @@
-"""How Tarn's runtime comes in place of Numba's: in this process and in its children."""
+"""How Tarn's runtime replaces Numba's: in this process and in its children."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""The class MemInfo: what Numba's can do, and what Numba's crashes of are errors here."""
+"""The class MemInfo: it supports Numba's operations, and raises errors for crashes of Numba's."""
 
 import ctypes
 import gc
@@ -73,7 +73,7 @@ def test_one_that_is_gone_is_none():
 
 
 def test_one_is_initialised_once():
-    """It has taken one reference, which another address would have it lose, or take twice."""
+    """It holds one reference. A second call would lose that, or take another one."""
     first, second = rtsys.meminfo_alloc(8), rtsys.meminfo_alloc(8)
     address = core.meminfo_alloc(100)
     meminfo = nrt.MemInfo(address)
@@ -239,7 +239,7 @@ def test_classes_derived_from_ndarray_are_made():
     assert type(made) is Mine and meminfo.refcount == 2 and made.base.data == meminfo.data
     with pytest.raises(TypeError, match="expected a dtype, got int"):
         helper(ctypes.addressof(words), Mine, 1, 1, 5)
-    words[5] = -1  # a dimension that cannot be: nothing is lost
+    words[5] = -1  # an impossible dimension: nothing is lost
     with pytest.raises(ValueError):
         helper(ctypes.addressof(words), Mine, 1, 1, np.dtype(float))
     del made

@@ -1,4 +1,4 @@
-"""A function that was never compiled, and functions that call themselves."""
+"""A call of a function that was never compiled, and functions that call themselves."""
 
 import pytest
 from numba import njit, types

@@ -1,4 +1,4 @@
-"""Counters, who allocated, tracemalloc, and memory from a resource."""
+"""Counters, allocation sites, tracemalloc, and memory from a resource."""
 
 import gc
 import threading
@@ -75,7 +75,7 @@ def test_what_numba_shows_is_a_view():
         core.memsys_disable_stats()
     churn(10, 8)
     core.memsys_enable_stats()
-    assert rtsys.get_allocation_stats() == two  # it stood still
+    assert rtsys.get_allocation_stats() == two  # it did not change
     core.memsys_disable_stats()
 
 
@@ -87,7 +87,7 @@ def test_a_failed_allocation_is_counted_apart():
     assert after.failed == before.failed + 1 and after.alloc == before.alloc
 
 
-# --- who allocated -------------------------------------------------------------------------
+# --- allocation sites ----------------------------------------------------------------------
 
 
 @njit
@@ -164,7 +164,7 @@ def test_trim_gives_back_what_nobody_needs():
 
 
 def traced(function):
-    """The bytes that `function`'s line kept, as tracemalloc has them, and what it made."""
+    """Return the bytes that tracemalloc attributes to `function`'s line, and its result."""
     tracemalloc.start()
     try:
         before = tracemalloc.take_snapshot()
@@ -177,7 +177,7 @@ def traced(function):
 
 @pytest.mark.parametrize("size, count", [(1000000, 1), (100, 5000), (8, 5000)])
 def test_tracemalloc_sees_every_block(size, count):
-    kept = None  # what Python itself needs for so many arrays, measured with NumPy's own
+    kept = None  # memory of Python itself for so many arrays, measured with NumPy's own
     _plain, kept = traced(lambda: [np.lib.stride_tricks.as_strided(one) for one in [ONE] * count])
     seen, kept = traced(lambda: [keep(size) for _ in range(count)])
     assert seen >= size * count

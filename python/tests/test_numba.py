@@ -297,7 +297,7 @@ def test_empty_host_and_managed_arrays_are_arrays(make):
 
 
 def host_flags(address):
-    """The flags that the driver was asked for, of cuMemHostAlloc's; 0 within a block."""
+    """Return the flags of the cuMemHostAlloc call; 0 within a block."""
     result, flags = driver.binding.cuMemHostGetFlags(address)
     return flags if int(result) == 0 else 0
 
@@ -308,7 +308,7 @@ PORTABLE, WRITE_COMBINED = 1, 4  # CU_MEMHOSTALLOC_…
 @pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("portable", [False, True])
 def test_flags_of_host_memory_reach_the_driver(mapped, portable):
-    """A33-A35. The driver tells whether memory is portable only where it is write-combined."""
+    """The driver reports portable memory only if it is write-combined."""
     memhostalloc = cuda.current_context().memory_manager.memhostalloc
     for memory in (
         memhostalloc(64, mapped=mapped, portable=portable, wc=True),
@@ -322,7 +322,7 @@ def test_flags_of_host_memory_reach_the_driver(mapped, portable):
 
 
 def test_each_argument_reaches_the_manager_in_c():
-    """A32-A36. What no driver tells afterwards is noted on its way there."""
+    """Flags that no driver reports afterwards are recorded during the call."""
     behind, calls, host = manager_of_device(), [], np.zeros(10)
 
     class Noting:
@@ -353,7 +353,7 @@ def test_each_argument_reaches_the_manager_in_c():
 
 
 def test_an_owner_of_pinned_memory_is_kept_with_it():
-    """A37, A52: by the object that Numba gets, in both kinds."""
+    """Numba's object keeps the owner alive, in both kinds."""
     manager = cuda.current_context().memory_manager
     for mapped in (False, True):
 
@@ -451,7 +451,7 @@ def test_out_of_memory_of_the_driver_is_the_same():
 
 
 def pending_array(context, size):
-    """Memory that goes when the context's pending deallocations are flushed."""
+    """Memory that is freed when the context's pending deallocations are flushed."""
     held = [cuda.device_array(size, dtype="u1")]
 
     def drop(handle):
@@ -461,7 +461,7 @@ def pending_array(context, size):
 
 
 class Exhausted(tarn.mr.DeviceMemoryResource):
-    """Written by somebody who knows Python's own exception."""
+    """A resource that raises Python's own exception when memory is out."""
 
     error = MemoryError("none left")
 
@@ -522,7 +522,7 @@ def test_a_program_that_failed_goes_on(limited):
 
 
 class Keeping(tarn.mr.DeviceMemoryResource):
-    """Does not take blocks back for a while: those of which `keeps` says so."""
+    """A resource that fails frees for a while: those for which `keeps` returns true."""
 
     def __init__(self, upstream):
         self.upstream, self.keeps = upstream, lambda ptr: True
@@ -596,7 +596,7 @@ def test_an_address_has_its_late_free_in_the_log_before_it_is_handed_out_again(k
         tarn.reclaim_deferred_frees()
     assert tarn.deferred_frees().failed == 1
     again = manager.memalloc(80)
-    assert again.address == address  # or this test shows nothing
+    assert again.address == address  # otherwise this test shows nothing
     found = [row["Event Type"] for row in log() if int(row["Address"], 16) == address]
     assert found == ["Alloc", "Free", "Alloc"]
     keeping.keeps = None
@@ -730,7 +730,7 @@ def test_an_array_of_before_a_reset_cannot_free_what_came_after(counted):
     address = old.device_ctypes_pointer.value
     context.reset()
     new = cuda.to_device(np.arange(100.0))
-    assert new.device_ctypes_pointer.value == address  # or this test shows nothing
+    assert new.device_ctypes_pointer.value == address  # otherwise this test shows nothing
     del old
     assert counted.live_bytes == 800
     np.testing.assert_array_equal(new.copy_to_host(), np.arange(100.0))
@@ -748,7 +748,7 @@ def child():
 
 @pytest.fixture
 def plain_memory(counted):
-    """Another process frees nothing here, so what is exported needs no counter."""
+    """Another process frees nothing here, so exported memory needs no counter."""
     tarn.mr.set_current_device_resource(None)
 
 
@@ -766,7 +766,7 @@ def test_an_array_is_read_by_another_process(child, plain_memory):
 
 
 def test_an_array_of_a_pool_over_cudas_memory_is_read_by_another_process(child):
-    """By a handle of CUDA's own, with the offset of the block in its segment."""
+    """Open a handle of CUDA's own, with the offset of the block in its segment."""
     with tarn.numba.using_resource("cuda-pool"):
         arrays = [cuda.to_device(np.arange(100.0) + i) for i in range(3)]
         handle = cuda.current_context().get_ipc_handle(arrays[2][10:20].gpu_data)
@@ -779,7 +779,7 @@ def test_an_array_of_a_pool_over_cudas_memory_is_read_by_another_process(child):
 def test_a_handle_that_reaches_beyond_its_allocation_is_refused(child, plain_memory):
     array = cuda.to_device(np.arange(100.0))
     beyond = [(2**40, 0), (8, 2**40), (8, 2**63), (8, -8), (0, 0)]
-    if tarn.driver_info().is_simulator:  # a driver may map more than was asked for
+    if tarn.driver_info().is_simulator:  # a driver may map more than requested
         beyond += [(801, 0), (8, 796), (8, 800)]
     for size, offset in beyond:
         handle = cuda.current_context().get_ipc_handle(array.gpu_data)
@@ -851,7 +851,7 @@ def test_a_row_has_real_values_in_every_column():
             float(row["End"]) - float(row["Start"]), abs=2e-9
         )
     assert (one["Current Allocs"], two["Current Allocs"]) == ("1", "0")
-    if tarn.driver_info().is_simulator:  # others may take memory of a GPU meanwhile
+    if tarn.driver_info().is_simulator:  # others may allocate memory of a GPU meanwhile
         assert int(one["Free Memory"]) < int(two["Free Memory"])
     assert one["Location"] == f"{__file__}:{line}"
     assert two["Location"] == f"{__file__}:{line + 2}"
@@ -955,7 +955,7 @@ def test_logging_can_be_turned_off_and_on():
     tarn.numba.use_tarn_for_numba(logging=False)
     array = cuda.device_array(10)
     tarn.numba.use_tarn_for_numba(logging=True)
-    del array  # its allocation is in no log, so its free is in none
+    del array  # its allocation is in no log, so neither is its free
     cuda.device_array(10)
     gc.collect()
     assert [row["Current Allocs"] for row in log()] == ["1", "0"]
@@ -975,7 +975,7 @@ def test_a_log_file_has_the_rows_from_the_oldest_on(tmp_path):
         tarn._tarn.log_open(tmp_path / "no/such/folder/log.csv")
 
 
-# --- the C types by themselves ----------------------------------------------------------
+# --- the C types alone ------------------------------------------------------------------
 
 
 def test_a_pointer_tells_where_it_is_and_was():
@@ -1011,7 +1011,7 @@ def test_a_manager_of_no_device_is_refused():
 
 
 class Noting(tarn.mr.DeviceMemoryResource):
-    """Notes the streams of its calls."""
+    """A resource that records the streams of its calls."""
 
     def __init__(self, upstream):
         self.upstream, self.streams = upstream, []
@@ -1030,7 +1030,7 @@ def both_memallocs():
 
 
 def test_memalloc_may_name_a_stream(counted):
-    """A31: memory comes and goes on it then."""
+    """Memory is allocated and freed on that stream."""
     noting = Noting(counted.mr)
     tarn.mr.set_current_device_resource(noting)
     stream = tarn.Stream()
@@ -1052,11 +1052,11 @@ def test_memalloc_may_name_a_stream(counted):
 
 
 def test_memory_keeps_the_stream_that_it_goes_back_on(unraisable):
-    """Or the driver would be given the handle of a stream that is gone."""
+    """Otherwise the driver would get the handle of a destroyed stream."""
     keeping = Keeping(Noting(tarn.mr.CudaAsyncMemoryResource()))
     tarn.mr.set_current_device_resource(keeping)
     for memalloc in both_memallocs():
-        for kept in (False, True):  # freed at once; and by a retry, after the memory has gone
+        for kept in (False, True):  # freed at once; and by a retry, after the end of the memory
             keeping.keeps = (lambda ptr: True) if kept else None
             stream = tarn.Stream()
             handle = stream.handle

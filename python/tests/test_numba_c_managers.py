@@ -1,4 +1,4 @@
-"""A stock Numba served by a manager in C that TARN_MEMORY_MANAGER names, plugins included."""
+"""A stock Numba served by a manager in C that TARN_MEMORY_MANAGER names, including plugins."""
 
 import os
 import pathlib
@@ -48,7 +48,7 @@ def test_a_manager_of_tarn_serves_numba(name):
 
 
 def test_a_plugin_in_c_serves_numba(plugin):
-    """What it says of itself is so: a block that came back is given out again."""
+    """Its documentation is correct: a freed block is reused."""
     assert run_code(PROGRAM, TARN_MEMORY_MANAGER=plugin) == "cache True"
 
 
@@ -68,7 +68,7 @@ tarn.use_tarn_for_numba(resource="cuda")
      ("", {"TARN_RESOURCE": "pool"}), ("", {})],
 )  # fmt: skip
 def test_a_resource_that_such_a_manager_does_not_ask_is_warned_of(resource, environment):
-    """At the first use, and where it is asked for after that."""
+    """The warning comes at the first use, and at a later request of a resource."""
     code = ASKED.replace("RESOURCE", resource)
     done = run(["-c", code], TARN_MEMORY_MANAGER="native", **environment)
     assert (done.returncode, done.stdout) == (0, "native\n"), done.stderr

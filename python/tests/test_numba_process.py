@@ -1,4 +1,4 @@
-"""tarn.numba where it needs a process of its own: registration, environment, exit."""
+"""tarn.numba in processes of their own: registration, environment, exit."""
 
 import os
 import pathlib
@@ -374,7 +374,7 @@ print(tarn._tarn.log_counts()[2])
 
 @pytest.mark.parametrize("name", ["cuda", "pool", "cuda-pool", "async"])
 def test_cuda_can_be_closed_and_used_again(name):
-    """A pool ends with its context: one that was asked for by name is made anew."""
+    """A pool ends with its context: one that was selected by name is created again."""
     assert run_code(CLOSE.replace("RESOURCE", repr(name))) == "0"
 
 
@@ -449,7 +449,7 @@ def test_children_write_files_of_their_own(tmp_path, method):
     path = tmp_path / "log.csv"
     env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_LOG": str(path)}
     if method == "fork":
-        env["TARN_LOG_PID"] = "1"  # nobody here
+        env["TARN_LOG_PID"] = "1"  # no process
     done = run([str(program)], **env)
     assert done.returncode == 0, done.stderr
     assert path.exists() == (method == "spawn")
@@ -462,7 +462,7 @@ def test_children_write_files_of_their_own(tmp_path, method):
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_workers_that_a_pool_ends_with_a_signal_leave_whole_logs(tmp_path, method):
-    """And of forked ones none takes the file itself, though it may be the first to log."""
+    """No forked process writes the file itself, though it may be the first to log."""
     program = tmp_path / "program.py"
     code = CHILDREN.replace("METHOD", repr(method)).replace("work(7)", "pass")
     program.write_text("".join(code.split("        pool.close()\n        pool.join()\n")))
@@ -490,7 +490,7 @@ except tarn.TarnError as error:
 
 
 def test_a_log_that_could_not_be_written_to_its_end_is_told_at_exit(tmp_path):
-    """A limit on the size of files stands for a disk that fills."""
+    """A limit on the size of files replaces a full disk."""
     code = """
 import resource, signal
 from numba import cuda
@@ -664,7 +664,7 @@ def test_a_program_that_is_not_there_is_told(tmp_path):
 
 @pytest.mark.skipif(not ON_SIM, reason="others may use the card")
 def test_rows_of_a_pool_say_what_is_left_after_each_block():
-    """The device is asked once in a millisecond; between that, blocks are counted."""
+    """The device is queried once in a millisecond; between that, blocks are counted."""
     code = """
 import tarn.numba
 from numba import cuda

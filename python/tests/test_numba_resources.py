@@ -1,4 +1,4 @@
-"""What serves Numba under tarn.numba: resources for a while, modes, host arrays of kernels."""
+"""The resource of Numba under tarn.numba: temporary resources, modes, host arrays of kernels."""
 
 import gc
 import threading
@@ -18,7 +18,7 @@ tarn.numba.use_tarn_for_numba()
 
 ON_SIM = tarn.driver_info().is_simulator
 
-# Numba says that host arrays in kernels, and small grids, are slow.
+# Numba warns that host arrays in kernels, and small grids, are slow.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Host array used"),
     pytest.mark.filterwarnings("ignore:Grid size"),
@@ -42,7 +42,7 @@ def live(resource):
     return resource.allocation_counts.current_bytes
 
 
-# --- a resource for a while -------------------------------------------------------------
+# --- a temporary resource ---------------------------------------------------------------
 
 
 def test_memory_of_the_block_comes_from_the_resource_and_goes_back_to_it(counted):
@@ -106,7 +106,7 @@ def test_the_bins_are_for_256_bytes_to_1_mib():
 
 
 def filled(binning):
-    """The bins that have memory of the pool: each takes one block of it."""
+    """Return the bins that have memory of the pool: each takes one block of it."""
     return [one for one in binning.bin_mrs if one.statistics().reserved]
 
 
@@ -118,7 +118,7 @@ def test_what_is_no_resource_is_refused_and_changes_nothing(counted):
 
 
 def test_other_threads_are_served_from_it_too(counted):
-    """A device has one current resource, whatever the thread."""
+    """A device has one current resource for all threads."""
     arrays = []
     with tarn.numba.using_resource(counter()) as mine:
         thread = threading.Thread(target=lambda: arrays.append(cuda.device_array(100)))
@@ -158,7 +158,7 @@ with tarn.numba.using_resource(own):
 
 @pytest.mark.parametrize("module", ["tarn", "tarn.numba"])
 def test_a_first_use_in_the_block_finds_the_default_where_the_environment_registers(module):
-    """Or the block's resource would be taken for one of the program's, and stay."""
+    """Otherwise the block's resource would be taken for one of the program's, and stay."""
     code = """
 import tarn.numba
 from numba import cuda
@@ -235,7 +235,7 @@ def touch(array):
 
 
 def launch(array):
-    """Pass a host array to a kernel; whether that runs is not the question."""
+    """Pass a host array to a kernel; the kernel need not run."""
     try:
         touch[1, 1](array)
     except Exception as error:

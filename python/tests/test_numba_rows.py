@@ -1,7 +1,7 @@
-"""Rows of NBEP 7 that are about Numba's own classes and what Tarn leaves to them.
+"""Numba's own classes, and the members that Tarn leaves to them.
 
-docs/emm-rows.md has all rows and where each is shown; here are those that nothing else
-shows. Numba is stock, its manager Tarn's.
+docs/emm-rows.md lists all requirements with their tests; these are the ones that no other test
+covers. Numba is stock, its manager Tarn's.
 """
 
 import ast
@@ -24,7 +24,7 @@ tarn.numba.use_tarn_for_numba()
 
 
 def test_names_are_where_plugins_look_for_them():
-    """A23-A28, A104, C6, C28: in numba.cuda and its driver; the draft's module never came."""
+    """The names are in numba.cuda and its driver; the draft's module was never added."""
     for name in (
         "BaseCUDAMemoryManager", "HostOnlyCUDAMemoryManager", "GetIpcHandleMixin",
         "MemoryPointer", "MappedMemory", "PinnedMemory", "MemoryInfo", "IpcHandle",
@@ -52,7 +52,7 @@ NUMBAS = (
 @pytest.mark.parametrize("name", MEMBERS)
 @pytest.mark.parametrize("numbas", NUMBAS)
 def test_members_take_what_those_of_numbas_managers_take(numbas, name):
-    """A30-A42, B1-B18: the same names in the same order, and what is more may be left out."""
+    """The members have the same names in the same order, and additional parameters are optional."""
     theirs = getattr(numbas, name, None)
     if theirs is None:
         assert (numbas, name) == (cuda.BaseCUDAMemoryManager, "memallocmanaged")
@@ -69,7 +69,7 @@ def test_members_take_what_those_of_numbas_managers_take(numbas, name):
 
 
 def test_every_argument_may_be_named():
-    """As Numba's own manager takes them, and as the draft names them (A31-A32, A40)."""
+    """The arguments are those of Numba's own manager, and of the draft."""
     manager, host = cuda.current_context().memory_manager, np.zeros(10)
     assert manager.memalloc(size=80).size == manager.memalloc(80, 0).size == 80
     assert manager.memalloc(nbytes=80, stream=0).size == 80
@@ -103,15 +103,15 @@ def test_arguments_that_do_not_fit_are_type_errors(positional, named):
 
 @pytest.mark.parametrize("kind", ["MemoryPointer", "MappedMemory", "PinnedMemory"])
 def test_pointers_take_their_arguments_in_todays_order(kind):
-    """A45-A48, A50-A53, A56: the owner before the finalizer, both of which may be left out;
-    the draft has another order in each class."""
+    """The owner comes before the finalizer, both of which are optional; the draft has another order
+    in each class."""
     parameters = inspect.signature(getattr(cuda, kind).__init__).parameters
     assert list(parameters)[1:] == ["context", "pointer", "size", "owner", "finalizer"]
     assert parameters["owner"].default is parameters["finalizer"].default is None
 
 
 def test_where_numba_has_a_public_name_tarn_uses_it():
-    """Of what tarn.numba takes from Numba's driver module, nothing is in numba.cuda too."""
+    """The names that tarn.numba takes from Numba's driver module are not in numba.cuda too."""
     folder, used = pathlib.Path(tarn.numba.__file__).parent, set()
     for path in folder.glob("*numba*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -126,7 +126,7 @@ def test_where_numba_has_a_public_name_tarn_uses_it():
 
 
 def test_classes_of_pointers_derive_from_each_other_as_the_draft_says():
-    """A26-A27, A55, A102."""
+    """The pointer classes derive from each other as the draft specifies."""
     assert issubclass(cuda.MappedMemory, driver.AutoFreePointer)
     assert cuda.MemoryPointer in cuda.MappedMemory.__mro__
     assert not issubclass(cuda.PinnedMemory, cuda.MemoryPointer)
@@ -135,7 +135,7 @@ def test_classes_of_pointers_derive_from_each_other_as_the_draft_says():
 
 
 def test_numbas_own_list_of_frees_stays_empty_for_memory():
-    """A14: how memory goes back is the manager's business, not Numba's."""
+    """The manager, not Numba, decides how memory is returned."""
     context = cuda.current_context()
     for _ in range(3):
         cuda.device_array(10), cuda.mapped_array(10), cuda.pinned_array(10)
@@ -145,7 +145,7 @@ def test_numbas_own_list_of_frees_stays_empty_for_memory():
 
 
 def test_streams_and_events_stay_the_contexts():
-    """A19, A84-A86, A99, C21-C22, C27: in its own list, whoever manages memory."""
+    """Streams and events stay in the context's own list of frees, with any memory manager."""
     context = cuda.current_context()
     fresh = driver.Context(context.device, context.handle)
     assert not fresh.allocations and len(fresh.deallocations) == 0  # from its creation on
@@ -159,7 +159,7 @@ def test_streams_and_events_stay_the_contexts():
 
 
 def test_modules_stay_the_contexts():
-    """A19, A86, A99, C22, C27: as streams do."""
+    """Modules stay in the context's own list of frees, as streams do."""
 
     @cuda.jit
     def its_own(array):
@@ -179,7 +179,7 @@ def test_modules_stay_the_contexts():
 
 
 def test_a_context_asks_its_manager_for_everything():
-    """A89-A97, C24-C25: and has one from the beginning."""
+    """A context calls its manager for each operation, and has one from the beginning."""
     context = cuda.current_context()
     before, asked = context.memory_manager, []
 
@@ -201,11 +201,11 @@ def test_a_context_asks_its_manager_for_everything():
         ("mempin", ("owner", 3, 4, False)), ("initialize", ()), ("get_memory_info", ()),
         ("get_ipc_handle", ("memory",)),
     ]  # fmt: skip
-    assert not hasattr(context, "memunpin")  # A98, C26
+    assert not hasattr(context, "memunpin")  # a context has none
 
 
 def test_a_device_that_cannot_map_host_memory_is_told_by_numba(monkeypatch):
-    """A92, C24: and the manager is not asked."""
+    """Numba reports it itself, without a call of the manager."""
     context = cuda.current_context()
     monkeypatch.setattr(context.device, "CAN_MAP_HOST_MEMORY", False)
     with pytest.raises(driver.CudaDriverError, match="cannot map host memory"):
@@ -213,7 +213,7 @@ def test_a_device_that_cannot_map_host_memory_is_told_by_numba(monkeypatch):
 
 
 def test_arrays_of_others_are_used_where_they_are(counted):
-    """A2, A22: a DeviceBuffer as an array of Numba's, by the interface as it is."""
+    """A DeviceBuffer is an array of Numba's through the CUDA array interface."""
     values = np.arange(100.0)
     buffer = tarn.DeviceBuffer.to_device(values)
     array = cuda.as_cuda_array(buffer)

@@ -1,6 +1,6 @@
-"""What goes wrong in plugins for Numba, each with its symptom: docs/writing-a-plugin.md.
+"""Errors of plugins for Numba, each with its symptom: docs/writing-a-plugin.md.
 
-These are facts about a stock Numba. Should one of them end, the page has to be changed.
+These are facts about a stock Numba. If one of them ends, the page has to change.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ tarn.numba.use_tarn_for_numba()
 
 
 class Plugin(cuda.HostOnlyCUDAMemoryManager):
-    """A plugin that is right; the tests derive one from it that is wrong in one way."""
+    """A correct plugin; the tests derive plugins with one error from it."""
 
     interface_version = 1
 
@@ -64,7 +64,7 @@ class Plugin(cuda.HostOnlyCUDAMemoryManager):
 
 @pytest.fixture
 def use():
-    """Put an instance of a class in the place of the context's manager for one test."""
+    """Replace the context's manager by an instance of a class for one test."""
     context = cuda.current_context()
     before = context.memory_manager
 
@@ -89,7 +89,7 @@ def test_the_plugin_of_these_tests_works(use):
 
 
 def test_an_address_as_c_uint64_cannot_be_read(use):
-    """A47, A70, C8 as they are printed: both texts wrap addresses in it."""
+    """Both texts of NBEP 7 print it so, and wrap addresses in it."""
 
     class Wrong(Plugin):
         def pointer(self, address, size, finalizer):
@@ -101,7 +101,7 @@ def test_an_address_as_c_uint64_cannot_be_read(use):
 
 
 def test_fewer_bytes_than_were_requested_are_not_noticed(use):
-    """A31: where more memory lies behind them, the next array is overwritten."""
+    """If more memory lies behind them, the next array is overwritten."""
     pool = tarn.mr.PoolMemoryResource()
 
     class Wrong(Plugin):
@@ -133,8 +133,8 @@ def test_no_address_as_c_void_p_cannot_be_read():
 
 
 def test_a_bare_autofreepointer_is_freed_while_its_array_is_there(use, unraisable):
-    """It begins with no references; to_device() takes two and lets both go on its way. Here
-    the memory itself stays, so that the copy after that has somewhere to go."""
+    """It begins with no references; to_device() takes two and drops both. Here the memory itself
+    stays, so that the next copy has a destination."""
 
     class Wrong(Plugin):
         def finalizer(self, number):
@@ -185,7 +185,7 @@ def test_a_finalizer_that_holds_its_pointer_is_never_called(use):
 
 
 def test_a_finalizer_runs_once(use):
-    """A49, A111: memory is let go with the last reference, or by free(), not twice."""
+    """Memory is freed with the last reference, or by free(), not twice."""
     plugin = use(Plugin)
     pointer = cuda.current_context().memalloc(100)
     owned = pointer.own()
@@ -199,7 +199,7 @@ def test_a_finalizer_runs_once(use):
 
 
 def test_empty_arrays_ask_for_no_memory(use):
-    """A125."""
+    """An empty array makes no allocation."""
     plugin = use(Plugin)
     assert cuda.device_array(0).__cuda_array_interface__["data"] == (0, False)
     assert "memalloc" not in plugin.calls
@@ -209,7 +209,7 @@ def test_empty_arrays_ask_for_no_memory(use):
 
 
 def test_a_handle_of_64_ctypes_bytes_cannot_be_pickled():
-    """A71, C9 as they are printed."""
+    """A handle as NBEP 7 prints it."""
     handle = cuda.IpcHandle(None, (ctypes.c_byte * 64)(), 100)
     with pytest.raises(AttributeError, match="reserved"):
         pickle.dumps(handle)
@@ -220,12 +220,12 @@ def test_a_handle_of_64_ctypes_bytes_cannot_be_pickled():
 
 @pytest.fixture
 def registry(monkeypatch):
-    """Numba's own record of the manager is as it was after the test."""
+    """Restore Numba's own record of the manager after the test."""
     monkeypatch.setattr(driver, "_memory_manager", None)
 
 
 def test_a_constructor_that_takes_no_context_is_refused(registry):
-    """A69 as it is printed."""
+    """The constructor as NBEP 7 prints it."""
 
     class Wrong(Plugin):
         def __init__(self, logging=False):
@@ -245,7 +245,7 @@ def test_a_constructor_that_keeps_the_context_to_itself_is_refused(registry):
 
 
 def test_what_the_draft_calls_prepare_for_use_is_missed_as_initialize(registry):
-    """A38, A59, A64: what is left abstract is named."""
+    """The error names the remaining abstract members."""
 
     class Wrong(cuda.HostOnlyCUDAMemoryManager):
         def memalloc(self, nbytes, stream=0): ...
@@ -259,7 +259,7 @@ def test_what_the_draft_calls_prepare_for_use_is_missed_as_initialize(registry):
 
 
 def test_host_memory_is_in_one_base_class_and_not_in_the_other():
-    """A58, A60, A100: what each leaves to be written."""
+    """The members that each base class requires."""
     host_only = cuda.HostOnlyCUDAMemoryManager.__abstractmethods__
     assert host_only == {
         "memalloc", "initialize", "get_ipc_handle", "get_memory_info", "interface_version"
@@ -276,14 +276,14 @@ def test_host_memory_is_in_one_base_class_and_not_in_the_other():
     ],
 )
 def test_another_version_is_refused(registry, version, kind, words):
-    """B18."""
+    """The interface version has to be the number 1."""
     wrong = type("Wrong", (Plugin,), {"interface_version": version})
     with pytest.raises(kind, match=words):
         cuda.set_memory_manager(wrong)
 
 
 def test_registering_makes_an_instance_without_a_context(registry):
-    """B2-B3: so a constructor may not use CUDA."""
+    """A constructor must not use CUDA."""
     seen = []
 
     class Telling(Plugin):
@@ -296,7 +296,7 @@ def test_registering_makes_an_instance_without_a_context(registry):
 
 
 def test_registering_too_late_and_twice_is_not_noticed(registry):
-    """A21, A107-A108: Numba has neither check of the draft; tarn.numba has both."""
+    """Numba has neither check of the draft; tarn.numba has both."""
     context = cuda.current_context()
     manager = context.memory_manager
     cuda.set_memory_manager(Plugin)
@@ -308,18 +308,18 @@ def test_registering_too_late_and_twice_is_not_noticed(registry):
 def test_a_module_of_the_environment_that_does_not_serve_hides_its_reason(
     registry, monkeypatch, name
 ):
-    """C17, C20: the reason is in the error's __context__ alone."""
+    """The reason is only in the error's __context__."""
     monkeypatch.setattr(driver.config, "CUDA_MEMORY_MANAGER", name)
     with pytest.raises(RuntimeError, match=f"Failed to use memory manager from {name}") as e:
         driver._ensure_memory_manager()
     assert isinstance(e.value.__context__, (ModuleNotFoundError, AttributeError))
 
 
-# --- what Numba calls, and when ---------------------------------------------------------
+# --- Numba's calls, and their times -----------------------------------------------------
 
 
 def test_initialize_comes_before_every_call(use):
-    """A43-A44, B7-B8."""
+    """Numba calls initialize() before each of its calls."""
     plugin = use(Plugin)
     for _ in range(3):
         cuda.device_array(1)
@@ -327,7 +327,7 @@ def test_initialize_comes_before_every_call(use):
 
 
 def test_reset_comes_with_no_context_current(use):
-    """B6, B9."""
+    """Numba resets a manager with no context current."""
     seen = []
 
     class Telling(Plugin):
@@ -344,7 +344,7 @@ def test_reset_comes_with_no_context_current(use):
 
 
 def test_flags_of_mapped_arrays_do_not_arrive(use):
-    """A34-A35: mapped_array() drops them; a call of the context's does not."""
+    """mapped_array() drops the flags; a call of the context passes them on."""
     seen = []
 
     class Telling(Plugin):
@@ -359,7 +359,7 @@ def test_flags_of_mapped_arrays_do_not_arrive(use):
 
 
 def test_managed_memory_is_not_in_the_base_class(use):
-    """numba#6328."""
+    """memallocmanaged() is not in Numba's base class."""
     whole = {
         name: lambda self, *args: None for name in cuda.BaseCUDAMemoryManager.__abstractmethods__
     }
@@ -369,7 +369,7 @@ def test_managed_memory_is_not_in_the_base_class(use):
 
 
 def test_numba_does_not_need_memory_info(use):
-    """B14-B15: two texts name two exceptions; one class can be both."""
+    """The two texts of NBEP 7 name different exceptions; one class can be both."""
 
     class Unknown(NotImplementedError, RuntimeError): ...
 
@@ -385,7 +385,7 @@ def test_numba_does_not_need_memory_info(use):
 
 
 def test_without_a_capacity_every_free_of_mapped_memory_flushes(use):
-    """A11, A87: the limit is a fifth of the capacity, which is 0 until it is set."""
+    """The limit is a fifth of the capacity, which is 0 until it is set."""
     plugin = use(Plugin)
     assert plugin.deallocations.memory_capacity == 0
     for capacity, pending in ((0, 0), (1 << 30, 1)):
@@ -397,7 +397,7 @@ def test_without_a_capacity_every_free_of_mapped_memory_flushes(use):
 
 
 def test_leaving_defer_cleanup_flushes_nothing(use):
-    """A12: it ends the ban; the next free that is one too many flushes."""
+    """It ends the deferral; the next free over the limit flushes."""
     plugin = use(Plugin)
     plugin.deallocations.memory_capacity = 1 << 30
     with cuda.defer_cleanup():
@@ -410,7 +410,7 @@ def test_leaving_defer_cleanup_flushes_nothing(use):
 
 
 def test_defer_cleanup_without_the_base_class_does_not_hold_host_memory_back(use):
-    """A63, A66."""
+    """Only the base class's defer_cleanup() defers Numba's host memory."""
 
     class Wrong(Plugin):
         @contextlib.contextmanager
@@ -444,8 +444,8 @@ def out_of_memory():
 
 
 def test_a_finalizer_that_goes_by_address_frees_what_came_after_it(use):
-    """A reset takes blocks back; the address of one may be another's when the finalizer of
-    the first runs."""
+    """A reset frees blocks. When the finalizer of the first one runs, another block may have its
+    address."""
 
     class Wrong(Plugin):
         def memalloc(self, size):

@@ -1,7 +1,7 @@
 """Plugins for a stock Numba that are written in Python: those of examples/numba/plugins.
 
-Each passes the same exercises (plugin_exercises.py), in a process of its own. That on CuPy's
-pool runs on what stands for CuPy here (stand_in_cupy).
+Each passes the same exercises (plugin_exercises.py), in a process of its own. The plugin on CuPy's
+pool uses a replacement of CuPy here (stand_in_cupy).
 """
 
 import functools
@@ -30,7 +30,7 @@ def with_plugins(arguments, **changes):
 
 @functools.cache
 def outcomes(manager):
-    """What went wrong in each exercise (None: nothing), and all that was printed."""
+    """Return the error of each exercise (None: no error), and the complete output."""
     done = with_plugins([plugin_exercises.__file__], NUMBA_CUDA_MEMORY_MANAGER=manager)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return {line["exercise"]: line["trouble"] for line in lines}, done
@@ -39,7 +39,7 @@ def outcomes(manager):
 @pytest.mark.parametrize("exercise", NAMES)
 @pytest.mark.parametrize("manager", MANAGERS)
 def test_a_manager_passes(manager, exercise):
-    """A29-A66, B1-B18, C6-C16, as the exercise says."""
+    """Each manager passes each exercise."""
     found, done = outcomes(manager)
     assert exercise in found, f"exit code {done.returncode}: {done.stderr}"
     assert found[exercise] is None, found[exercise]
@@ -47,7 +47,7 @@ def test_a_manager_passes(manager, exercise):
 
 @pytest.mark.parametrize("manager", MANAGERS)
 def test_a_manager_ends_without_a_word(manager):
-    """What finalizers say after the last exercise, and at exit."""
+    """Check the output of finalizers after the last exercise, and at exit."""
     done = outcomes(manager)[1]
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -103,7 +103,7 @@ print(is_back())
 @pytest.mark.skipif(not tarn.driver_info().is_simulator, reason="others may use the card")
 @pytest.mark.parametrize("manager", MANAGERS)
 def test_deferred_cleanup_does_with_device_memory_what_the_manager_says(manager):
-    """A17, B17: each says in its first lines when memory goes back."""
+    """Each states in its module docstring when memory returns."""
     text = (PLUGINS / f"{manager}.py").read_text().split('"""')[1]
     at_once = re.search(r"(at once|as soon as)[^;]*defer_cleanup", text) is not None
     waits = re.search(r"defer_cleanup[^;.]* (its|last)\s+(last\s+)?end", text) is not None
@@ -120,7 +120,7 @@ PROGRAM = ["    d_a = cuda.to_device(a)", "    del d_a"]
 
 @pytest.mark.parametrize("name", ["nbep7_draft", "nbep7_final"])
 def test_the_program_of_the_proposal_prints_its_log(name):
-    """A79-A82, A115, C18-C19, C32: one array of 80 bytes comes and goes."""
+    """One array of 80 bytes is allocated and freed."""
     done = with_plugins([str(PLUGINS / f"{name}.py")])
     assert done.returncode == 0, done.stderr
     one, two = rows(done.stdout.strip())
@@ -139,7 +139,7 @@ def test_the_program_of_the_proposal_prints_its_log(name):
 
 
 def test_the_program_on_cupys_pool_prints_its_lines():
-    """C33-C34."""
+    """The program on CuPy's pool prints the proposal's lines."""
     done = with_plugins([str(PLUGINS / "nbep7_cupy.py")])
     assert done.returncode == 0, done.stderr
     one, two = done.stdout.splitlines()
@@ -162,7 +162,7 @@ print(nbep7_draft.library.csv_log())
 
 
 def test_a_plugin_is_passed_over_in_the_log(tmp_path):
-    """A83: the line is the program's, not the plugin's, and neither Numba's."""
+    """The line is the program's; neither the plugin nor Numba prints it."""
     program = tmp_path / "program.py"
     program.write_text(LOCATED)
     done = with_plugins([str(program)], NUMBA_CUDA_MEMORY_MANAGER="nbep7_draft")
@@ -186,13 +186,13 @@ print(optional.register(), type(cuda.current_context().memory_manager).__name__)
 
 
 def test_a_library_registers_its_plugin_where_there_is_a_numba():
-    """C1-C3."""
+    """A library registers its plugin if Numba is installed."""
     done = with_plugins(["-c", REGISTERED])
     assert done.stdout == "True DeviceOnlyManager\n", done.stderr
 
 
 def test_a_library_goes_on_where_there_is_no_numba():
-    """C1-C4: and the module with the plugin is not imported."""
+    """Without Numba the library works, and the module with the plugin is not imported."""
     code = """
 import sys
 sys.modules["numba"] = None  # as if it were not installed

@@ -93,7 +93,7 @@ def test_a_pool_gives_back_what_is_over_its_threshold():
     kept = [buffer(pool, 4 * MIB) for _ in range(16)]
     assert pool.pool_size() == 64 * MIB
     kept.clear()
-    for _ in range(100):  # what was freed has to be fenced, and seen to be done
+    for _ in range(100):  # an event fence has to cover the free memory, and to be completed
         tarn.synchronize()
         buffer(pool, MIB)
     assert pool.pool_size() <= 16 * MIB
@@ -103,7 +103,7 @@ def test_a_pool_waits_for_the_device_before_it_fails_unless_told_not_to():
     def ask_on_another_stream(**options):
         pool = PoolMemoryResource(None, None, 2 * MIB, **options)
         stream = tarn.Stream(flags=1)
-        buffer(pool, 2 * MIB, stream=stream)  # and back, with no fence
+        buffer(pool, 2 * MIB, stream=stream)  # and back, without a fence
         buffer(pool, 2 * MIB)
         return pool.statistics().device_synchronizations
 
@@ -483,7 +483,7 @@ def test_blocks_of_one_size_serve_all_requests_up_to_that(upstream):
     del kept
     assert slab.statistics().live_blocks == 0
     stream.synchronize()
-    del stream  # closing it tells the slab that all is done
+    del stream  # unregistering it tells the slab that all work is done
     assert slab.trim() > 0 and slab.pool_size() == 0
 
 

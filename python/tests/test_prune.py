@@ -1,4 +1,4 @@
-"""tarn.prune on IR: its own calls, and its results beside llvmlite's."""
+"""tarn.prune on IR: its own calls, and its results compared with llvmlite's."""
 
 import ctypes
 import re

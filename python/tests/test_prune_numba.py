@@ -1,6 +1,6 @@
 """tarn.prune in a stock Numba. Each program runs in a process of its own.
 
-PYTHONMALLOC=debug fills memory that was freed, so that reading it shows.
+PYTHONMALLOC=debug fills freed memory, so that a read of it is noticed.
 """
 
 import os
@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("numba")
 
-# The element is popped while a local name still holds it (reference/nrt.md 4.2): llvmlite's
-# pass removes the name's own reference and reads freed memory.
+# The element is popped while a local name still holds it: llvmlite's pass removes the name's own
+# reference and reads freed memory.
 EARLY = """
 import sys
 import numpy as np
@@ -61,7 +61,7 @@ INSTALL = "import tarn.prune; tarn.prune.install()"
 
 
 def test_llvmlites_pass_reads_freed_memory():
-    """If this fails, llvmlite was mended, and the tests beside it show nothing any more."""
+    """If this fails, llvmlite was fixed, and the tests beside it show nothing any more."""
     assert run(["-c", program()]) != RIGHT
 
 
@@ -89,7 +89,7 @@ def test_what_another_pruner_left_in_the_cache_is_compiled_anew(tmp_path):
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     stock = run([path], **cache)
     assert not stock.startswith(RIGHT)
-    assert run([path], **cache).endswith(" 1")  # the stock pruner finds its own
+    assert run([path], **cache).endswith(" 1")  # the stock pruner is found as well
     tarns = ["-m", "tarn.prune"]
     assert run([*tarns, path], **cache) == f"{RIGHT} 0"
     assert run([*tarns, path], **cache) == f"{RIGHT} 1"

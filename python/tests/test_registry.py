@@ -1,4 +1,4 @@
-"""Which resource is in charge of a device."""
+"""The current resource of a device."""
 
 import subprocess
 import sys
@@ -96,7 +96,7 @@ def test_importing_tarn_loads_no_driver():
 
 
 class Mine(mr.UpstreamResourceAdaptor):
-    """Has something that an object made anew would not have."""
+    """An object with an attribute that a new object would not have."""
 
     def __init__(self, upstream):
         super().__init__(upstream)
@@ -157,7 +157,7 @@ def test_while_threads_set_it_others_get_one_of_those_that_were_set(kinds, quick
 
 
 def test_the_end_of_the_one_before_sets_another():
-    """Its `__del__` runs in the middle of a call that sets one."""
+    """Its `__del__` runs in the middle of a call that sets a resource."""
     first = mr.get_current_device_resource()
 
     class Ending(Mine):
@@ -168,7 +168,7 @@ def test_the_end_of_the_one_before_sets_another():
     seen, last = [], Mine(mr.CudaMemoryResource())
     mr.set_current_device_resource(Ending(mr.CudaMemoryResource()))
     other = Mine(mr.CudaMemoryResource())
-    mr.set_current_device_resource(other)  # what it returns goes at once
+    mr.set_current_device_resource(other)  # its result is released at once
     assert seen == [other]
     assert mr.get_current_device_resource() is last
     assert mr.set_current_device_resource(first) is last

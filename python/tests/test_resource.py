@@ -1,4 +1,4 @@
-"""tarn.mr: the sources and the adaptors."""
+"""tarn.mr: the upstream resources and the adaptors."""
 
 import csv
 import gc
@@ -196,13 +196,13 @@ def locations(logger):
 
 
 def here(lines):
-    """The Location of the line that is so many above the one of the call."""
+    """Return the Location of the line this many lines above that of the call."""
     return f"{__file__}:{inspect.currentframe().f_back.f_lineno - lines}"
 
 
 @pytest.mark.parametrize("under_a_pool", [False, True])
 def test_rows_of_a_log_have_the_line_of_the_program(tmp_path, under_a_pool):
-    """Of buffers and of calls; in a pool's upstream those in which it needed memory."""
+    """Of buffers and of calls; in a pool's upstream the location of the call that made it grow."""
     source = mr.CudaMemoryResource()
     logger = mr.LoggingResourceAdaptor(source, tmp_path / "log.csv", format="nbep7")
     resource = mr.PoolMemoryResource(logger) if under_a_pool else logger
@@ -245,7 +245,7 @@ buffer = tarn.DeviceBuffer(size=100, mr=logger)
 
 
 def test_threads_that_grow_a_pool_over_a_logger_find_their_places(tmp_path):
-    """The walk of the stack needs the GIL, and comes while the pool holds a lock of its own."""
+    """The walk of the stack needs the GIL, while the pool holds a lock of its own."""
     logger = mr.LoggingResourceAdaptor(
         mr.CudaMemoryResource(), tmp_path / "log.csv", format="nbep7"
     )

@@ -1,4 +1,4 @@
-"""docs/rmm-names.md against the installed RMM: no name forgotten, none invented.
+"""docs/rmm-names.md against the installed RMM: all names are listed, and all listed names exist.
 
 RMM is read with ast, not imported: importing it needs a driver.
 """
@@ -30,7 +30,7 @@ def names_in_all(path):
 
 
 def members(path, inherited=False):
-    """Public members by class, with what each takes: {class: {member: arguments}}."""
+    """Return public members by class, with their arguments: {class: {member: arguments}}."""
     classes = {}
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ClassDef):
@@ -47,7 +47,7 @@ def members(path, inherited=False):
 
 
 def rows(heading):
-    """{name: (word, note)} of the table under a heading."""
+    """Return {name: (word, note)} of the table under a heading."""
     section = TABLE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     found = re.findall(r"^\| `([^`]+)` \| (\w+) \| ?(.*?) ?\|$", section, re.M)
     return {name: (word, note) for name, word, note in found}

@@ -1,4 +1,4 @@
-"""tarn.Stream, and what else may be a stream."""
+"""tarn.Stream, and other objects that are accepted as streams."""
 
 import gc
 
@@ -7,7 +7,7 @@ import tarn
 
 
 class Foreign:
-    """Somebody else's stream."""
+    """Another library's stream."""
 
     def __init__(self, pair):
         self.pair = pair

@@ -1,4 +1,4 @@
-"""Memory without a stream: the options of a pool, and what Numba gets from each resource.
+"""No-stream allocations: the options of a pool, and Numba's results with each resource.
 
 tests/gpu/no_stream.py is the program; on a GPU it runs with kernels (tests/gpu/run.sh).
 """
@@ -34,14 +34,14 @@ def test_numbas_memory_is_not_handed_out_while_a_stream_reads_it():
     for line in lines:
         if not line.startswith("one-stream"):
             assert ": 0 of 81920 wrong" in line, done.stdout
-        if "tight" in line:  # or it would show nothing
+        if "tight" in line:  # otherwise it would show nothing
             assert "came back 5 times" in line, done.stdout
         if "capturing" in line and not line.startswith("pool-event"):
-            lost = 5 if line.startswith("async") else 0  # it can see that they are
+            lost = 5 if line.startswith("async") else 0  # shows that losses are detected
             assert line.endswith(f", {lost} captures lost"), done.stdout
 
 
 def test_the_program_sees_a_promise_that_is_broken():
-    """It says that it uses one stream and uses two."""
+    """It promises one stream and uses two."""
     done = run([str(PROGRAM), "one-stream"])
     assert "non-blocking: 81920 of 81920 wrong" in done.stdout, done.stdout + done.stderr

@@ -1,6 +1,6 @@
-"""The package with the 1st, 2nd, 3rd ... driver call failing: an exception, nothing lost.
+"""The package with the 1st, 2nd, 3rd ... driver call failing: an exception, and no leak.
 
-On the stand-in alone, in a process of its own: only there can calls be made to fail.
+On the simulator alone, in a process of its own: only there calls can be made to fail.
 """
 
 SCENARIO = """

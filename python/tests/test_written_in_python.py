@@ -1,4 +1,4 @@
-"""Resources that people write in Python, everywhere that C code meets them."""
+"""Resources that are written in Python, at every place where C code calls them."""
 
 import gc
 import re
@@ -11,7 +11,7 @@ from tarn import mr
 
 
 class Own(mr.DeviceMemoryResource):
-    """Notes what it is asked, and gets its memory from a resource of Tarn's."""
+    """A resource that records its calls, with memory of one of Tarn's resources."""
 
     def __init__(self, source=None):
         self.source = source or mr.CudaMemoryResource()
@@ -27,7 +27,7 @@ class Own(mr.DeviceMemoryResource):
 
 
 class Refusing(Own):
-    """Raises what it was given."""
+    """A resource that raises a given exception."""
 
     def __init__(self, error):
         super().__init__()
@@ -191,7 +191,7 @@ def test_an_address_that_cannot_be_is_refused(result):
 
 
 class Short(Own):
-    """Hands out half of what it is asked for."""
+    """A resource that allocates half of the requested bytes."""
 
     def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
         return super().allocate(nbytes // 2, stream)
@@ -205,7 +205,7 @@ class Short(Own):
 )
 def test_fewer_bytes_than_were_requested_are_refused_and_given_back(source):
     counted = mr.StatisticsResourceAdaptor(source())
-    after_it = counted.allocate(4000)  # what would be overwritten lies close
+    after_it = counted.allocate(4000)  # adjacent memory that an overflow would overwrite
     short = Short(counted)
     words = r"allocate\(\) of Short returned \d+ for 8000 bytes: .* has 4000 bytes from"
     for _ in range(2):
@@ -216,7 +216,7 @@ def test_fewer_bytes_than_were_requested_are_refused_and_given_back(source):
 
 
 def test_a_block_of_a_pool_is_as_long_as_the_driver_knows(counted):
-    """It does not know blocks within what it gave; a whole gigabyte is in no doubt either."""
+    """It does not know blocks within its allocations; a whole gigabyte is unambiguous."""
     for source in (mr.PoolMemoryResource(), mr.PoolMemoryResource(mr.CudaMemoryResource())):
         own = Own(source)
         for size in (8, 1 << 30):
@@ -253,7 +253,7 @@ except ValueError as error:
 
 
 class Repeating(Own):
-    """Hands out one block for ever."""
+    """A resource that always returns one block."""
 
     block = 0
 
@@ -278,11 +278,11 @@ def test_a_block_that_is_in_use_is_not_handed_out_again(own, unraisable):
     del first
     second = tarn.DeviceBuffer(size=16, mr=repeating)
     repeating.calls.append("fail")
-    del second  # which does not go back
+    del second  # whose free fails
     with pytest.raises(ValueError, match=words):
         tarn.DeviceBuffer(size=16, mr=repeating)
     repeating.calls.append("work")
-    tarn.DeviceBuffer(size=8, mr=own)  # and with it what failed before
+    tarn.DeviceBuffer(size=8, mr=own)  # and with it the deferred one
     assert tarn.DeviceBuffer(size=16, mr=repeating).ptr == repeating.block
     own.source.deallocate(repeating.block, 1 << 20)
 
@@ -424,7 +424,7 @@ def test_a_class_that_is_changed_later_is_seen_to_be():
 
 
 class Passing(mr.UpstreamResourceAdaptor):
-    """An adaptor that only passes calls on."""
+    """An adaptor that only forwards calls."""
 
     def allocate(self, nbytes, stream=0):
         return self.upstream_mr.allocate(nbytes, stream)

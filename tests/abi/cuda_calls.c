@@ -1,9 +1,9 @@
-/* The signature of each driver call in src/driver/calls.h against cudaTypedefs.h.
+/* Compare the signature of each driver call in src/driver/calls.h with cudaTypedefs.h.
  *
- * The list is included with the types of cuda.h under our names, so each entry of the
- * table must have the very type that cudaTypedefs.h gives the symbol at that version. The
- * lists are compared by name and version at run time: a call that somebody adds and does
- * not compare here is found.
+ * The list is included with the types of cuda.h under Tarn's names. So each entry of the
+ * table must have the type that cudaTypedefs.h gives the symbol at that version. The
+ * lists are compared by name and version at run time: the test reports an added call that
+ * is not compared here.
  */
 #include "test.h"
 #include <cuda.h>
@@ -118,8 +118,8 @@ typedef CUmemAccessDesc CUmemAccessDesc_;
     X(mem_pool_export_pointer, cuMemPoolExportPointer, 11020)                 \
     X(mem_pool_import_pointer, cuMemPoolImportPointer, 11020)
 
-/* Calls that take an enum there and an int here, so that numbers we have no name for can
- * be asked as well. The arguments are written once, with ATTRIBUTE for that type. */
+/* Calls that take an enum there and an int here, so that numbers without a name in Tarn
+ * can be passed. The arguments are written once, with ATTRIBUTE for that type. */
 #define WITH_ENUM(X)                                                             \
     X(device_get_attribute, cuDeviceGetAttribute, 2000, CUdevice_attribute,      \
       (int *, ATTRIBUTE, CUdevice))                                              \

@@ -1,7 +1,8 @@
-/* Our CUDA types and constants (src/driver/cuda_abi.h) against the cuda.h found here.
+/* Compare Tarn's CUDA types and constants (src/driver/cuda_abi.h) with the cuda.h of this
+ * machine.
  *
- * The last test reads cuda_abi.h as text, so that a constant that somebody adds there and
- * does not compare here is found.
+ * The last test reads cuda_abi.h as text, so that it reports an added constant that is
+ * not compared here.
  */
 #include "test.h"
 #include "driver/cuda_abi.h"
@@ -13,7 +14,7 @@ struct constant {
     long long theirs;
 };
 
-/* Our name is that of cuda.h and an underscore. */
+/* Tarn's name is that of cuda.h and an underscore. */
 #define SAME(name) {#name, name##_, name}
 
 static const struct constant constants[] = {

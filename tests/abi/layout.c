@@ -1,7 +1,7 @@
-/* Offsets that are in other people's binaries: they never change, tables only grow.
+/* Check offsets that compiled programs contain: they never change, and tables only grow.
  *
- * Compiled code reads a MemInfo by itself; plugins bring tables of operations that were
- * compiled with the header of their day.
+ * Compiled code reads a MemInfo without a call. Plugins contain tables of operations that
+ * were compiled with the header of their time.
  */
 #include "test.h"
 #include "nrt/block.h"
@@ -25,7 +25,7 @@ TEST(meminfo_with_its_header_is_one_cache_line)
     CHECK_EQUAL(16, sizeof(struct tarn__block));
     CHECK_EQUAL(64, TARN__HEADER + sizeof(struct MemInfo));
     CHECK_EQUAL(64, TARN__HEAD);
-    /* the links of a free block leave the count alone, and fit into the smallest */
+    /* the links of a free block do not overlap the count, and fit into the smallest */
     OFFSET(struct tarn__free_block, refct,
            TARN__HEADER + offsetof(struct MemInfo, refct));
     CHECK(sizeof(struct tarn__free_block) <= 64);

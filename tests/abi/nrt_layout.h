@@ -1,4 +1,4 @@
-/* nrt_layout.h -- where things lie in nrt_external.h, whosever it is: included after it. */
+/* nrt_layout.h -- the offsets in nrt_external.h, Tarn's or Numba's: included after it. */
 #ifndef TARN_TESTS_NRT_LAYOUT_H
 #define TARN_TESTS_NRT_LAYOUT_H
 

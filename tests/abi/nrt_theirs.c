@@ -1,4 +1,5 @@
-/* Code that was written for Numba's own nrt_external.h, with Tarn's library behind it. */
+/* Compile code that was written for Numba's own nrt_external.h, and run it on Tarn's
+ * library. */
 #include "numba/core/runtime/nrt_external.h"
 #include "test.h"
 #include "nrt_layout.h"
@@ -22,7 +23,7 @@ static void free_and_count(void *data)
 
 TEST(their_table_is_tarns)
 {
-    /* theirs was included first, so this is their type */
+    /* Numba's was included first, so this is its type */
     const NRT_api_functions *nrt = NRT_get_api();
     NRT_MemInfo *mi = nrt->manage_memory(malloc(10), free_and_count);
 

@@ -1,4 +1,4 @@
-/* The stand-in's numbers, calls and structures are those of NVIDIA's headers. */
+/* Compare the simulator's constants, calls and structures with NVIDIA's headers. */
 #include "test.h"
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -17,8 +17,8 @@ SIM_CONSTANTS(SAME)
     _Static_assert(CU_DEVICE_ATTRIBUTE_##name == (number), #name);
 SIM_ATTRIBUTES(SAME_ATTRIBUTE)
 
-/* Every call exists in that version. The profiler's are in a header of their own, and two
- * old ones are declared only for the driver itself. */
+/* Every call exists in that version. The profiler's calls are in a header of their own,
+ * and two old ones are declared only for the driver itself. */
 #define PFN_cuProfilerStart_v4000 void *
 #define PFN_cuProfilerStop_v4000 void *
 #define PFN_cuIpcOpenMemHandle_v4010 void *

@@ -1,4 +1,4 @@
-/* sim_layout.h -- the structures that the stand-in reads, as S(type) and F(type, field).
+/* sim_layout.h -- the structures that the simulator reads, as S(type) and F(type, field).
  *
  * sim_ours.c measures them in sim/core/cuda.h and sim.c in NVIDIA's cuda.h; the two headers
  * cannot be in one file.

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Which files of a module call each other in a cycle?
+"""Finds the files of a module that call each other in a cycle.
 
     calls.py [MODULE...]    prints the cycles and the calls that make them
 
 A node is a stem: x.c and x.h are one. An edge is a mention of another stem's shared function: in
 the body of a function, in an initializer, a table or a macro. So a callback is an edge from the
-file that registers it. A macro of a header that mentions such a function is like one itself.
-A name of the public API that a table only lists is no edge.
+file that registers it. A macro of a header that mentions such a function counts as one. A name of
+the public API that a table only lists is no edge.
 """
 
 import re
@@ -49,7 +49,7 @@ class Function:
 
 @dataclass
 class Source:
-    """What a file defines and declares, and what it mentions outside of functions and macros."""
+    """The definitions and declarations of a file, and mentions outside of functions and macros."""
 
     functions: list[Function] = field(default_factory=list)
     declared: set[str] = field(default_factory=set)
@@ -58,14 +58,14 @@ class Source:
 
 
 def tokens(text: str) -> Iterator[str]:
-    """The tokens of C without comments; a preprocessor directive is one token."""
+    """Return the tokens of C without comments; a preprocessor directive is one token."""
     for match in TOKEN.finditer(text):
         if match.lastgroup != "comment":
             yield match[0].lstrip()
 
 
 def end_of(found: list[str], opening: int) -> int:
-    """The index of the token that closes the bracket at `opening`."""
+    """Return the index of the token that closes the bracket at `opening`."""
     bracket, depth = found[opening], 0
     for index in range(opening, len(found)):
         if found[index] == bracket:
@@ -78,7 +78,7 @@ def end_of(found: list[str], opening: int) -> int:
 
 
 def mentions(found: list[str]) -> list[Mention]:
-    """The names among tokens, without those of fields and of struct types."""
+    """Return the names among tokens, without those of fields and of struct types."""
     names, brackets, before = [], [""], ""
     for index, token in enumerate(found):
         if token in CLOSING:
@@ -94,12 +94,12 @@ def mentions(found: list[str]) -> list[Mention]:
 
 
 def outside(found: list[str]) -> list[Mention]:
-    """The names in a table, an initializer or a macro: what is not called there is listed."""
+    """Return the names in a table, an initializer or a macro: an uncalled name is listed."""
     return [(name, "called" if how == "called" else "listed") for name, how in mentions(found)]
 
 
 def called_name(head: list[str]) -> str | None:
-    """The name before the last parentheses that end a declaration, if it is a function's."""
+    """Return the name before the last parentheses that end a declaration, if it is a function's."""
     while head and head[-1] == ")":
         depth, index = 0, len(head) - 1
         while index >= 0:
@@ -117,7 +117,7 @@ def called_name(head: list[str]) -> str | None:
 
 
 def parse(text: str) -> Source:
-    """The functions of a C file, its declarations, and what it mentions beside them."""
+    """Return the functions of a C file, its declarations, and its other mentions."""
     source = Source()
     found = []
     for token in tokens(text):
@@ -152,19 +152,19 @@ def parse(text: str) -> Source:
 
 
 def stem_of(path: str) -> str:
-    """The node of a file: its path in the module without the ending."""
+    """Return the node of a file: its path in the module without the ending."""
     return path.rpartition(".")[0]
 
 
 def is_listed(mention: Mention, public_names: Collection[str]) -> bool:
-    """Does a table only list a name of the public API?"""
+    """Return whether a table only lists a name of the public API."""
     name, how = mention
     return how == "listed" and (name in public_names or DRIVER_CALL.match(name) is not None)
 
 
 def definitions(files: Mapping[str, Source], public_names: Collection[str] = ()) -> dict[str, str]:
-    """The stem that defines each shared function: not static, or inline in a header. And each
-    macro of a header that mentions one of them."""
+    """Return the stem that defines each shared function: not static, or inline in a header. A macro
+    of a header that mentions one of them is included."""
     found = {
         function.name: stem_of(path)
         for path, source in files.items()
@@ -182,7 +182,7 @@ def definitions(files: Mapping[str, Source], public_names: Collection[str] = ())
 
 
 def graph(files: Mapping[str, Source], public_names: Collection[str] = ()) -> Edges:
-    """The edges between the stems of a module."""
+    """Return the edges between the stems of a module."""
     defined = definitions(files, public_names)
     edges: Edges = {}
     for path, source in files.items():
@@ -198,7 +198,7 @@ def graph(files: Mapping[str, Source], public_names: Collection[str] = ()) -> Ed
 
 
 def reached(edges: Edges, start: str) -> set[str]:
-    """The stems that a stem calls, directly or through others."""
+    """Return the stems that a stem calls, directly or through others."""
     seen: set[str] = set()
     left = [start]
     while left:
@@ -209,7 +209,7 @@ def reached(edges: Edges, start: str) -> set[str]:
 
 
 def cycles(edges: Edges) -> list[list[str]]:
-    """The sets of stems of which each calls each other, sorted."""
+    """Return the sets of stems of which each calls each other, sorted."""
     reach = {stem: reached(edges, stem) for stem in edges}
     sets = {
         tuple(sorted(other for other in reach[stem] if stem in reach.get(other, ())))
@@ -220,7 +220,7 @@ def cycles(edges: Edges) -> list[list[str]]:
 
 
 def describe(edges: Edges, cycle: Collection[str]) -> Iterator[str]:
-    """One line for each edge of a cycle, with the calls."""
+    """Return one line for each edge of a cycle, with the calls."""
     for stem in sorted(cycle):
         for other, calls in sorted(edges[stem].items()):
             if other in cycle:
@@ -229,7 +229,7 @@ def describe(edges: Edges, cycle: Collection[str]) -> Iterator[str]:
 
 
 def graphs() -> dict[str, Edges]:
-    """The edges of each module of the project, and of what stands on them."""
+    """Return the edges of each module of the project, and of the clients of the modules."""
     names = public_names()
     return {
         module: graph({path: parse(text) for path, text in texts.items()}, names)
@@ -238,7 +238,7 @@ def graphs() -> dict[str, Edges]:
 
 
 def differences(found: Mapping[str, Edges], left: Mapping[str, Collection[str]]) -> list[str]:
-    """The cycles that a table does not have, with their calls, and its entries that are none."""
+    """Return the cycles that a table does not have, with their calls, and its obsolete entries."""
     wrong = []
     for module in sorted(found.keys() | left.keys()):
         edges, allowed = found.get(module, {}), left.get(module, ())
@@ -251,7 +251,7 @@ def differences(found: Mapping[str, Edges], left: Mapping[str, Collection[str]])
 
 
 def upward(edges: Edges, module: Module) -> list[str]:
-    """The calls inside a module that go to a higher layer, or to a peer."""
+    """Return the calls inside a module that go to a higher layer, or to a peer."""
     return [
         f"{module.name}: {stem} calls {other}, which is not below it: {caller}: {name}"
         for stem, others in sorted(edges.items())

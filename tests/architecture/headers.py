@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does a header declare what a file shares, and do shared functions carry the name of their file?
+"""Checks that headers declare the shared functions of a file, under names with its stem.
 
     headers.py [MODULE...]    prints the functions that break a rule
 
@@ -19,7 +19,7 @@ Project = dict[str, dict[str, Source]]  # module, path in the module
 
 
 def parsed(texts: Mapping[str, Mapping[str, str]]) -> Project:
-    """The parsed files of each module."""
+    """Return the parsed files of each module."""
     return {
         module: {path: parse(text) for path, text in files.items()}
         for module, files in texts.items()
@@ -27,7 +27,7 @@ def parsed(texts: Mapping[str, Mapping[str, str]]) -> Project:
 
 
 def users(project: Project) -> dict[str, set[str]]:
-    """For each name the stems, as module/stem, whose functions, tables or macros mention it."""
+    """Return for each name the stems (module/stem) that mention it."""
     found: dict[str, set[str]] = {}
     for module, files in project.items():
         for path, source in files.items():
@@ -42,7 +42,7 @@ def users(project: Project) -> dict[str, set[str]]:
 
 
 def shared(project: Project, public: Collection[str] = ()) -> dict[str, list[tuple[str, Function]]]:
-    """For each module the functions that another stem mentions, with the file of each."""
+    """Return for each module the functions that another stem mentions, with the file of each."""
     used = users(project)
     found: dict[str, list[tuple[str, Function]]] = {module: [] for module in project}
     for module, files in project.items():
@@ -61,7 +61,7 @@ def shared(project: Project, public: Collection[str] = ()) -> dict[str, list[tup
 def without_header(
     project: Project, public: Collection[str] = (), modules: Collection[Module] = MODULES
 ) -> dict[str, list[str]]:
-    """`file: function` for each shared function that neither header declares."""
+    """Return `file: function` for each shared function that neither header declares."""
     headers = {module.name: module.header for module in modules}
     found: dict[str, list[str]] = {}
     for module, functions in shared(project, public).items():
@@ -76,7 +76,7 @@ def without_header(
 
 
 def without_stem(project: Project, public: Collection[str] = ()) -> dict[str, list[str]]:
-    """`file: function` for each shared function that does not carry the stem of its file."""
+    """Return `file: function` for each shared function without the stem of its file in the name."""
     found: dict[str, list[str]] = {}
     for module, functions in shared(project, public).items():
         for path, function in functions:
@@ -87,7 +87,7 @@ def without_stem(project: Project, public: Collection[str] = ()) -> dict[str, li
 
 
 def differences(found: Mapping[str, list[str]], left: Mapping[str, int], table: str) -> list[str]:
-    """What is wrong with a table of counts: one is exceeded, or it is too high."""
+    """Return the errors of a table of counts: one is exceeded, or it is too high."""
     wrong = []
     for module in sorted(found.keys() | left.keys()):
         names, allowed = found.get(module, []), left.get(module, 0)

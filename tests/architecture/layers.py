@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Does each file include only what is below it, and does its first line say what it is?
+"""Checks that each file includes only lower layers, and begins with a comment.
 
-    layers.py [ROOT]    prints `path:line: what is wrong`, exit 1 if there is any
+    layers.py [ROOT]    prints `path:line: error`, exit 1 if there is any
 
 The modules and their order are in project.py. The command, the extension, the examples and the
 benchmarks include the public headers alone.
@@ -33,15 +33,15 @@ INCLUDE = re.compile(r'\s*#\s*include\s+["<]([^">]+)[">]')
 
 
 def includes(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number, what is included) for each include of a file."""
+    """Yield (line number, included name) for each include of a file."""
     for number, line in enumerate(path.read_text(errors="replace").split("\n"), 1):
         if match := INCLUDE.match(line):
             yield number, match[1]
 
 
 def target(included: str, modules: Sequence[Module]) -> tuple[Module | None, str]:
-    """The module that an included name belongs to, and its path in the project. The module of
-    a system header, and of a file beside the one that includes it, is None."""
+    """Return the module that an included name belongs to, and its path in the project. The module
+    of a system header, and of a file beside the one that includes it, is None."""
     folder, _, name = included.partition("/")
     if folder == "tarn" and name:
         stem = name.removesuffix(".h")
@@ -55,8 +55,8 @@ def target(included: str, modules: Sequence[Module]) -> tuple[Module | None, str
 
 
 def layer_of(path: str, module: Module) -> tuple[int, str]:
-    """The layer of a file in its module, and its entry there; (-1, folder) if it has none. The
-    path begins in the module's folder."""
+    """Return the layer of a file in its module, and its entry there; (-1, folder) if it has none.
+    The path begins in the module's folder."""
     inside = PurePosixPath(path)
     folder = inside.parts[0] if len(inside.parts) > 1 else "."
     for entry in (inside.with_suffix("").as_posix(), folder):
@@ -67,13 +67,14 @@ def layer_of(path: str, module: Module) -> tuple[int, str]:
 
 
 def is_below(other: str, path: str, module: Module) -> bool:
-    """May this file of a module use the other one? Both paths begin in the module's folder."""
+    """Return whether this file of a module may use the other one. Both paths begin in the module's
+    folder."""
     (there, other_entry), (here, entry) = layer_of(other, module), layer_of(path, module)
     return not module.layers or there < here or (there == here and other_entry == entry)
 
 
 def refusal_inside(path: str, other: str, module: Module) -> str | None:
-    """Why a file of a module may not include this other one of the module, or None."""
+    """Return why a file of a module may not include this other one of the module, or None."""
     path, other = path[len(module.folder) + 1 :], other[len(module.folder) + 1 :]
     if module.header in (path, other) or is_below(other, path, module):
         return None
@@ -81,7 +82,7 @@ def refusal_inside(path: str, other: str, module: Module) -> str | None:
 
 
 def refusal(path: str, included: str, module: Module, modules: Sequence[Module]) -> str | None:
-    """Why a file of `module` may not include this, or None."""
+    """Return why a file of `module` may not include this, or None."""
     if ".." in included.split("/"):
         return "leaves its folder by ..; write module/file.h"
     other, where = target(included, modules)
@@ -101,7 +102,7 @@ def refusal(path: str, included: str, module: Module, modules: Sequence[Module])
 
 
 def has_a_place(path: str, module: Module) -> str | None:
-    """Why the table of modules does not know the folder of a file, or None."""
+    """Return why the table of modules does not know the folder of a file, or None."""
     number, folder = layer_of(path[len(module.folder) + 1 :], module)
     if number >= 0 or (folder == "." and not module.layers):
         return None
@@ -111,7 +112,7 @@ def has_a_place(path: str, module: Module) -> str | None:
 def wrong_includes(
     root: Path, modules: Sequence[Module] = MODULES, left: Collection[Header] = INCLUDES_LEFT
 ) -> Iterator[Found]:
-    """Includes by modules and public headers of what is not below them."""
+    """Return includes by modules and public headers of files that are not below them."""
     for folder in top_folders(modules):
         for name, path in c_files(root, folder):
             module = module_of(name, modules)
@@ -137,7 +138,7 @@ def wrong_includes(
 
 
 def includes_of_internals(root: Path, modules: Sequence[Module] = MODULES) -> Iterator[Found]:
-    """Includes of internal headers by what should use the public ones."""
+    """Return includes of internal headers by clients of the public ones."""
     for folder in PUBLIC_ONLY:
         for name, path in c_files(root, folder):
             for number, included in includes(path):
@@ -147,7 +148,7 @@ def includes_of_internals(root: Path, modules: Sequence[Module] = MODULES) -> It
 
 
 def without_comment(root: Path, modules: Sequence[Module] = MODULES) -> Iterator[Found]:
-    """Files whose first line is no comment."""
+    """Return files without a comment in the first line."""
     for folder in (*top_folders(modules), *COMMENTED):
         for path in sorted((root / folder).rglob("*")):
             is_list = path.suffix == ".txt" and path.name != "CMakeLists.txt"
@@ -160,7 +161,8 @@ def without_comment(root: Path, modules: Sequence[Module] = MODULES) -> Iterator
 
 
 def exceptions(root: Path, modules: Sequence[Module] = MODULES) -> set[Header]:
-    """What INCLUDES_LEFT has to have for this tree: (file, header) of each wrong include."""
+    """Return the required contents of INCLUDES_LEFT for this tree: (file, header) of each wrong
+    include."""
     found = set()
     for name, number, _ in wrong_includes(root, modules, ()):
         included = dict(includes(root / name)).get(number, "")

@@ -11,20 +11,20 @@ NAMED = re.compile(r"<a\s+(?:name|id)=\"([^\"]+)\"")
 
 
 def links(text: str) -> list[str]:
-    """What the links of a page lead to, without those in code."""
+    """Return the targets of the links of a page, without those in code."""
     prose = re.sub(r"`[^`]*`", "", CODE.sub("", text))
     return LINK.findall(prose)
 
 
 def anchor_of(heading: str) -> str:
-    """A heading's anchor: in small letters, hyphens for spaces, nothing else but letters, digits,
-    hyphens and underscores."""
+    """Return a heading's anchor: lower case, hyphens for spaces, and otherwise only letters,
+    digits, hyphens and underscores."""
     words = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w\- ]", "", words.strip().lower()).replace(" ", "-")
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of a page; the second heading of one name has -1 at its end."""
+    """Return the anchors of a page; the second heading of one name has -1 at its end."""
     prose = CODE.sub("", text)
     found = set(NAMED.findall(prose))
     seen: dict[str, int] = {}
@@ -37,7 +37,7 @@ def anchors(text: str) -> set[str]:
 
 
 def broken(page: Path) -> Iterator[str]:
-    """The links of a page to files that are not there and to headings that are none."""
+    """Return the links of a page to missing files and headings."""
     for link in links(page.read_text()):
         path, _, anchor = link.partition("#")
         if ":" in path:

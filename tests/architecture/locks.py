@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Does a function assert the lock that its comment says is held?
+"""Checks that a function asserts the lock that its comment requires to be held.
 
     locks.py [MODULE...]    prints the functions without the assertion
 
-A comment on the declaration or the definition of a function says "`lock` held". The body of the
-function then has tarn__assert_held(...) with a lock of this name. A comment that says "held, or"
-or "held by" states a condition, which no assertion can check.
+A comment on the declaration or the definition of a function contains "`lock` held". The body of the
+function then has tarn__assert_held(...) with a lock of this name. A comment with "held, or" or
+"held by" states a condition, which no assertion can check.
 """
 
 import re
@@ -24,7 +24,7 @@ HELD = re.compile(r"`(\w+)` held\b(?!,? or\b| by\b)")
 
 
 class Comment(NamedTuple):
-    """The locks that a comment names, and the function that it is about."""
+    """The locks that a comment names, and its function."""
 
     function: str
     locks: frozenset[str]
@@ -32,17 +32,17 @@ class Comment(NamedTuple):
 
 class Body(NamedTuple):
     function: str
-    asserted: frozenset[str]  # the words in the arguments of the assertions
+    asserted: frozenset[str]  # the identifiers in the arguments of the assertions
 
 
 def locks_in(comment: str) -> frozenset[str]:
-    """The locks of which a comment says that they are held."""
+    """Return the locks that a comment requires to be held."""
     words = re.sub(r"\s+(?:\*\s)?\s*", " ", comment)
     return frozenset(HELD.findall(words))
 
 
 def asserted(body: list[str]) -> frozenset[str]:
-    """The words in the arguments of the assertions of a body."""
+    """Return the identifiers in the arguments of the assertions of a body."""
     words: set[str] = set()
     for index, token in enumerate(body[:-1]):
         if token == MACRO and body[index + 1] == "(":
@@ -52,8 +52,8 @@ def asserted(body: list[str]) -> frozenset[str]:
 
 
 def read(text: str) -> tuple[list[Comment], list[Body]]:
-    """The comments about locks of a C file, and the bodies of its functions. A comment belongs
-    to the function that begins behind it, or that ends before it in the same line."""
+    """Return the comments about locks of a C file, and the bodies of its functions. A comment
+    belongs to the function that begins behind it, or that ends before it in the same line."""
     comments, bodies = [], []
     about: frozenset[str] = frozenset()  # the locks of the comment before the declaration
     last, last_end = "", 0  # the function that was declared last, and where that ended
@@ -89,7 +89,7 @@ def read(text: str) -> tuple[list[Comment], list[Body]]:
 
 
 def missing(files: Mapping[str, str]) -> list[str]:
-    """What functions of a module do not assert, as `file: function asserts no ...`."""
+    """Return the missing assertions of a module's functions, as `file: function asserts no ...`."""
     found = {path: read(text) for path, text in sorted(files.items())}
     declared: dict[str, set[str]] = {}  # by the headers
     for path, (comments, _) in found.items():
@@ -106,7 +106,7 @@ def missing(files: Mapping[str, str]) -> list[str]:
 
 
 def uses_macro(files: Mapping[str, str]) -> bool:
-    """Does a function of this module assert a lock?"""
+    """Return whether a function of this module asserts a lock."""
     return any(MACRO in text and any(body.asserted for body in read(text)[1])
                for text in files.values())  # fmt: skip
 

@@ -8,7 +8,7 @@ from project import MODULES, Module
 
 
 def cycles(public_names=(), **files):
-    """The cycles of {file: text}; in the names of files, an underscore is the dot."""
+    """Return the cycles of {file: text}; in the names of files, an underscore is the dot."""
     texts = {f"{name[:-2]}.{name[-1]}": text for name, text in files.items()}
     parsed = {path: calls.parse(text) for path, text in texts.items()}
     return calls.cycles(calls.graph(parsed, public_names))

@@ -1,4 +1,4 @@
-"""./check: the table of steps is sound, and nothing that failed or did not run passes."""
+"""./check: the table of steps is valid, and no failed or skipped step passes."""
 
 import contextlib
 import io
@@ -24,12 +24,12 @@ def step(name, command, **more):
 
 
 def write(text):
-    """A command that writes this text as the step's results."""
+    """Return a command that writes this text as the step's results."""
     return f'echo "{text}" >$RESULTS/$STEP.xml'
 
 
 def run(table, *arguments):
-    """Exit code and output of ./check with this table."""
+    """Return the exit code and the output of ./check with this table."""
     old = check.RESULTS, steps.STEPS, steps.PLAIN
     output = io.StringIO()
     output.reconfigure = lambda **_: None
@@ -43,7 +43,7 @@ def run(table, *arguments):
 
 
 class Runs(unittest.TestCase):
-    """Each in the project's root, as ./check is."""
+    """Run each in the project's root, as ./check does."""
 
     def setUp(self):
         self.enterContext(contextlib.chdir(PROJECT))

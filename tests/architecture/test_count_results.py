@@ -1,4 +1,4 @@
-"""The sum at the end of ./check: nothing that failed, or did not run, is counted as passed."""
+"""The total at the end of ./check: no failed or skipped test counts as passed."""
 
 import pathlib
 import subprocess
@@ -23,7 +23,7 @@ def case(inner="", status="run"):
 
 
 def count(text):
-    """Last line and exit code for a file with this text; None: no file."""
+    """Return the last line and the exit code for a file with this text; None: no file."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "suite.xml")
         if text is not None:

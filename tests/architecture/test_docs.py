@@ -1,4 +1,4 @@
-"""The documents name only what is there: links, anchors, and paths of the checkout."""
+"""The documents name only existing things: links, anchors, and paths of the checkout."""
 
 import pathlib
 import re
@@ -13,14 +13,14 @@ FOLDERS = "src|sim|include|python|cli|tests|tools|examples|docs|cmake|bench"
 
 
 def missing_paths(text):
-    """The paths in code spans of a page that the checkout does not have."""
+    """Return the paths in code spans of a page that the checkout does not have."""
     paths = re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`", text)
     return [path for path in paths if not (PROJECT / path).exists()]
 
 
 def missing_changes(text, modules=MODULES):
-    """The files of the table "where to change what" that are not in the row's module. Rows of
-    modules that get folders count once the table of modules has these."""
+    """Return the files of the table "where to change what" that are not in the row's module. Rows
+    of modules that get folders count once the table of modules has these."""
     folders = {module.name: module.folder for module in modules}
     later = {"pool", "sim"} - {module.name for module in modules if module.layers}
     missing = []

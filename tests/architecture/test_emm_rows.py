@@ -1,5 +1,5 @@
-"""docs/emm-rows.md and docs/seed-rows.md: every row of the checklist is there once, with a test
-that exists or a reason."""
+"""docs/emm-rows.md and docs/seed-rows.md have every requirement once, with an existing test or a
+reason."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ REASONS = ("history: ", "non-goal: ", "Numba's: ")
 
 
 def rows():
-    """The cells of each row of the three tables."""
+    """Return the cells of each row of the three tables."""
     lines = PAGE.read_text().splitlines()
     tables = [line for line in lines if re.match(r"\| [ABC]\d", line)]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in tables]
@@ -30,13 +30,14 @@ LAST_OF_SEEDS = {"E": 34, "F": 40}
 
 
 def seed_rows():
-    """The cells of each row of the two tables."""
+    """Return the cells of each row of the two tables."""
     lines = [line for line in SEEDS.read_text().splitlines() if re.match(r"\| [EF]\d", line)]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
 def numbers_of(cell):
-    """The rows that a first cell names: `E1, E9`, `F12–F14`, and what is said beside it."""
+    """Return the requirements that a first cell names, as a list or a range, and the text beside
+    them."""
     found = []
     for part in cell.split(", "):
         if match := re.fullmatch(r"([EF])(\d+)(?:–[EF](\d+))?", part):
@@ -77,14 +78,14 @@ class Rows(unittest.TestCase):
                 self.assertTrue(is_there(test), f"{cells[0]}: {test}")
 
     def test_what_is_not_there_is_seen(self):
-        """Or this test would show nothing."""
+        """Check that this test can fail."""
         self.assertTrue(is_there("tests/architecture/test_emm_rows.py::is_there"))
         self.assertFalse(is_there("tests/architecture/test_emm_rows.py::is_not_there"))
         self.assertFalse(is_there("tests/architecture/test_emm.py::is_there"))
 
     def test_every_manager_says_what_defer_cleanup_does(self):
-        """A17, B17: documentation that a plugin owes. What the examples say is compared with
-        what they do in python/tests/test_plugins.py."""
+        """Documentation that a plugin owes: the examples state when memory is returned.
+        python/tests/test_plugins.py compares that with their behaviour."""
         examples = (PROJECT / "examples/numba/plugins").glob("*.py")
         plugins = [path for path in examples if "_numba_memory_manager" in path.read_text()]
         self.assertGreaterEqual(len(plugins), 5)
@@ -111,7 +112,7 @@ class Rows(unittest.TestCase):
 
 
 def claims(text):
-    """The sentences that say what defer_cleanup() does with memory, and when it goes back."""
+    """Return the sentences about when defer_cleanup() returns memory."""
     sentences = [" ".join(s.split()) for s in re.split(r"\.\s", text)]
     return [
         s

@@ -10,7 +10,7 @@ TABLE = (Module("m", "src/m", header="m.h"), Module("other", "src/other"))
 
 
 def project(**files):
-    """A project with these files in the module m and a user of tarn__x_run() in another."""
+    """Create a project with these files in the module m and a user of tarn__x_run() in another."""
     texts = {f"{name[:-2]}.{name[-1]}": text for name, text in files.items()}
     user = {"user.c": "void tarn__user(void) { tarn__x_run(); run(); tarn_run(); cuRun(); }"}
     return headers.parsed({"m": texts, "other": user})

@@ -1,4 +1,4 @@
-"""layers.py: this project passes, and small trees with one thing wrong in each do not."""
+"""layers.py: this project passes, and small trees with one error each do not."""
 
 import pathlib
 import subprocess
@@ -39,7 +39,7 @@ def write(root, tree):
 
 
 def look(tree, modules=TABLE):
-    """What is wrong in a project of {path: text}."""
+    """Return the errors of a project of {path: text}."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         write(root, tree)

@@ -1,4 +1,4 @@
-"""locks.py: what a comment says about locks is asserted, where that is enforced."""
+"""locks.py: the locks that comments require are asserted, in the modules with this rule."""
 
 import unittest
 
@@ -15,7 +15,7 @@ int tarn__a_size(struct pool *pool); /* `growth` held */
 
 
 def missing(body, comment="", header=HEADER):
-    """What is missing in a.c with a definition of tarn__a_take() that has this body."""
+    """Return the errors of a.c with a definition of tarn__a_take() that has this body."""
     text = f"/* a.c */\n{comment}\nint tarn__a_take(struct pool *pool)\n{{ {body} }}\n"
     return locks.missing({"a.h": header, "a.c": text})
 

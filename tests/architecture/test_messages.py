@@ -1,4 +1,4 @@
-"""Do the messages for users use the terms of docs/glossary.md?
+"""Checks that the messages for users use the terms of docs/glossary.md.
 
 Holds the string literals that a user can see against tests/support/private_words.h: those with
 a space in src/, sim/ and cli/, the messages of exceptions in python/ext, and all but docstrings in
@@ -22,19 +22,20 @@ MESSAGE = re.compile(
 
 
 def private_words():
-    """The list in the header that the C test reads as well."""
+    """Return the list in the header that the C test reads as well."""
     entries = WORDS.read_text().partition("private_words[] = {")[2].partition("};")[0]
     return re.findall(r'"([^"]+)"', entries)
 
 
 def pattern_of(words):
-    """What matches one of these as whole words, unless " of" follows."""
+    """Return a pattern that matches one of these as whole words, unless " of" follows."""
     entries = "|".join(re.escape(word) for word in words)
     return re.compile(rf"(?<![A-Za-z0-9_])(?:{entries})(?![A-Za-z0-9_])(?! of\b)", re.IGNORECASE)
 
 
 def c_literals(text):
-    """(offset, text) of each string literal of C with adjacent ones joined, without includes."""
+    """Yield (offset, text) of each string literal of C, with adjacent ones joined and without
+    includes."""
     text = INCLUDE.sub(lambda match: " " * len(match[0]), text)
     start = end = None
     joined = ""
@@ -53,7 +54,7 @@ def c_literals(text):
 
 
 def call_at(text, opening):
-    """The offset behind the parenthesis that closes the one at `opening`."""
+    """Return the offset behind the parenthesis that closes the one at `opening`."""
     depth = 0
     for token in re.finditer(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|[()]', text[opening:]):
         depth += (token[0] == "(") - (token[0] == ")")
@@ -63,7 +64,7 @@ def call_at(text, opening):
 
 
 def in_messages(text):
-    """The literals of C that are arguments of MESSAGE."""
+    """Yield the literals of C that are arguments of MESSAGE."""
     spans = [(call.start(), call_at(text, call.end() - 1)) for call in MESSAGE.finditer(text)]
     for offset, literal in c_literals(text):
         if any(start <= offset < end for start, end in spans):
@@ -71,7 +72,7 @@ def in_messages(text):
 
 
 def python_literals(text):
-    """(line, text) of each string of Python that is no docstring."""
+    """Yield (line, text) of each string of Python that is no docstring."""
     tree = ast.parse(text)
     docs = set()
     for node in ast.walk(tree):
@@ -84,7 +85,7 @@ def python_literals(text):
 
 
 def literals(path, text):
-    """(line, text) of each literal of a file that a user may read."""
+    """Yield (line, text) of each literal of a file that a user may read."""
     if path.suffix == ".py":
         yield from python_literals(text)
         return

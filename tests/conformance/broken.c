@@ -1,5 +1,5 @@
-/* The suite notices resources that do not keep the promises: each of these is the host's
- * memory with one thing wrong, and each must fail the check that is about it. */
+/* Check that the suite detects resources that break the promises. Each resource here is
+ * host memory with one defect, and must fail the check of that defect. */
 #include "test.h"
 #include "tarn_conformance.h"
 #include <pthread.h>
@@ -19,8 +19,8 @@ enum fault {
 struct broken {
     tarn_resource *host; /* or a pool of device 0 */
     enum fault fault;
-    tarn_device_ptr twice; /* the block that is handed out again and again, */
-    pthread_t to;          /* to this thread: more would be a race of the tests */
+    tarn_device_ptr twice; /* the block that is returned by every allocation, */
+    pthread_t to;          /* for this thread: more would be a race of the tests */
 };
 
 static tarn_status broken_allocate(void *self, size_t bytes, size_t alignment,
@@ -42,7 +42,7 @@ static tarn_status broken_allocate(void *self, size_t bytes, size_t alignment,
     return tarn_resource_allocate(broken->host, bytes, alignment, stream, out);
 }
 
-/* Forgives all: the host resource is only asked about what it knows. */
+/* Accepts everything: the suite calls the host resource only with known blocks. */
 static tarn_status broken_deallocate(void *self, tarn_device_ptr block, size_t bytes,
                                      size_t alignment, tarn_stream stream)
 {

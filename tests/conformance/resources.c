@@ -1,4 +1,5 @@
-/* Every resource and every adaptor of Tarn keeps what tarn/resource.h promises. */
+/* Check that every resource and every adaptor of Tarn keeps the promises of
+ * tarn/resource.h. */
 #include "test.h"
 #include "tarn_conformance.h"
 
@@ -108,7 +109,7 @@ static tarn_status make_pool(void *data, int device, tarn_resource **out)
     return tarn_pool_create(device, NULL, NULL, out);
 }
 
-/* A pool on the upstream that `data` makes. */
+/* A pool on the upstream that `data` creates. */
 static tarn_status make_pool_on(tarn_resource *upstream, int device, tarn_resource **out)
 {
     tarn_status status = tarn_pool_create(device, upstream, NULL, out);
@@ -156,7 +157,7 @@ TEST(pool_on_other_resources_conforms)
     conforms("pool on pinned", make_pool_on_pinned);
 }
 
-/* Blocks as large as what the suite asks for. */
+/* Blocks as large as the requests of the suite. */
 static const tarn_slab_options slab_options = {.size = sizeof slab_options,
                                                .block_bytes = 4 << 20};
 
@@ -251,7 +252,7 @@ TEST(binning_conforms)
 
 /* --- adaptors, alone and in stacks --- */
 
-/* `made` with an adaptor around it that owns it alone; on failure nothing is left. */
+/* Put an adaptor around `made` that is its only owner; on failure nothing is left. */
 static tarn_status limit(tarn_resource *made, tarn_resource **out)
 {
     tarn_status status = tarn_limiter_create(made, (size_t)1 << 30, out);
@@ -336,7 +337,7 @@ static tarn_status make_logged_cuda(void *data, int device, tarn_resource **out)
     return status == TARN_OK ? log_of(made, TARN_TRACE_NBEP7, out) : status;
 }
 
-/* The stack of a program that is watched: logger, limiter, counter, async. */
+/* The stack of a program with diagnostics: logger, limiter, counter, async. */
 static tarn_status make_logged_stack(void *data, int device, tarn_resource **out)
 {
     tarn_resource *made;

@@ -1,4 +1,4 @@
-/* tarn_conformance.c -- the promises of tarn/resource.h, one function each. */
+/* tarn_conformance.c -- check the promises of tarn/resource.h, one function each. */
 #define _GNU_SOURCE
 #include "tarn_conformance.h"
 #include <dlfcn.h>
@@ -13,7 +13,7 @@ enum { STREAMS = 3, THREADS = 4, ROUNDS = 40, HELD = 4, PATTERN_BYTES = 3000 };
 
 static const size_t two_mib = (size_t)2 << 20;
 
-/* The few driver calls that the checks make themselves. */
+/* Driver calls that the checks make themselves. */
 struct driver {
     int (*ctx_get_current)(void **out);
     int (*ctx_set_current)(void *context);
@@ -28,8 +28,8 @@ struct run {
     const tarn_conformance_subject *subject;
     tarn_conformance_report report;
     void *data;
-    const char *check; /* name of the one that runs */
-    int failures;      /* of the one that runs */
+    const char *check; /* name of the current check */
+    int failures;      /* of the current check */
     struct driver driver;
     int device; /* of the resource; TARN_DEVICE_NONE for host memory */
     int device_count;
@@ -48,14 +48,15 @@ static void fail(struct run *run, const char *format, ...)
     run->report(run->data, run->check, message);
 }
 
-/* `what` holds, else the check goes on with a failure noted. */
+/* Check that `what` holds; else note a failure and continue. */
 #define EXPECT(run, condition)                                        \
     do {                                                              \
         if (!(condition))                                             \
             fail((run), "line %d: not so: %s", __LINE__, #condition); \
     } while (0)
 
-/* `call` gives `wanted`; else the failure is noted with the words there are. */
+/* Check that `call` returns `wanted`; else note the failure with the message, if there is
+ * one. */
 #define EXPECT_STATUS(run, wanted, call) \
     expect_status((run), (wanted), (call), #call, __LINE__)
 
@@ -85,7 +86,7 @@ static void drop(struct run *run, tarn_resource *resource)
     EXPECT_STATUS(run, TARN_OK, tarn_resource_release(resource));
 }
 
-/* A block, checked for what every block has; 0 where there is none. */
+/* Allocate a block, and check the properties of every block; 0 on failure. */
 static tarn_device_ptr take(struct run *run, tarn_resource *resource, size_t bytes,
                             size_t alignment, tarn_stream stream)
 {
@@ -110,7 +111,7 @@ static void put(struct run *run, tarn_resource *resource, tarn_device_ptr block,
             tarn_resource_deallocate(resource, block, bytes, alignment, stream));
 }
 
-/* An allocation that has to fail with `wanted` and leave the output alone. */
+/* Make an allocation that has to fail with `wanted` and keep the output unchanged. */
 static void check_rejects(struct run *run, tarn_resource *resource, tarn_status wanted,
                           size_t bytes, size_t alignment)
 {
@@ -210,7 +211,7 @@ static void rejects_impossible_requests(struct run *run, tarn_resource *resource
     put(run, resource, block, 1000, 0, TARN_STREAM_DEFAULT);
 }
 
-/* A free that is refused, after which all is as it was. */
+/* Make a free that is rejected, and check that nothing has changed. */
 static void check_free_rejected(struct run *run, tarn_resource *resource,
                                 tarn_device_ptr block, size_t bytes)
 {
@@ -306,7 +307,8 @@ static void counts_its_owners(struct run *run, tarn_resource *resource)
     put(run, resource, block, 100, 0, TARN_STREAM_DEFAULT);
 }
 
-/* Equal resources take each other's blocks; others, as far as they can tell, do not. */
+/* Equal resources accept each other's blocks; other resources reject them, if they can
+ * tell. */
 static void frees_through_an_equal_resource(struct run *run, tarn_resource *resource)
 {
     tarn_resource *second = make(run);
@@ -320,14 +322,14 @@ static void frees_through_an_equal_resource(struct run *run, tarn_resource *reso
     drop(run, second);
 }
 
-/* --- memory that is really there --- */
+/* --- access to the memory --- */
 
 static bool on_device(const struct run *run)
 {
     return run->device != TARN_DEVICE_NONE;
 }
 
-/* Queue a fill, or do it: host memory has no streams. */
+/* Queue a fill, or run it: host memory has no streams. */
 static void paint(struct run *run, tarn_device_ptr block, int value, size_t bytes,
                   tarn_stream stream)
 {
@@ -349,7 +351,7 @@ static void copy(struct run *run, tarn_device_ptr to, tarn_device_ptr from, size
         memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
 }
 
-/* All of `block` is `value`, once the work on `stream` is done. */
+/* Check that all of `block` is `value`, once the work on `stream` is done. */
 static bool is_painted(struct run *run, tarn_device_ptr block, int value, size_t bytes,
                        tarn_stream stream)
 {
@@ -368,8 +370,8 @@ static bool is_painted(struct run *run, tarn_device_ptr block, int value, size_t
     return same;
 }
 
-/* A block is painted and copied away on one stream and freed at once; its successor, on
- * the same or another stream, is painted over. The copy has to have the first colour. */
+/* Paint a block, copy it away on one stream, and free it at once. Paint its successor, on
+ * the same or another stream. The copy has to have the first colour. */
 static void reuse(struct run *run, tarn_resource *resource, tarn_stream first,
                   tarn_stream then)
 {
@@ -389,8 +391,8 @@ static void reuse(struct run *run, tarn_resource *resource, tarn_stream first,
     put(run, resource, witness, PATTERN_BYTES, 0, first);
 }
 
-/* The streams to try: two of our own, one of these non-blocking and also opened, and those
- * that always exist. */
+/* The streams to try: two of the suite's own, one of which is non-blocking and also
+ * registered, and those that always exist. */
 static int streams_of(struct run *run, tarn_stream out[STREAMS + 3])
 {
     int count = 0;
@@ -412,7 +414,8 @@ static int streams_of(struct run *run, tarn_stream out[STREAMS + 3])
     return count;
 }
 
-/* An opened one is not the CUstream that it stands for, and is closed before that goes. */
+/* A registered stream differs from its CUstream, and is unregistered before that is
+ * destroyed. */
 static bool is_registered(tarn_stream stream)
 {
     return tarn_stream_handle(stream) != (void *)stream;
@@ -440,7 +443,7 @@ static void keeps_the_order_of_streams(struct run *run, tarn_resource *resource)
     end_streams(run, streams, count);
 }
 
-/* With no stream named, memory is good on any; freed it may be once all work is done. */
+/* No-stream memory is valid on any stream; it may be freed once all work is done. */
 static void supports_calls_without_a_stream(struct run *run, tarn_resource *resource)
 {
     tarn_stream streams[STREAMS + 3];
@@ -455,8 +458,9 @@ static void supports_calls_without_a_stream(struct run *run, tarn_resource *reso
     end_streams(run, streams, count);
 }
 
-/* Work on a stream that is held up; a thread that gives the block back which the work uses,
- * and asks for others; and what it was given while the work was still held up. */
+/* Work on a stream that is held up. A thread frees the block that the work uses, and
+ * allocates others. The suite checks the blocks that it got while the work was held up.
+ */
 enum { REQUESTS = 4, PATIENCE_MS = 20000, SHORT_MS = 20 };
 
 struct held_up {
@@ -464,11 +468,11 @@ struct held_up {
     tarn_resource *resource;
     tarn_stream free_on;
     tarn_device_ptr block, allocated[REQUESTS];
-    int too_early; /* blocks of them */
+    int too_early; /* number of blocks */
     pthread_mutex_t lock;
     pthread_cond_t change;
     bool is_open;  /* the work may go on */
-    bool is_ready; /* the thread has asked for all */
+    bool is_ready; /* the thread has allocated all of them */
 };
 
 static void set(struct held_up *its, bool *flag)
@@ -479,7 +483,7 @@ static void set(struct held_up *its, bool *flag)
     pthread_mutex_unlock(&its->lock);
 }
 
-/* The work itself, called by the driver. */
+/* The work, called by the driver. */
 static void hold_up(void *data)
 {
     struct held_up *its = data;
@@ -511,7 +515,8 @@ static void *free_and_allocate(void *data)
     return NULL;
 }
 
-/* Whoever waits for the work is let go after a while; whoever does not is done by then. */
+/* Open the gate after a while for a resource that waits for the work. A resource that
+ * does not wait is finished by then. */
 static void wait_a_while(struct held_up *its, long ms)
 {
     struct timespec end;
@@ -562,8 +567,8 @@ static void ask_beside_work(struct run *run, tarn_resource *resource, unsigned f
     run->driver.ctx_set_current(NULL);
 }
 
-/* Nothing that is asked for without a stream has work behind it, whether it was freed
- * without one or on its own, and whether that still is. */
+/* A no-stream allocation has no work behind it, whether the memory was freed without a
+ * stream or on one, and whether that stream still exists. */
 static void orders_memory_without_a_stream(struct run *run, tarn_resource *resource)
 {
     if (!on_device(run) || !tarn_resource_supports_no_stream(resource))
@@ -576,7 +581,7 @@ static void orders_memory_without_a_stream(struct run *run, tarn_resource *resou
 
 /* --- contexts --- */
 
-/* Allocate and free with `context` current, and find it current afterwards. */
+/* Allocate and free with `context` current, and check that it is current afterwards. */
 static void work_under(struct run *run, tarn_resource *resource, void *context)
 {
     void *seen = NULL;
@@ -605,7 +610,7 @@ static void leaves_contexts_alone(struct run *run, tarn_resource *resource)
     work_under(run, resource, NULL);
 }
 
-/* Work for another device on this one's memory would be a race without end. */
+/* Work for another device on this one's memory would be a race. */
 static void rejects_foreign_streams(struct run *run, tarn_resource *resource)
 {
     void *context = NULL, *stream = NULL;
@@ -634,7 +639,7 @@ struct worker {
     struct run run; /* a copy, with failures of its own */
     tarn_resource *resource;
     int number;
-    bool spoiled; /* somebody else wrote into a block of this one */
+    bool spoiled; /* another thread wrote into a block of this one */
 };
 
 static size_t bytes_of(const struct worker *worker, int round)
@@ -642,13 +647,14 @@ static size_t bytes_of(const struct worker *worker, int round)
     return (size_t)(round * 37 + worker->number * 101) % 5000 + 1;
 }
 
-/* What a worker paints in a round: neighbours in time and in threads differ. */
+/* The value that a worker paints in a round: consecutive rounds and adjacent threads
+ * differ. */
 static int colour_of(const struct worker *worker, int round)
 {
     return (worker->number * 64 + round % 64) & 0xff;
 }
 
-/* A worker's report is left to its owner: only the number of failures counts. */
+/* The owner reports for a worker: only the number of failures counts. */
 static void ignore(void *data, const char *check, const char *what)
 {
     (void)data, (void)check, (void)what;
@@ -714,7 +720,7 @@ static void *free_on_thread(void *data)
     return NULL;
 }
 
-/* The other thread never had a context current. */
+/* The other thread never had a current context. */
 static void frees_from_any_thread(struct run *run, tarn_resource *resource)
 {
     struct errand errand = {run, resource, 0};
@@ -754,7 +760,7 @@ static const struct check {
 #undef CHECK
 };
 
-/* Put the driver's call of that name into `slot`, a pointer to a function. */
+/* Store the driver's call of that name in `slot`, a pointer to a function. */
 static void find_call(struct run *run, void *library, const char *name, void *slot)
 {
     void *call = library ? dlsym(library, name) : NULL;

@@ -1,8 +1,7 @@
 /* abi.h -- the types and constants of the CUDA driver API that the facts are about.
  *
- * Declared here, not taken from the modules of Tarn or from cuda.h: the program has to
- * stand beside the stand-in as a stranger, and it is built where no toolkit is. The names
- * are those of CUDA's manual, so that each can be looked up there.
+ * Declared here, not included from Tarn or from cuda.h: the program is independent of the
+ * simulator, and builds without a toolkit. The names are those of CUDA's manual.
  */
 #ifndef FACTS_ABI_H
 #define FACTS_ABI_H
@@ -108,7 +107,7 @@ typedef struct {
     size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
-enum { /* CUresult: those that the facts ask for by name; result.c has the others */
+enum { /* CUresult: the codes that the facts use by name; result.c has the others */
        CUDA_SUCCESS = 0,
        CUDA_ERROR_INVALID_VALUE = 1,
        CUDA_ERROR_NOT_READY = 600

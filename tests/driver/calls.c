@@ -1,8 +1,8 @@
-/* calls.c -- opens the driver and takes every call of calls.h from it.
+/* calls.c -- opens the driver and resolves every call of calls.h in it.
  *
- * The library gives one symbol, cuGetProcAddress_v2, and that gives the rest: the way
- * that CUDA's own clients go. A stand-in that exports names but answers here wrongly
- * fails.
+ * The library has one required symbol, cuGetProcAddress_v2, which returns the others, as
+ * for CUDA's own clients. A simulator that exports the names but returns wrong functions
+ * here fails.
  */
 #include "calls.h"
 
@@ -12,7 +12,7 @@
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-/* One function for each call, of its own type, for drivers that lack it. */
+/* One function for each call, with its type, for drivers that lack it. */
 #define LACK(name, base, version, parameters) \
     static CUresult lack_##name parameters    \
     {                                         \

@@ -1,8 +1,8 @@
 /* calls.h -- every driver call that the facts make: X(name, base name, version, parameters).
  *
  * Each becomes a pointer of that name, filled through cuGetProcAddress with the base name
- * and the version. A name that the driver lacks gets a function of its own that answers
- * NOT_FOUND_HERE, so that its facts print `not found` and the rest goes on.
+ * and the version. A name that the driver lacks gets a function that returns
+ * NOT_FOUND_HERE. Its facts print `not found`, and the rest runs.
  */
 #ifndef FACTS_CALLS_H
 #define FACTS_CALLS_H
@@ -176,7 +176,7 @@ enum { NOT_FOUND_HERE = -404 };
 CALLS(DECLARE)
 #undef DECLARE
 
-/* Fill every pointer above from the library at `path`; false if it cannot be opened. */
+/* Resolve every pointer above in the library at `path`; false if it cannot be opened. */
 int calls_open(const char *path);
 
 #endif

@@ -1,10 +1,10 @@
-/* capture.c -- facts about what may be called while a stream captures: the whole table.
+/* capture.c -- facts about the calls that are allowed while a stream captures: the whole
+ * table.
  *
- * Each row is a call, made during one capture a cell: three modes, from the capturing
- * thread and from another. A cell is the call's result, and `lost` if the capture did not
- * outlive it. Two tables: the capturing stream is non-blocking, or blocking. The first
- * rows are those that steer pools (shared with Tarn's reference); the others came with
- * this program.
+ * Each row is a call, made during one capture per cell: three modes, from the capturing
+ * thread and from another. A cell is the call's result, and `lost` if the call ended the
+ * capture. Two tables: the capturing stream is non-blocking, or blocking. The first rows
+ * are the calls that matter to pools.
  */
 #include "facts.h"
 
@@ -21,7 +21,7 @@ static struct {
     CUgraphExec exec;
 } its;
 
-/* What a call leaves behind is taken back after the capture. */
+/* Objects that a call creates are destroyed after the capture. */
 static CUdeviceptr left_pointer;
 
 static CUresult relaxed(CUresult (*call)(void))
@@ -306,8 +306,8 @@ static const char *const row_names[] = {
     ROWS(NAME)};
 enum { ROW_COUNT = sizeof row_names / sizeof *row_names };
 
-/* The call of row `index`: the rows are tried one by one, which keeps each on one line.
- */
+/* Make the call of row `index`. The rows are tried one by one, which keeps each on one
+ * line. */
 static CUresult row_call(int index)
 {
     int at = 0;
@@ -350,7 +350,7 @@ static void cell_end(void)
     cuEventDestroy(its.event);
 }
 
-/* One capture, one call: appended to `text`. */
+/* Make one call during one capture, and append the result to `text`. */
 static void cell(int row, int mode, bool on_other_thread, char *text, size_t bytes)
 {
     CUgraph graph = NULL;

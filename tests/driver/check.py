@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Compares the facts of a driver with those of the H200, but for the named differences.
+"""Compares the facts of a driver with those of the H200, except for the listed differences.
 
 check.py PROGRAM DRIVER      run, compare with expected.txt and differences.txt
-check.py --facts FILE        with lines that a GPU printed, which differs in nothing
+check.py --facts FILE        with lines that a GPU printed, without any difference
 
-differences.txt has one difference a line: `fact | what the stand-in prints | reason`.
-unasked.txt has, in the same form, facts that were written since the last run on a GPU, so
-that expected.txt has no answer yet. A line of either that no longer is one is an error
-too, so the lists cannot grow stale. Answers of a GPU to unasked facts are printed.
+differences.txt has one difference per line: `fact | output of the simulator | reason`. unasked.txt
+lists, in the same form, facts that were written since the last run on a GPU. expected.txt has no
+answer for them yet. An obsolete line of either file is an error, so the lists stay current. The
+script prints a GPU's answers to unasked facts.
 """
 
 import os
@@ -18,8 +18,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def read_facts(lines):
-    """The value of each fact; of one printed twice (by a part of the same name that then
-    died) both, so that none is lost."""
+    """Returns the value of each fact. A fact that was printed twice (by a part of the same name
+    that then died) keeps both values."""
     facts = {}
     for line in lines:
         name, colon, value = line.rstrip("\n").partition(": ")
@@ -50,7 +50,7 @@ def run(program, driver):
 
 
 def compare(expected, seen, differences):
-    """What differs and is not named, and what is named and does not differ so."""
+    """Returns the differences that are not listed, and the listed ones that do not exist."""
     problems, used = [], set()
     named = {(fact, value): number for number, fact, value, _ in differences}
     for fact in list(expected) + [fact for fact in seen if fact not in expected]:
@@ -69,7 +69,7 @@ def compare(expected, seen, differences):
 
 
 def without_unasked(expected, seen, unasked, is_gpu):
-    """Takes out of `seen` the facts that wait for a GPU, and says what is wrong there."""
+    """Removes the facts that wait for a GPU from `seen`, and returns the errors among them."""
     problems = []
     for number, fact, value, _ in unasked:
         here = seen.pop(fact, "nothing")

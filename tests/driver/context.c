@@ -1,5 +1,5 @@
-/* context.c -- facts about primary contexts, made ones, and each thread's stack of them.
- */
+/* context.c -- facts about primary contexts, created ones, and each thread's stack of
+ * them. */
 #include "facts.h"
 
 #include <stdint.h>
@@ -51,7 +51,7 @@ static void no_context(void)
                                       (CUdeviceptr)(uintptr_t)&number));
 }
 
-/* What needs no context at all. */
+/* Calls that need no context. */
 static void without(void)
 {
     CUmemAllocationProp prop = vmm_prop();
@@ -133,7 +133,7 @@ static void primary_flags(void)
                 cuDevicePrimaryCtxGetState(99, &(unsigned int){0}, &(int){0}));
 }
 
-/* The stack: what is below comes back, what was set replaces the top. */
+/* The stack: a pop restores the entry below, a set replaces the top. */
 static void stack(void)
 {
     CUcontext other = NULL, out = NULL;
@@ -207,7 +207,7 @@ static void destroy_primary(void)
     fact_result("destroy_primary", cuCtxDestroy(context));
 }
 
-/* Which error it is, the H200 says one way in one run and another way in the next. */
+/* The H200 returns different errors in different runs. */
 static void destroy_twice(void)
 {
     CUcontext other = NULL;
@@ -252,7 +252,7 @@ static void destroyed_elsewhere(void)
     fact_result("destroyed_elsewhere.pop", cuCtxPopCurrent(&out));
 }
 
-/* The last reference goes while the context is current and has memory. */
+/* The last reference is released while the context is current and has memory. */
 static void released_current(void)
 {
     CUdeviceptr pointer = block(256), next = 0;

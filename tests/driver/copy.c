@@ -1,4 +1,4 @@
-/* copy.c -- facts about copies and fills: arguments, bytes, what lies past an end. */
+/* copy.c -- facts about copies and fills: arguments, bytes, accesses past an end. */
 #include "facts.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 enum { BYTES = 65536 };
 
-/* --- where from, where to --- */
+/* --- sources and destinations --- */
 
 static void directions(void)
 {

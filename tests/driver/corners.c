@@ -1,5 +1,5 @@
-/* corners.c -- facts about captures' borders, default streams during one, resets,
- * barriers. */
+/* corners.c -- facts about the limits of captures, default streams during one, resets,
+ * device-wide waits. */
 #include "facts.h"
 
 static const char *const modes[] = {"global", "thread_local", "relaxed"};
@@ -12,7 +12,7 @@ static int capturing(CUstream stream)
     return status;
 }
 
-/* End a capture and throw the graph away: the result, and how many nodes there were. */
+/* End a capture and destroy the graph; print the result and the number of nodes. */
 static CUresult end(CUstream stream, size_t *nodes)
 {
     CUgraph graph = NULL;
@@ -68,7 +68,7 @@ static void waits_across(void)
             wait_across(mode, i / 2, i % 2);
 }
 
-/* The other way: a stream outside waits for an event of the capture, and joins it. */
+/* The reverse: a stream outside waits for an event of the capture, and joins it. */
 static void joining(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -208,7 +208,7 @@ static void defaults(void)
             default_during(flags, which);
 }
 
-/* Capturing the default streams themselves. */
+/* Capturing the default streams. */
 static void capture_default(const char *name, CUstream stream)
 {
     for (int mode = 0; mode < 3; mode++) {
@@ -297,8 +297,8 @@ static void asking(void)
     cuStreamDestroy(stream);
 }
 
-/* What a stream says of itself while its capture is lost; and the legacy stream, where it
- * is a blocking one's that is. */
+/* The answers of a stream after its capture is lost. Also those of the legacy stream, if
+ * it was a blocking stream's capture. */
 static void lost_questions(void)
 {
     CUstream stream = new_stream(0), other = new_stream(CU_STREAM_NON_BLOCKING);
@@ -333,7 +333,7 @@ static void lost_questions(void)
     cuStreamDestroy(other);
 }
 
-/* --- who may end a capture, and meetings of two captures --- */
+/* --- threads that may end a capture, and two captures that meet --- */
 
 static CUresult end_in_thread(void *stream)
 {
@@ -440,8 +440,8 @@ static void exchange_is_a_threads_own(void)
     cuThreadExchangeStreamCaptureMode(&mode);
 }
 
-/* What an unsafe call does by the capture's mode, the thread's mode, and where it is
- * made: capture mode / thread mode of the caller / same or another thread. */
+/* The result of an unsafe call by the capture's mode, the caller's thread mode, and the
+ * thread: capture mode / thread mode of the caller / same or another thread. */
 struct unsafe {
     int thread_mode;
 };
@@ -454,8 +454,7 @@ static CUresult unsafe_call(void *data)
 
     cuThreadExchangeStreamCaptureMode(&mode);
     CUresult result = cuMemAlloc(&pointer, MIB);
-    cuThreadExchangeStreamCaptureMode(
-        &mode); /* what was got stays: a free is unsafe too */
+    cuThreadExchangeStreamCaptureMode(&mode); /* the memory stays: a free is unsafe too */
     return result;
 }
 
@@ -475,7 +474,7 @@ static void unsafe_calls(void)
     }
 }
 
-/* Is a capture that is lost already in the way of unsafe calls until it is ended? */
+/* Check whether a lost capture still blocks unsafe calls until it is ended. */
 static CUresult wait_for_legacy(void *unused)
 {
     (void)unused;
@@ -493,7 +492,7 @@ static CUresult allocate(void *unused)
     CUdeviceptr pointer = 0;
 
     (void)unused;
-    return cuMemAlloc(&pointer, MIB); /* what was got stays */
+    return cuMemAlloc(&pointer, MIB); /* the memory stays */
 }
 
 static CUresult record_context(void *event)
@@ -528,7 +527,7 @@ static void after_a_loss(void)
     cuEventDestroy(event);
 }
 
-/* --- barriers and reset --- */
+/* --- device-wide waits and reset --- */
 
 static CUresult barrier(void *unused)
 {
@@ -567,8 +566,8 @@ static void barriers(void)
     cuStreamDestroy(stream);
 }
 
-/* Streams and events of before are not asked: that is an error in one run and kills the
- * process in another. */
+/* Streams and events from before are not queried: that is an error in one run and kills
+ * the process in another. */
 static void reset(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING), next;

@@ -8,8 +8,8 @@ enum {
     ATTRIBUTE_MINOR = 76,
 };
 
-/* Attributes whose values do not depend on which recent card it is, and that memory
- * managers look at. */
+/* Attributes that memory managers read, and whose values are equal on all recent cards.
+ */
 static const struct {
     const char *name;
     int attribute;
@@ -64,7 +64,7 @@ static void ordinals(void)
     fact("get", "%s, device %d", result_name(result), out);
 }
 
-/* No length of 0 bytes: an H200 dies of it in one run and hangs in another. */
+/* No length of 0 bytes: an H200 crashes on it in one run and hangs in another. */
 static void names(void)
 {
     char text[256] = "kept";

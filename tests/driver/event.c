@@ -1,4 +1,4 @@
-/* event.c -- facts about events: flags, what they say when, times, what a wait holds. */
+/* event.c -- facts about events: flags, queries, times, and the scope of a wait. */
 #include "facts.h"
 
 static void making(void)
@@ -143,7 +143,7 @@ static void elapsed(void)
     cuStreamDestroy(stream);
 }
 
-/* A wait is for what was recorded when it was called; a later record changes nothing. */
+/* A wait is for the record at the time of the call; a later record changes nothing. */
 static void wait_is_for_then(void)
 {
     CUstream held = new_stream(CU_STREAM_NON_BLOCKING);
@@ -209,7 +209,8 @@ static CUevent wrong(void)
 FATAL_CALLS(FATAL_CALL)
 #undef FATAL_CALL
 
-/* No query of an event that is gone: an H200 dies of it in one run and answers in another. */
+/* No query of a destroyed event: an H200 crashes on it in one run and answers in another.
+ */
 static void wrong_query(void)
 {
     fact_result("wrong.cuEventQuery", cuEventQuery(wrong()));

@@ -128,7 +128,7 @@ static void forked(void)
     fact_result("forked.parent_synchronizes", cuCtxSynchronize());
 }
 
-/* Opened, but cuInit not called before the fork: the child may start afresh. */
+/* Opened, without cuInit before the fork: the child may initialize the driver. */
 static void forked_uninitialized(void)
 {
     pid_t child = fork();

@@ -1,4 +1,4 @@
-/* fact.c -- prints facts, one a line: `theme.name: value`. */
+/* fact.c -- prints facts, one per line: `theme.name: value`. */
 #include "facts.h"
 
 #include <stdarg.h>
@@ -6,12 +6,11 @@
 
 static const char *current_theme = "none";
 
-/* Names of results without CUDA_ERROR_. Written here, not asked from the driver, so that
- * a driver that names them wrongly is seen (init.error_names) and the other lines stay.
- */
+/* Names of results without CUDA_ERROR_. The table does not use the driver's names. So a
+ * driver with wrong names is detected (init.error_names), and the other lines stay. */
 static const struct {
     CUresult code;
-    const char *name; /* as cuGetErrorName has it */
+    const char *name; /* the result of cuGetErrorName */
 } results[] = {
     {0, "CUDA_SUCCESS"},
     {1, "CUDA_ERROR_INVALID_VALUE"},

@@ -1,8 +1,8 @@
-/* facts.h -- what the themes write their facts with.
+/* facts.h -- the functions with which the themes write their facts.
  *
- * A theme is a list of parts. Those that cannot hurt each other run one after the other in
- * one child process; every other part has a process of its own, so that what kills it,
- * hangs it or leaves the driver changed stays there.
+ * A theme is a list of parts. Parts that cannot affect each other run in sequence in one
+ * child process. Every other part has a process of its own, so that a crash, a hang or a
+ * change of the driver stays there.
  */
 #ifndef FACTS_H
 #define FACTS_H
@@ -16,10 +16,10 @@
 enum part_kind {
     TOGETHER, /* shares a process; context current */
     ALONE,    /* own process; context current */
-    RISKY,    /* may die or do harm: shares the process of the TOGETHER ones while the
-                 driver is in order after it; nothing in it depends on time */
+    RISKY,    /* may crash or damage the driver: shares the TOGETHER process while the
+                 driver is intact after it; does not depend on time */
     INITED,   /* shares a process with such parts; cuInit was called, no context */
-    BARE,     /* own process; the driver is opened, nothing called */
+    BARE,     /* own process; the driver is opened, no call was made */
     CLOSED    /* own process; the driver is not opened yet */
 };
 
@@ -32,8 +32,8 @@ struct part {
 struct theme {
     const char *name;
     const struct part *parts; /* ends with a part without a name; TOGETHER ones first */
-    bool is_timed; /* whether a call waits is told by how long it takes, or what
-                                 all processes use is counted: not beside other work */
+    bool is_timed;            /* depends on the duration of calls, or on counts of all
+                                 processes: does not run beside other work */
 };
 
 /* --- the process's state (start.c) --- */
@@ -41,7 +41,7 @@ extern CUdevice device;   /* 0 */
 extern CUcontext context; /* its primary context, once ready */
 void open_driver(void);   /* exits if it cannot */
 void init_driver(void);   /* open_driver and cuInit */
-void ready(void);         /* init_driver, context current, everything lazy done once */
+void ready(void);         /* init_driver, context current, everything lazy initialized */
 int devices(void);
 
 /* --- facts (fact.c) --- */
@@ -49,8 +49,9 @@ void fact(const char *name, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void fact_result(const char *name, CUresult result);
 void fact_bool(const char *name, bool yes);
-/* A call that should have failed: its result, and whether its output kept its value,
- * which is looked at after the call: arguments of a function have no order. */
+/* Print a call that should have failed: its result, and whether its output kept its
+ * value. The output is read after the call, because arguments of a function have no
+ * order. */
 #define fact_output(name, call, kept)              \
     do {                                           \
         CUresult result_of_call = (call);          \
@@ -58,10 +59,10 @@ void fact_bool(const char *name, bool yes);
     } while (0)
 void fact_kept(const char *name, CUresult result, bool kept);
 const char *result_name(CUresult result);
-/* A name put together; good until the sixteenth call after it. */
+/* Format a name; valid until the sixteenth call after it. */
 const char *named(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void theme_begin(const char *name);
-/* The rows of the name table: how many there are, code and name of each. */
+/* The rows of the name table: their number, and code and name of each. */
 size_t result_count(void);
 CUresult result_code(size_t row);
 const char *result_full_name(size_t row);
@@ -72,26 +73,26 @@ CUevent new_event(void); /* without timing */
 CUdeviceptr block(size_t bytes);
 CUdeviceptr block_of(size_t bytes, unsigned char value); /* filled, and done */
 void *pinned(size_t bytes);
-/* Bytes as they are now, read on a stream that waits for nobody: copies and fills without a
- * stream have to be waited for first. */
+/* Read the current bytes on a stream that waits for no other. Wait first for copies and
+ * fills without a stream. */
 unsigned char peek(CUdeviceptr pointer);
 bool all_are(CUdeviceptr pointer, size_t bytes, unsigned char value);
 int in_thread(CUresult (*call)(void *),
               void *data); /* its result; context is current there */
 
 /* A gate holds a stream: nothing queued after gate_close() runs before gate_open(). So
- * what is said to be "not done yet" cannot be done yet. One gate at a time: the real
- * driver may have one thread for all host functions. */
+ * work that a fact reports as "not done yet" cannot be done yet. One gate at a time: the
+ * real driver may have one thread for all host functions. */
 struct gate {
     atomic_bool open;
 };
 void gate_close(struct gate *gate, CUstream stream);
 void gate_open(struct gate *gate); /* and wait for the whole context */
 
-/* Make a call in another thread while the gate is closed. If it has not come back after a
- * quarter of a second the gate is opened: then it waited for it. Prints what it did. The
- * gate is open afterwards and the context idle. */
-extern int patience_ms; /* how long such a call may take: 250 */
+/* Make a call in another thread while the gate is closed. If it has not returned after a
+ * quarter of a second, open the gate: the call waited for it. Print the result. The gate
+ * is open afterwards and the context idle. */
+extern int patience_ms; /* the time limit of such a call: 250 */
 void fact_waits(const char *name, CUresult (*call)(void *), void *data,
                 struct gate *gate);
 /* The same without a line: true if it waited. The gate stays closed if it did not. */

@@ -1,5 +1,4 @@
-/* graph.c -- facts about captured graphs: what is in them, and what they do when
- * launched. */
+/* graph.c -- facts about captured graphs: their nodes, and the work of a launch. */
 #include "facts.h"
 
 #include <string.h>
@@ -88,7 +87,7 @@ static void captured(void)
     cuStreamDestroy(stream);
 }
 
-/* A launch stands in the stream's order like one operation. */
+/* A launch has the position of one operation in the stream's order. */
 static void ordered(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -116,7 +115,7 @@ static void ordered(void)
     cuStreamDestroy(stream);
 }
 
-/* Two streams in one capture: what each did is ordered by the events between them. */
+/* Two streams in one capture: events between them order their work. */
 static void forked(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -148,7 +147,7 @@ static void forked(void)
     cuStreamDestroy(side);
 }
 
-/* Records and waits that are nodes, so that they happen at every launch. */
+/* Records and waits that are nodes, so that they run at every launch. */
 static void external(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -183,7 +182,7 @@ static void external(void)
     cuStreamDestroy(other);
 }
 
-/* Memory made and freed in the graph. */
+/* Memory allocated and freed in the graph. */
 static void memory_nodes(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -213,7 +212,7 @@ static void memory_nodes(void)
     cuStreamDestroy(stream);
 }
 
-/* Memory that outlives the graph's launch: it has to be freed before the next. */
+/* Memory that outlives the graph's launch: it has to be freed before the next one. */
 static void unfreed(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -257,7 +256,7 @@ static void auto_free(void)
     cuStreamDestroy(stream);
 }
 
-/* Memory of before the capture is freed in it. */
+/* Memory from before the capture is freed in it. */
 static void freed_inside(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -283,7 +282,8 @@ static void freed_inside(void)
     cuStreamDestroy(stream);
 }
 
-/* A pageable source is read when the graph is launched, or when it is captured? */
+/* Check whether a pageable source is read at the launch of the graph or at its capture.
+ */
 static void pageable(void)
 {
     static unsigned char mine[256];

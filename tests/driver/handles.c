@@ -1,8 +1,7 @@
-/* handles.c -- facts about a process that has gone wrong: errors that stick, wrong
- * contexts.
+/* handles.c -- facts about a process after an error: sticky errors, wrong contexts.
  *
- * Wrong streams and events are in the themes of their own; these are the handles that are
- * left, and what one bad access does to the calls after it.
+ * Wrong streams and events are in the themes of their own. This file has the other
+ * handles, and the effect of one bad access on the calls after it.
  */
 #include "facts.h"
 
@@ -59,7 +58,7 @@ static void pool_destroy(void)
                 cuMemPoolDestroy((CUmemoryPool)(uintptr_t)0x1234560));
 }
 
-/* NULL where a handle belongs. */
+/* NULL in the place of a handle. */
 static void nulls(void)
 {
     CUdeviceptr out = 7;
@@ -79,7 +78,7 @@ static void nulls(void)
                 cuThreadExchangeStreamCaptureMode(NULL));
 }
 
-/* An error of one call is not another's: nothing here may stick. */
+/* An error of one call does not affect another: no error here may be sticky. */
 static void not_sticking(void)
 {
     CUdeviceptr out = 0;
@@ -96,7 +95,7 @@ static void not_sticking(void)
     cuMemFree(out);
 }
 
-/* The device touches memory it may not: what each call says from then on. */
+/* The device accesses memory without the right: the result of each call after that. */
 static void sticking(void)
 {
     CUdeviceptr before = block(256);

@@ -1,4 +1,4 @@
-/* help.c -- what many themes need: streams, blocks, bytes read back, gates, waits. */
+/* help.c -- helpers of many themes: streams, blocks, bytes read back, gates, waits. */
 #include "facts.h"
 
 #include <pthread.h>
@@ -48,7 +48,7 @@ void *pinned(size_t bytes)
     return pointer;
 }
 
-/* Made once, before any gate is closed: making them might wait for the device. */
+/* Created once, before any gate is closed: their creation might wait for the device. */
 static CUstream peek_stream;
 static unsigned char *peek_buffer;
 enum { PEEK_BYTES = 65536 };

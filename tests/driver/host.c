@@ -1,5 +1,5 @@
-/* host.c -- facts about pinned memory: made by the driver, and the user's own registered.
- */
+/* host.c -- facts about pinned memory: allocated by the driver, and registered memory of
+ * the program. */
 #include "facts.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void flags_fact(const char *name, void *pointer)
         fact_output(name, result, flags == 77);
 }
 
-/* The device pointer of host memory, told as a distance from the host pointer. */
+/* The device pointer of host memory, printed as a distance from the host pointer. */
 static void device_pointer_fact(const char *name, void *pointer, unsigned int flags)
 {
     CUdeviceptr out = 7;
@@ -160,7 +160,7 @@ static void registering(void)
     cuMemFreeHost(out);
 }
 
-/* Pages 4 to 7 are registered; which others may be, while they are? */
+/* Register pages 4 to 7, and check which other ranges may be registered meanwhile. */
 static void overlapping(void)
 {
     char *p = pages(16);
@@ -186,7 +186,7 @@ static void overlapping(void)
     cuMemHostUnregister(p + 4 * PAGE);
 }
 
-/* Two blocks in one page: registering bytes, not pages? */
+/* Two blocks in one page: check whether bytes or pages are registered. */
 static void same_page(void)
 {
     char *p = pages(1);
@@ -211,7 +211,8 @@ static void unregistering(void)
     cuMemFree(pointer);
 }
 
-/* Registered memory is the device's as well: what one writes the other reads. */
+/* Registered memory is also the device's: the host and the device read each other's
+ * writes. */
 static void sharing(void)
 {
     char *p = pages(1), *out = pinned(PAGE);

@@ -229,7 +229,8 @@ static CUresult synchronize_it(void *stream)
     return cuStreamSynchronize(stream);
 }
 
-/* Does a host function on one stream hold up one on another? (One thread for all?) */
+/* Check whether a host function on one stream delays one on another (one thread for all).
+ */
 static void two_streams(void)
 {
     CUstream held = new_stream(CU_STREAM_NON_BLOCKING);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Which calls work before cuInit, and what the others say. */
+/* The calls that work before cuInit, and the results of the others. */
 static void before(void)
 {
     int number = -7;
@@ -112,7 +112,8 @@ static void error_strings(void)
                       : "NULL");
 }
 
-/* One question to cuGetProcAddress: result, status, and whether a pointer came back. */
+/* Print one call of cuGetProcAddress: result, status, and whether it returned a pointer.
+ */
 static void proc_address(const char *name, const char *symbol, int requested,
                          uint64_t flags)
 {
@@ -150,7 +151,7 @@ static void proc_addresses(void)
                 cuGetProcAddress("cuInit", &found, 13000, 0, NULL));
 }
 
-/* Whether asking with two flags, or two versions, gives the same function. */
+/* Check whether two flags, or two versions, return the same function. */
 static void proc_same(const char *name, const char *symbol, int a, int b,
                       uint64_t flags_a, uint64_t flags_b)
 {
@@ -183,7 +184,7 @@ static void proc_variants(void)
               13000, 0, 0);
 }
 
-/* Versions before a call's own, and no status asked for: what numba-cuda-mlir does. */
+/* Versions before a call's own, and no status requested, as numba-cuda-mlir does. */
 static void proc_old(void)
 {
     static const struct {

@@ -1,7 +1,8 @@
 /* ipc.c -- facts about memory, events, VMM handles and pools shared between processes.
  *
- * The parts with two processes fork before the driver is opened. One owns, one opens;
- * they speak in turn through a socket, so their lines come in one order.
+ * The parts with two processes fork before the driver is opened. One is the owner, one
+ * the importer. They print in turn, synchronized by a socket, so their lines have one
+ * order.
  */
 #include "facts.h"
 
@@ -13,7 +14,7 @@
 
 enum { PAGE = 4096 };
 
-/* --- refusals within one process --- */
+/* --- rejected arguments within one process --- */
 
 static void handle_fact(const char *name, CUdeviceptr pointer)
 {
@@ -125,7 +126,7 @@ static void receive_data(void *data, size_t bytes)
         _exit(4); /* the other one died: its lines are missing */
 }
 
-/* The two meet: nothing after it happens before both are there. */
+/* The two meet: neither continues before both have reached this point. */
 static void notify_peer(void)
 {
     send_data("x", 1);
@@ -345,7 +346,7 @@ static void leaving_opener(void)
     notify_peer();
     if (recv(line, &mark, 1, 0) != 0) /* until the owner's end is closed */
         _exit(4);
-    usleep(100000); /* its driver's end may take longer than its socket's */
+    usleep(100000); /* its driver may end later than its socket */
     fact("leaving.after", "%d", peek(a));
     fact_result("leaving.close", cuIpcCloseMemHandle(a));
     a = 7;
@@ -469,7 +470,7 @@ static void vmm_opener(void)
     cuMemsetD8(at, 9, 4 * MIB);
     cuCtxSynchronize();
     notify_peer();
-    wait_for_peer(); /* the owner has given it up */
+    wait_for_peer(); /* the owner has released it */
     fact("vmm.after_owner_released", "%d", peek(at));
     fact_result("vmm.unmap", cuMemUnmap(at, 4 * MIB));
     fact_result("vmm.release", cuMemRelease(handle));
@@ -545,8 +546,8 @@ static void pool_opener(void)
     notify_peer();
 }
 
-/* What tells blocks of a pool apart: the owner uses one place twice, and the opener has it
- * imported the second time already when it is used a third time. */
+/* How blocks of a pool are distinguished. The owner uses one address twice. The opener
+ * still has the second block imported when the address is used a third time. */
 static unsigned long long id_of(CUdeviceptr pointer)
 {
     unsigned long long id = 0;
@@ -629,7 +630,7 @@ static void places_opener(void)
          (long long)(base - b), bytes);
     fact_bool("places.imported_has_an_id", id_of(b) != 0);
     notify_peer();
-    receive_data(&data, sizeof data); /* the owner has freed it, and uses its place */
+    receive_data(&data, sizeof data); /* the owner has freed it, and reuses its address */
     fact("places.bytes_after_the_owner_freed", "%d", peek(b));
     result = cuMemPoolImportPointer(&c, pool, &data);
     fact("places.import_over_it", "%s, %s", result_name(result),

@@ -1,21 +1,21 @@
-/* main.c -- runs the themes, each part in a child process that may die without harm.
+/* main.c -- runs the themes, each part in a child process that may crash.
  *
  * driver_facts [-d driver] [--alone] [theme[.part]]...
  *
- * This process never opens the driver: a child of a process that has is of no use to
- * CUDA. Each child has an alarm. A part that ends by a signal is a fact: `dies` (SIGSEGV
- * of the real driver, the stand-in's abort), or `hangs` (the alarm).
+ * This process never opens the driver: CUDA does not work in a child of a process that
+ * has. Each child has an alarm. A part that ends by a signal is a fact: `dies` (SIGSEGV
+ * of the real driver, abort() of the simulator), or `hangs` (the alarm).
  *
- * To start a process on a GPU takes a second, so the parts of a theme share one as far as
- * they can. Where the driver is not in order after a part that might harm it, and after
- * each that died (which is caught, so that the lines before are kept), the next one gets a
- * new process. With --alone each such part has one of its own: should facts differ only
- * without it, one part has harmed another.
+ * Starting a process on a GPU takes a second, so the parts of a theme share one if
+ * possible. The next part gets a new process after a part that damaged the driver or
+ * died. A death is caught, so that the lines before it are kept. With --alone each such
+ * part has a process of its own. If facts differ only without it, one part has affected
+ * another.
  *
- * Processes run beside each other: first all parts in which time has no say, as many as
- * there is room for; then the others, a few at a time, which set out together when the
- * last of them has the driver up, and with nobody else about. The lines come out in the
- * order of the themes.
+ * Processes run in parallel: first all parts that do not depend on time, as many as the
+ * machine allows. Then the others run, a few at a time and with no other process. They
+ * start together when the last of them has initialized the driver. The lines are printed
+ * in the order of the themes.
  */
 #include "facts.h"
 
@@ -32,8 +32,8 @@
 
 enum {
     SECONDS = 90,       /* for a part */
-    HEALTH_SECONDS = 3, /* for finding out that the driver is in order */
-    HARMED = 99,        /* a child's exit status: go on in another */
+    HEALTH_SECONDS = 3, /* for the check of the driver */
+    HARMED = 99,        /* a child's exit status: continue in another */
     AT_ONCE_MAX = 4,
     TIMED_AT_ONCE_MAX = 2,
     JOBS_MAX = 512,
@@ -48,7 +48,7 @@ static const struct theme *const themes[] = {
     &theme_exit,
 };
 
-/* What one child runs: a part, or the parts of a theme that share a process. */
+/* The parts of one child: a single part, or the parts of a theme that share a process. */
 struct job {
     const struct theme *theme;
     int first; /* the part, or the first one still to run */
@@ -61,15 +61,14 @@ static int job_count, printed_jobs;
 
 /* Shared with the children. */
 static struct {
-    volatile int
-        part[JOBS_MAX];        /* which one a job is in, so that its death can be named */
-    atomic_int ready_children; /* how many children of a batch have the driver up */
+    volatile int part[JOBS_MAX]; /* the current one of a job, to report its death */
+    atomic_int ready_children; /* children of a batch that have initialized the driver */
 } *shared;
 static bool is_alone; /* --alone */
 static int names_count;
 static char **names;
 
-/* A theme (or "theme.part", or nothing) was asked for by the arguments. */
+/* Return whether the arguments select a theme (or "theme.part", or everything). */
 static bool wanted(const char *theme, const char *part)
 {
     size_t length = strlen(theme);
@@ -105,7 +104,7 @@ static void part_prepare(enum part_kind kind)
         open_driver();
 }
 
-/* Wait until `count` children are as far, but not for one that is not coming. */
+/* Wait until `count` children have reached this point, except those that ended. */
 static void wait_for_batch(int count)
 {
     atomic_fetch_add(&shared->ready_children, 1);
@@ -113,7 +112,7 @@ static void wait_for_batch(int count)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
-/* May these parts of a theme have one process? */
+/* Return whether these parts of a theme may share one process. */
 static bool can_share_process(const struct part *a, const struct part *b)
 {
     if (is_alone && (a->kind != TOGETHER || b->kind != TOGETHER))
@@ -123,8 +122,8 @@ static bool can_share_process(const struct part *a, const struct part *b)
                                    (b->kind == TOGETHER || b->kind == RISKY);
 }
 
-/* The next part from `index` on that is wanted and may share the process of the job's
- * first one; or -1. */
+/* The next selected part from `index` on that may share the process of the job's first
+ * one; or -1. */
 static int next_part(const struct job *job, int index)
 {
     const struct part *parts = job->theme->parts, *first = &parts[job->first];
@@ -138,7 +137,7 @@ static int next_part(const struct job *job, int index)
 
 static sigjmp_buf before_part;
 
-/* Of another thread than the part's own it is the end. */
+/* Called on another thread than the part's own, it ends the process. */
 static void caught(int signal_number)
 {
     if (gettid() == getpid())
@@ -162,8 +161,8 @@ static void handle_alarm(int signal_number)
     _exit(HARMED);
 }
 
-/* After a part that may have harmed the driver: is it in order, for such parts? If not,
- * or if it does not say, the next part gets a new process. */
+/* Check the driver after a part that may have damaged it. If the check fails or hangs,
+ * the next part gets a new process. */
 static void check_health(const struct part *part)
 {
     CUdeviceptr pointer = 0;
@@ -215,7 +214,7 @@ static void child_run(const struct job *job)
         if (next_part(job, i + 1) < 0)
             break;
         if (!is_alive)
-            _exit(HARMED); /* it may have died with a lock of the driver's held */
+            _exit(HARMED); /* it may have died while it held a lock of the driver */
         if (parts[i].kind != TOGETHER)
             check_health(&parts[i]);
     }
@@ -223,7 +222,7 @@ static void child_run(const struct job *job)
 
 /* --- jobs --- */
 
-/* Start `job` in a child, one of `count` that set out together (0: at once). */
+/* Start `job` in a child, one of `count` that start together (0: at once). */
 static void job_start(struct job *job, int count)
 {
     if (!job->out)
@@ -246,7 +245,7 @@ static void job_start(struct job *job, int count)
     _exit(0);
 }
 
-/* How a child ended that did not end well is a fact of the part that it was in. */
+/* An abnormal end of a child is a fact of its current part. */
 static void print_end(const struct job *job, const struct part *part, int status)
 {
     fprintf(job->out, "%s.%s: ", job->theme->name, part->name);
@@ -274,7 +273,7 @@ static void job_ended(struct job *job, int status)
     job_start(job, 0);
 }
 
-/* Wait for one child to end; false where none is left. */
+/* Wait for one child to end; false if none is left. */
 static bool wait_for_one(void)
 {
     int status = 0;
@@ -298,7 +297,7 @@ static void print_file(FILE *file)
     fclose(file);
 }
 
-/* Print the lines of all jobs up to the first that has not ended. */
+/* Print the lines of all jobs before the first that has not ended. */
 static void print_ended_jobs(void)
 {
     for (; printed_jobs < job_count && jobs[printed_jobs].is_started &&
@@ -307,7 +306,7 @@ static void print_ended_jobs(void)
         print_file(jobs[printed_jobs].out);
 }
 
-/* How many children, where there may be so many for each core, but no more than `most`. */
+/* The number of children, for this many per core, but no more than `most`. */
 static int at_once(int for_core, int most)
 {
     int wanted_now = (int)sysconf(_SC_NPROCESSORS_ONLN) * for_core;
@@ -342,7 +341,7 @@ static void run_untimed(void)
         print_ended_jobs();
 }
 
-/* Those of `theme` (NULL: of all that are left), a batch at a time. */
+/* Run the jobs of `theme` (NULL: all remaining ones), a batch at a time. */
 static void run_timed(const struct theme *theme)
 {
     struct job *batch[TIMED_AT_ONCE_MAX];
@@ -360,7 +359,7 @@ static void run_timed(const struct theme *theme)
     } while (count > 0);
 }
 
-/* The jobs of a theme, as far as they are wanted: each with its first part. */
+/* Create the jobs of the selected parts of a theme, each with its first part. */
 static void add_jobs(const struct theme *theme)
 {
     int first_job = job_count;
@@ -402,7 +401,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof themes / sizeof *themes; i++)
         add_jobs(themes[i]);
     run_untimed();
-    run_timed(&theme_waits); /* makes contexts, which holds others up */
+    run_timed(&theme_waits); /* creates contexts, which delays others */
     run_timed(NULL);
     print_ended_jobs();
     return 0;

@@ -1,4 +1,4 @@
-/* managed.c -- facts about managed memory: whose it is, advice, prefetching. */
+/* managed.c -- facts about managed memory: its owner, advice, prefetching. */
 #include "facts.h"
 
 enum { BYTES = 4 << 20 };

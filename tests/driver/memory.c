@@ -1,5 +1,4 @@
-/* memory.c -- facts about cuMemAlloc, cuMemFree, pitched memory and what is said of them.
- */
+/* memory.c -- facts about cuMemAlloc, cuMemFree, pitched memory and its attributes. */
 #include "facts.h"
 
 #include <stdlib.h>
@@ -21,7 +20,7 @@ static void allocating(void)
     fact_result("free", cuMemFree(out));
 }
 
-/* Small blocks share a page, big ones do not; no two may touch. */
+/* Small blocks share a page, large ones do not; no two may overlap. */
 static void blocks(void)
 {
     enum { N = 64 };
@@ -46,7 +45,7 @@ static void blocks(void)
     cuMemFree(next);
 }
 
-/* What cuMemGetInfo counts. */
+/* The counts of cuMemGetInfo. */
 static void info(void)
 {
     size_t before = 0, during = 0, total = 0, again = 0;
@@ -96,7 +95,7 @@ static void freeing_elsewhere(void)
     fact_result("free.afterwards", cuMemFree(second));
 }
 
-/* A pointer that was freed comes back to the next of the same size. */
+/* The driver reuses a freed pointer for the next block of the same size. */
 static void coming_back(void)
 {
     CUdeviceptr a = block(64 * MIB);

@@ -238,7 +238,8 @@ static void counting(void)
     cuStreamDestroy(stream);
 }
 
-/* What a pool keeps: by its threshold at a wait, by cuMemPoolTrimTo, at once. */
+/* The memory that a pool keeps: by its threshold at a wait, by cuMemPoolTrimTo, at once.
+ */
 static void keeping(void)
 {
     CUmemoryPool pool = new_pool();
@@ -274,7 +275,7 @@ static void keeping(void)
     cuStreamDestroy(stream);
 }
 
-/* Which events give the threshold its say. */
+/* The calls that apply the threshold. */
 static void released_by(const char *name, CUresult (*wait)(CUstream, CUevent))
 {
     CUmemoryPool pool = new_pool();
@@ -330,8 +331,8 @@ static void releasing(void)
     released_by("cuStreamQuery", by_query);
 }
 
-/* Does the next allocation get the memory just freed? `how` prepares the second stream.
- */
+/* Return whether the next allocation reuses the freed memory. `how` prepares the second
+ * stream. */
 enum reuse { SAME_STREAM, WAITED_EVENT, NO_RELATION_DONE, NO_RELATION_PENDING };
 
 static void reuse_fact(const char *name, enum reuse how, int attribute_off)
@@ -383,7 +384,7 @@ static void reusing(void)
     reuse_fact("reuse.other_stream_pending", NO_RELATION_PENDING, 0);
 }
 
-/* Memory may be used on the stream of its allocation before that stream got there. */
+/* Memory may be used on the stream of its allocation before that stream reaches it. */
 static void ordered(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -458,7 +459,7 @@ static void current_pool(void)
     cuStreamDestroy(stream);
 }
 
-/* A pool may go before its memory: it ends when the last block is freed. */
+/* A pool may be destroyed before its memory: it ends when the last block is freed. */
 static void destroyed_in_use(void)
 {
     CUmemoryPool pool = new_pool();

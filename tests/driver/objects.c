@@ -1,4 +1,5 @@
-/* objects.c -- facts about user objects: who keeps them, and when their function runs. */
+/* objects.c -- facts about user objects: their references, and the time of their
+ * destructor. */
 #include "facts.h"
 
 #include <time.h>
@@ -11,8 +12,8 @@ static void destroy(void *data)
     atomic_fetch_add(&destroyed, 1);
 }
 
-/* The function may run on a thread of the driver's. It has had its time after a second,
- * and where it must not have run, after a tenth. */
+/* The function may run on a thread of the driver. If it has not run after a second, it
+ * does not run; if it must not run, the check is after a tenth. */
 static int destroyed_so_far(int expected)
 {
     int rounds = expected ? 1000 : 100;
@@ -61,7 +62,7 @@ static void creating(void)
     fact_result("release.null", cuUserObjectRelease(NULL, 1));
 }
 
-/* A graph's references are its own, or those that the caller gives it (flags 1). */
+/* A graph's references are its own, or those that the caller transfers (flags 1). */
 static CUgraph graph_with(CUuserObject object)
 {
     CUgraph graph = NULL;
@@ -90,8 +91,8 @@ static void in_graphs(void)
     fact("graph.destroyed_with_it", "%d", destroyed_so_far(1));
 }
 
-/* An H200 takes from the object what the graph does not have: what comes after such a call
- * uses what is gone, so nothing does. */
+/* An H200 takes references from the object that the graph does not have. Calls after that
+ * use a freed object, so none follows. */
 static void released_too_often(void)
 {
     CUuserObject object = new_object(3);
@@ -110,7 +111,7 @@ static void released_by_others(void)
     fact("graph.release.none_left.destroyed", "%d", destroyed_so_far(0));
 }
 
-/* An executable graph keeps what the graph had, until its last launch is done. */
+/* An executable graph keeps the graph's references until its last launch is done. */
 static void in_execs(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);

@@ -1,9 +1,9 @@
-/* order.c -- facts about which work waits for which.
+/* order.c -- facts about the order of work on streams.
  *
  * Each fact is one question: while stream A is held by a gate, does work queued on stream
- * B run? If it does, it has run when cuStreamSynchronize(B) comes back with the gate
- * closed; if it does not, that call hangs until the gate opens. What runs is `passes`,
- * else `is held`.
+ * B run? If it does, cuStreamSynchronize(B) returns while the gate is closed, and the
+ * fact prints `passes`. If it does not, that call hangs until the gate opens, and the
+ * fact prints `is held`.
  */
 #include "facts.h"
 
@@ -20,7 +20,7 @@ static CUresult synchronize_context(void *unused)
     return cuCtxSynchronize();
 }
 
-/* With `held` behind a gate: does a fill on `other`, queued after, run? */
+/* With `held` behind a gate: check whether a fill on `other`, queued after, runs. */
 static void holds(const char *name, CUstream held, CUstream other)
 {
     CUdeviceptr a = block_of(256, 0);
@@ -58,8 +58,8 @@ static void between_streams(void)
     cuStreamDestroy(free_two);
 }
 
-/* Another thread's per-thread stream is another stream, so these are made in this thread:
- * the wait is by an event, which any thread may wait for. */
+/* Another thread's per-thread stream is another stream, so these are created in this
+ * thread: the wait is by an event, for which any thread may wait. */
 static CUresult synchronize_event(void *event)
 {
     return cuEventSynchronize(event);
@@ -96,7 +96,7 @@ static void per_thread(void)
     cuStreamDestroy(free_one);
 }
 
-/* Asking the default streams while others work. */
+/* Query the default streams while others work. */
 static void asking(const char *name, CUstream held)
 {
     struct gate gate;
@@ -122,7 +122,7 @@ static void default_streams(void)
     cuStreamDestroy(free_one);
 }
 
-/* One that is behind the legacy stream is busy, though nothing of its own is. */
+/* A stream behind the legacy stream is busy, though it has no work itself. */
 static void behind_legacy(void)
 {
     CUstream blocking = new_stream(CU_STREAM_DEFAULT);
@@ -159,7 +159,7 @@ static void within_a_stream(void)
     cuStreamDestroy(stream);
 }
 
-/* A wait orders what comes after it, and only on its stream. */
+/* A wait orders the work after it, and only on its stream. */
 static void by_events(void)
 {
     CUstream held = new_stream(CU_STREAM_NON_BLOCKING);
@@ -247,7 +247,7 @@ static void legacy_as_barrier(unsigned int flags, const char *name)
     cuMemcpyDtoDAsync(b, a, 256, NULL);
     cuMemsetD8Async(a, 3, 256, NULL);
     cuMemcpyDtoDAsync(c, a, 256, second);
-    if (flags == CU_STREAM_NON_BLOCKING) { /* see that they ran before the gate opens */
+    if (flags == CU_STREAM_NON_BLOCKING) { /* check that they ran before the gate opens */
         cuStreamSynchronize(NULL);
         cuStreamSynchronize(second);
     }

@@ -1,8 +1,8 @@
-/* pageable.c -- facts about which copies and fills are done when the call returns.
+/* pageable.c -- facts about the copies and fills that are done when the call returns.
  *
- * Each call is made behind a closed gate, on the gated stream. One that returns left its
- * work for later; then the source is changed before the gate opens, and the bytes say
- * whether the call had kept a copy of its own.
+ * Each call is made behind a closed gate, on the gated stream. A call that returns has
+ * deferred its work. Then the source is changed before the gate opens, and the bytes show
+ * whether the call had kept a copy.
  */
 #include "facts.h"
 
@@ -71,8 +71,8 @@ static CUresult fill_host(void *data)
     return cuMemsetD8((CUdeviceptr)(uintptr_t)copy->host, 1, copy->bytes);
 }
 
-/* Does the call wait behind a gate? And which bytes of the source arrive, 1 or those
- * written after the call (2)? */
+/* Check whether the call waits behind a gate, and which bytes of the source arrive: 1, or
+ * those written after the call (2). */
 static void behind_gate(const char *name, CUresult (*call)(void *), unsigned char *host,
                         size_t bytes, unsigned int flags, bool to_device)
 {
@@ -131,7 +131,7 @@ static void synchronous(void)
     cuMemFreeHost(pin);
 }
 
-/* The same beside a gate on a non-blocking stream: nothing holds them up. */
+/* The same beside a gate on a non-blocking stream, which does not hold them up. */
 static void beside(void)
 {
     unsigned char *heap = malloc(MIB);

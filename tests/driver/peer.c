@@ -1,6 +1,6 @@
 /* peer.c -- facts about two devices: peer access, copies between them, foreign streams.
  *
- * With one device only the first part has anything to say.
+ * With one device only the first part prints facts.
  */
 #include "facts.h"
 
@@ -239,8 +239,8 @@ static void pools_and_maps(void)
     vmm_end(&range);
 }
 
-/* Memory that is mapped at two places: may a peer have it at the second, while the first is
- * there, and once that is gone? Of memory that can be had by RDMA not any more. */
+/* Memory that is mapped at two addresses: check peer access to the second mapping, while
+ * the first exists and after it is unmapped. Memory with RDMA support loses it. */
 static void moved(bool rdma)
 {
     const char *kind = rdma ? "rdma" : "plain";

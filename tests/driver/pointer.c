@@ -1,7 +1,7 @@
-/* pointer.c -- facts about what cuPointerGetAttribute says of each kind of memory.
+/* pointer.c -- facts about the answers of cuPointerGetAttribute for each kind of memory.
  *
- * A table: kinds down, attributes across, one fact a cell. Values are told by what they
- * are equal to (`itself`, `start`), never as addresses.
+ * A table with a row for each kind, a column for each attribute, and one fact per cell.
+ * Values are printed by equality (`itself`, `start`), never as addresses.
  */
 #include "facts.h"
 
@@ -13,8 +13,8 @@ enum { BYTES = 2 << 20 };
 
 struct kind {
     const char *name;
-    CUdeviceptr start;   /* of the block; 0 where there is none */
-    CUdeviceptr pointer; /* what is asked about */
+    CUdeviceptr start;   /* of the block; 0: no block */
+    CUdeviceptr pointer; /* the address of the query */
 };
 
 static const struct {
@@ -42,7 +42,8 @@ static const struct {
     {"MEMORY_BLOCK_ID", CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID},
 };
 
-/* The size of what an attribute writes; the rest of the output is checked to be kept. */
+/* The size of an attribute's output; a check shows that the rest of the output is
+ * unchanged. */
 static size_t width(int attribute)
 {
     switch (attribute) {
@@ -55,13 +56,13 @@ static size_t width(int attribute)
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-        return 1; /* "boolean": told by its lowest byte, whatever else is written */
+        return 1; /* "boolean": its lowest byte, whatever else is written */
     default:
         return 8;
     }
 }
 
-/* A value in words that do not depend on addresses. */
+/* Print a value as text that does not depend on addresses. */
 static const char *describe_value(int attribute, const struct kind *kind, uint64_t value)
 {
     CUmemoryPool pool = NULL;

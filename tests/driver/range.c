@@ -6,7 +6,7 @@
 
 enum { BYTES = 10000 };
 
-/* The answer told from the block's start. */
+/* Print the answer relative to the block's start. */
 static void range_fact(const char *name, CUdeviceptr start, CUdeviceptr pointer)
 {
     CUdeviceptr base = 7;

@@ -1,4 +1,4 @@
-/* start.c -- brings a process as far as a part wants it: opened, initialized, ready. */
+/* start.c -- prepares a process for a part: opened, initialized, ready. */
 #include "facts.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ static void nothing(void *data)
 }
 
 /* The first fill or host function may load code or start threads, and that may wait for
- * the device. Behind a closed gate it would wait for ever, so it happens here. */
+ * the device. Behind a closed gate it would wait forever, so it runs here. */
 static void warm_up(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);

@@ -1,4 +1,5 @@
-/* stream.c -- facts about streams: making, naming, asking, destroying, and being gone. */
+/* stream.c -- facts about streams: creating, naming, querying, destroying, and destroyed
+ * streams. */
 #include "facts.h"
 
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static void priorities(void)
     fact_result("priority.null", cuStreamCreateWithPriority(NULL, 0, 0));
 }
 
-/* What is said of one stream, default or made. */
+/* The attributes of one stream, default or created. */
 static void describe(const char *name, CUstream stream)
 {
     unsigned int flags = 77;
@@ -168,8 +169,7 @@ static CUresult destroy_it(void *stream)
     return cuStreamDestroy(stream);
 }
 
-/* Destroying a stream that has work returns at once, and the work is done all the same.
- */
+/* Destroying a stream with work returns at once, and the work is done all the same. */
 static void destroyed_busy(void)
 {
     CUdeviceptr a = block_of(256, 0);
@@ -228,7 +228,7 @@ static void busy(void)
     cuStreamDestroy(stream);
 }
 
-/* --- what kills --- */
+/* --- calls that kill the process --- */
 
 static CUstream destroyed_stream(void)
 {

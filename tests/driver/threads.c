@@ -1,4 +1,4 @@
-/* threads.c -- facts about what is a thread's own: current context, per-thread stream,
+/* threads.c -- facts about the state of a thread: current context, per-thread stream,
  * mode. */
 #include "facts.h"
 
@@ -70,7 +70,7 @@ static void *exchange_then_end(void *data)
     return NULL;
 }
 
-/* Work of the per-thread stream by functions asked for with the per-thread flag. */
+/* Work of the per-thread stream by functions resolved with the per-thread flag. */
 static void per_thread_functions(void)
 {
     CUresult (*fill)(CUdeviceptr, unsigned char, size_t, CUstream) = NULL;
@@ -107,7 +107,7 @@ static CUresult synchronize_per_thread(void *unused)
     return cuStreamSynchronize(CU_STREAM_PER_THREAD);
 }
 
-/* Another thread's per-thread stream is not mine. */
+/* Another thread's per-thread stream is a different stream. */
 static void others(void)
 {
     struct gate gate;
@@ -136,7 +136,7 @@ static void crossing(void)
     fact_result("synchronize_after_it_ended", cuCtxSynchronize());
 }
 
-/* Many threads at once: every call well, every byte right. */
+/* Many threads at once: every call succeeds, every byte is right. */
 enum { THREADS = 8, ROUNDS = 50 };
 
 static void *hammer(void *data)

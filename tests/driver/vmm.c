@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#define UNIT (2 * MIB) /* the granularity; a fact of its own says so */
+#define UNIT (2 * MIB) /* the granularity; a fact of its own prints it */
 
 static void granularity_fact(const char *name, CUmemAllocationProp prop, int option)
 {
@@ -165,7 +165,7 @@ static void mapping(void)
     fact_result("map.garbage_handle", cuMemMap(at, UNIT, 0, 0x1234560, 0));
 }
 
-/* Over the end of the range is not asked: what lies there may be another range. */
+/* Past the end of the range is not queried: another range may lie there. */
 static void mapping_on(void)
 {
     CUmemAllocationProp prop = vmm_prop();
@@ -313,11 +313,11 @@ static void other_calls(void)
     fact_result("other.cuMemFreeHost", cuMemFreeHost((void *)(uintptr_t)r.pointer));
     fact_result("other.cuIpcGetMemHandle", cuIpcGetMemHandle(&handle, r.pointer));
     fact_result("other.still_good", cuMemsetD8(r.pointer, 1, UNIT));
-    cuCtxSynchronize(); /* before what follows takes the memory away */
+    cuCtxSynchronize(); /* before the following calls free the memory */
     vmm_end(&r);
 }
 
-/* One copy over the border of two handles. */
+/* One copy across the border of two handles. */
 static void border(void)
 {
     CUmemAllocationProp prop = vmm_prop();
@@ -402,7 +402,7 @@ static void exporting(void)
     cuMemRelease(plain);
 }
 
-/* --- copies to what may not be touched: a process each --- */
+/* --- copies to memory without access: a process each --- */
 
 static void to_reserved(void)
 {

@@ -1,7 +1,7 @@
-/* waits.c -- facts about which calls wait for work that is on the device.
+/* waits.c -- facts about the calls that wait for work on the device.
  *
- * Each call is made while a non-blocking stream is held by a gate; nothing of the call
- * has to do with that stream. This decides what a pool may call when others are at work.
+ * Each call is made while a gate holds a non-blocking stream, with which the call has
+ * nothing to do. The facts decide which calls a pool may make while other streams work.
  */
 #include "facts.h"
 
@@ -87,13 +87,13 @@ static void waiting(void)
     cuDeviceGetDefaultMemPool(&its.pool, device);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gate_close(&gate, its.held);
-        /* Making a context takes long, work or none. */
+        /* Creating a context takes long, with or without work. */
         patience_ms = strncmp(rows[i].name, "cuCtx", 5) ? 250 : 3000;
         fact_waits(rows[i].name, rows[i].call, NULL, &gate);
     }
 }
 
-/* The same for a busy blocking stream, where it may differ. */
+/* The same for a busy blocking stream, if the result may differ. */
 static void waiting_blocking(void)
 {
     struct gate gate;

@@ -1,9 +1,11 @@
-/* libcuda.c -- a library that looks like a CUDA driver and has what the test wants wrong.
+/* libcuda.c -- a library that looks like a CUDA driver, with a defect that the test
+ * chooses.
  *
- * Tests of how Tarn opens a driver load it. What is wrong comes from the environment:
- * FAKE_CUDA_VERSION (13000), FAKE_CUDA_DEVICES (1), FAKE_CUDA_INIT (what cuInit gives,
- * 0), FAKE_CUDA_LACKS (a call it does not have), FAKE_CUDA_WAITS (a file that cuInit makes,
- * and returns when it is gone). Every other call does nothing and succeeds.
+ * Tests of how Tarn opens a driver load it. These variables select the defect, with their
+ * defaults: FAKE_CUDA_VERSION (13000), FAKE_CUDA_DEVICES (1), FAKE_CUDA_INIT (the result
+ * of cuInit, 0). FAKE_CUDA_LACKS names a missing call. FAKE_CUDA_WAITS names a file that
+ * cuInit creates; cuInit returns when the file is gone. Every other call does nothing and
+ * succeeds.
  */
 #include <stdint.h>
 #include <stdio.h>

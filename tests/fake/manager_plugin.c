@@ -1,10 +1,10 @@
-/* manager_plugin.c -- plugins for the tests of loading: one good one, and one for each way
- * not to be good. The good one says how often it was made, by calls of its own. */
+/* manager_plugin.c -- plugins for the tests of loading: one valid, and one for each
+ * defect. The valid one counts its instances in functions of its own. */
 #include <tarn/tarn.h>
 
 /* For the tests, by dlsym(). */
 TARN_API int plugin_instances;
-TARN_API tarn_status plugin_was_told; /* when it set another manager while it was made */
+TARN_API tarn_status plugin_was_told; /* when it set another manager at creation */
 
 static tarn_status plugin_create(void *config, int device, void *context, void **self_out)
 {

@@ -2,9 +2,9 @@
  *
  *     fuzz-prune [-max_total_time=600] [FOLDER]
  *
- * LLVM's readers fall over broken files by themselves, so the bytes are no file: they are
- * read as a program that builds a function, which the verifier accepts by construction. What
- * comes out must be accepted too, and have as many refops less as the report says.
+ * LLVM's readers crash on broken files themselves, so the bytes are no file. They are a
+ * program that builds a function, which the verifier accepts by construction. It must
+ * accept the result too, and the number of removed refops must equal the report.
  */
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Core.h>
@@ -83,7 +83,7 @@ static void build_operation(struct build *build, struct input *input)
     }
 }
 
-/* Any block but the entry. */
+/* Any block except the entry. */
 static LLVMBasicBlockRef pick_block(struct build *build, struct input *input)
 {
     return build->blocks[1 + next(input, build->block_count - 1)];

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Is memory that Numba frees handed out while a stream still reads it?
+"""Checks whether memory that Numba frees is reused while a stream still reads it.
 
     no_stream.py [CASE]...
 
-An array is deleted while queued work on stream X still reads it; the next array is
-written on stream Y. What X read has to be the first array's. On a GPU the work is kernels,
-on the stand-in, where none run, a host function that holds the stream up and a copy. Each
-line says how many elements of 81,920 were wrong; the exit status is 1 where one was, in
-any case but `one-stream`, whose promise this program breaks. Where the kind is `capturing`, a
-third stream captures meanwhile, in global mode, and a capture that was lost is as bad, but for
-the two cases that are known to end them.
+An array is deleted while queued work on stream X still reads it; the next array is written on
+stream Y. X has to read the first array. On a GPU the work is kernels. The simulator runs none, so
+there it is a host function that holds the stream up and a copy. Each line reports the number of
+wrong elements of 81,920. The exit status is 1 if one was wrong in any case but `one-stream`: this
+program breaks its promise. If the kind is `capturing`, a third stream captures meanwhile, in global
+mode. A lost capture also fails, except in the two cases that are known to end captures.
 """
 
 import ctypes
@@ -35,7 +34,7 @@ CASES = {
     "async": lambda: tarn.mr.CudaAsyncMemoryResource(),
     "one-stream": lambda: tarn.mr.PoolMemoryResource(no_stream="single-stream"),
 }
-# In the free, or in the next allocation, so that nothing may wait for what comes after it.
+# In the free, or in the next allocation, so that nothing may wait for later calls.
 WAITS = ("cuda", "async", "pool-tight", "pool-event-tight")
 ENDS_CAPTURES = (
     "pool-event",
@@ -49,8 +48,8 @@ driver = libc = None
 
 
 def tight(**options):
-    """All of a pool: with `filling` there is room for two arrays, and the third has to be
-    the first one's memory."""
+    """All of a pool: with `filling` two arrays fit, and the third has to reuse the memory of the
+    first."""
     return tarn.mr.PoolMemoryResource(initial_pool_size="2MiB", maximum_pool_size="2MiB", **options)
 
 
@@ -76,7 +75,7 @@ def end_stream(stream):
 
 
 class Capture:
-    """By a stream of its own, if there is to be one."""
+    """On a stream of its own, if there is one."""
 
     def __init__(self, is_wanted):
         self.stream = new_stream("non-blocking") if is_wanted else None
@@ -84,7 +83,7 @@ class Capture:
             must(driver.cuStreamBeginCapture_v2(self.stream, GLOBAL))
 
     def end(self):
-        """Was it lost?"""
+        """Return whether the capture was lost."""
         if self.stream is None:
             return False
         graph = ctypes.c_void_p()
@@ -100,7 +99,7 @@ def address(array):
 
 
 class OnTheStandIn:
-    """Work as copies, held up by a semaphore, or by time where the free waits for it."""
+    """Work as copies, held up by a semaphore, or by time if the free waits for it."""
 
     def __init__(self, case):
         self.waits = case in WAITS
@@ -121,7 +120,7 @@ class OnTheStandIn:
 
     def let_on(self, written_on):
         if not self.waits:
-            mode = ctypes.c_int(RELAXED)  # or this would end a capture, and not Tarn
+            mode = ctypes.c_int(RELAXED)  # otherwise this would end a capture, and not Tarn
             must(driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode)))
             must(driver.cuStreamSynchronize(written_on))
             must(driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode)))
@@ -129,7 +128,7 @@ class OnTheStandIn:
 
 
 class OnTheGpu:
-    """Work as kernels; the slow one takes a tenth of a second."""
+    """Work as kernels; the slow one runs for a tenth of a second."""
 
     def __init__(self, _case):
         @cuda.jit
@@ -163,7 +162,7 @@ class OnTheGpu:
 
 
 def wrong_elements(work, kind):
-    """(wrong elements, how often the memory came back at once, captures that were lost)."""
+    """Return (wrong elements, number of immediate reuses, lost captures)."""
     wrong = same = lost = 0
     for _ in range(ROUNDS):
         x = new_stream(kind)
@@ -199,12 +198,12 @@ def main(cases):
     driver = ctypes.CDLL("libcuda.so.1")
     libc = ctypes.CDLL(None)
     on_sim = hasattr(driver, "tarn_sim_calls")
-    refused = []  # frees that the capture forbids; Tarn reports each one, and tries again
+    refused = []  # frees that the capture forbids; Tarn reports each one, and retries
     sys.unraisablehook = lambda args: refused.append(str(args.exc_value))
     bad = 0
     for case in cases or CASES:
         work = OnTheStandIn(case) if on_sim else OnTheGpu(case)
-        tarn.mr.set_current_device_resource(CASES[case]())  # not before: what `work` took stays
+        tarn.mr.set_current_device_resource(CASES[case]())  # not before: the inputs of `work` stay
         fills = filling(case)
         for kind in KINDS:
             wrong, same, lost = wrong_elements(work, kind)

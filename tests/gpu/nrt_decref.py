@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Does numba-cuda's device runtime end a block more than once, and does Tarn's?
+"""Checks whether numba-cuda's device runtime, or Tarn's, ends a block more than once.
 
-numba-cuda's NRT_decref() decrements the count and then reads it again, so two threads that
-release the last two references can both see 0. Here 16,384 threads release one reference
-each of the same MemInfos, and the destructor counts its calls. Asked of both runtimes:
+numba-cuda's NRT_decref() decrements the count and then reads it again, so two threads that release
+the last two references can both see 0. Here 16,384 threads release one reference each of the same
+MemInfos, and the destructor counts its calls. Both runtimes are checked:
 
-    counted   how often each MemInfo ends, with the free that follows taken out of the
-              source, so that a second end is a number and not a crash
-    freed     the same with the runtime as it is: a second end frees twice
-    rules     what sizes, alignments, destructors and failures do, in one thread
+    counted   how often each MemInfo ends, with the following free removed from the source, so that
+              a second end is counted and does not crash
+    freed     the same with the unchanged runtime: a second end frees twice
+    rules     sizes, alignments, destructors and failures, in one thread
     suite     numba-cuda's own tests of its runtime, and of arrays made in kernels
 
-Each is a process of its own, because a kernel that dies takes its context along. Exit 1: it
-was Tarn's runtime that was wrong.
+Each is a process of its own, because a kernel that crashes ends its context. Exit 1: Tarn's runtime
+failed.
 """
 
 import concurrent.futures
@@ -27,7 +27,7 @@ import time
 RUNTIMES = ("numba-cuda", "tarn")
 QUESTIONS = ("counted", "freed", "rules", "suite")
 LIMIT_S = 45  # a process
-LINES = 40  # of what one has to say when it fails
+LINES = 40  # of the message of a failure
 MEMINFOS, BLOCKS, THREADS, ROUNDS = 512, 64, 256, 20
 
 PROBE = """
@@ -184,7 +184,7 @@ def probe_kernel():
 
 
 def ends(work):
-    """How often each MemInfo of a round ended, and the milliseconds that the releases took."""
+    """Return how often each MemInfo of a round ended, and the milliseconds of the releases."""
     import numpy as np
     from numba import cuda
 
@@ -200,7 +200,7 @@ def ends(work):
 
 
 def releases(whose, harmless):
-    """Right: every MemInfo of every round ended once."""
+    """Check that every MemInfo of every round ended once."""
     import numpy as np
 
     put_in_place(whose, harmless)
@@ -230,7 +230,7 @@ def freed(whose):
 
 
 def rules(whose):
-    """Right: all rules hold, and the statistics are those of the seven blocks that were made."""
+    """Check all rules, and that the statistics are those of the seven created blocks."""
     import numpy as np
     from numba import cuda, types
     from numba.cuda.memory_management import rtsys
@@ -250,13 +250,13 @@ def rules(whose):
     kept = [bool(held >> bit & 1) for bit in range(len(RULES))]
     for rule, right in zip(RULES, kept):
         print(f"{'yes' if right else 'NO '} {rule}")
-    wanted = (8, 8, 6, 6)  # 4 aligned, 1 of nothing's data, 2 of varsize, 1 raw of no bytes
+    wanted = (8, 8, 6, 6)  # 4 aligned, 1 without a block, 2 of varsize, 1 raw of no bytes
     print(f"{'yes' if stats == wanted else 'NO '} statistics: {stats} counted, {wanted} true")
     return all(kept) and stats == wanted
 
 
 def suite(whose):
-    """Right: none of numba-cuda's own tests fails."""
+    """Check that none of numba-cuda's own tests fails."""
     import unittest
 
     put_in_place(whose)
@@ -268,11 +268,11 @@ def suite(whose):
     return result.wasSuccessful() and result.testsRun > 0
 
 
-# --- all of them --------------------------------------------------------------------------
+# --- all checks ---------------------------------------------------------------------------
 
 
 def environment(whose, folder):
-    """With NRT on; programs that numba-cuda's tests start get Tarn's runtime as well."""
+    """Run with NRT on; programs that numba-cuda's tests start get Tarn's runtime as well."""
     env = {
         **os.environ,
         "NUMBA_CUDA_ENABLE_NRT": "1",
@@ -286,7 +286,7 @@ def environment(whose, folder):
 
 
 def ask(whose, question, folder):
-    """What a process of its own says: was it right, and its words."""
+    """Run a check in its own process; return its result and its output."""
     env = environment(whose, folder) if question == "suite" else environment("", folder)
     if question == "rules":
         env["NUMBA_CUDA_NRT_STATS"] = "1"

@@ -1,6 +1,6 @@
-"""CuPy itself and its pool under Numba, on a real driver (NBEP 7, C31-C39).
+"""CuPy itself and its pool under Numba, on a real driver.
 
-python/tests/test_cupy.py is the same on what stands for CuPy; here kernels of both run.
+python/tests/test_cupy.py is the same on a replacement of CuPy; here kernels of both run.
 """
 
 import concurrent.futures
@@ -24,7 +24,7 @@ COUNT = 1 << 14
 
 @pytest.fixture(scope="module")
 def pool():
-    """CuPy's own, under Numba for all tests here."""
+    """Use CuPy's own under Numba for all tests here."""
     tarn.use_tarn_for_numba(resource=tarn.mr.CupyMemoryResource())
     yield cupy.get_default_memory_pool()
     tarn.mr.set_current_device_resource(None)
@@ -150,7 +150,7 @@ def read(handle, count):
 
 def test_another_process_reads_a_block_in_the_middle_of_a_segment(pool):
     pool.free_all_blocks()
-    cuda.device_array(1 << 20, dtype="u1")  # a free chunk, of which the next are pieces
+    cuda.device_array(1 << 20, dtype="u1")  # a free chunk, which the next blocks split
     first, array = cuda.device_array(1000), cuda.to_device(np.arange(1000.0))
     cuda.synchronize()
     handle = cuda.current_context().get_ipc_handle(array[500:].gpu_data)

@@ -1,7 +1,7 @@
-"""What the installation tests share: one installation in a folder of its own, and the wheel.
+"""Fixtures of the installation tests: one installation in a folder of its own, and the wheel.
 
-They run with the interpreter of the environment that has the wheel, after a build in
-build/release (TARN_BUILD names another), on the stand-in.
+They run with the interpreter of the environment that has the wheel, after a build in build/release
+(TARN_BUILD names another), on the simulator.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ BUILD = pathlib.Path(os.environ.get("TARN_BUILD", PROJECT / "build" / "release")
 
 
 def run(*command, **options):
-    """Run a command that has to succeed; its output stands in the failure if it does not."""
+    """Run a command that has to succeed; a failure shows its output."""
     done = subprocess.run(
         [str(part) for part in command],
         text=True,
@@ -48,7 +48,7 @@ def build(source, build_folder, prefix, *options):
 
 @pytest.fixture(scope="session")
 def prefix(tmp_path_factory):
-    """Tarn installed by `cmake --install`, and then moved: nothing may hold on to its path."""
+    """Install Tarn with `cmake --install` and then move it: no file may depend on its path."""
     first = tmp_path_factory.mktemp("install") / "first"
     run("cmake", "--install", BUILD, "--prefix", first)
     return first.rename(first.with_name("moved"))
@@ -56,5 +56,5 @@ def prefix(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def package():
-    """The folder of the package `tarn` in the environment; it is a prefix as well."""
+    """Return the folder of the package `tarn` in the environment; it is a prefix as well."""
     return pathlib.Path(importlib.util.find_spec("tarn").submodule_search_locations[0])

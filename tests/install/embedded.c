@@ -1,8 +1,8 @@
 /* embedded.c -- a C program that links Tarn and embeds a Python with a stock Numba.
  *
- * Numba's extension exports three names of its runtime by accident. Had libtarn the same,
- * one of the two would take the other's calls, and free the other's memory. The program
- * uses Tarn's under Numba's names, before, while and after Numba uses its own.
+ * Numba's extension exports three names of its runtime by accident. If libtarn exported
+ * the same, one of the two would get the other's calls, and free the other's memory. The
+ * program uses Tarn's under Numba's names, before, while and after Numba uses its own.
  *
  *     embedded PYTHON SCRIPT      the interpreter whose packages are used
  */

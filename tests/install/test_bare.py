@@ -1,6 +1,6 @@
 """An environment with Tarn and nothing else: `import tarn` needs neither Numba nor numpy.
 
-./check makes it (.venv-bare); without it these tests fail rather than pass unseen.
+./check creates it (.venv-bare); without it these tests fail.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""PyPI's package `tarn` installs into the folder of this one. Where Tarn still runs, it says so."""
+"""PyPI's package `tarn` installs into the folder of this one. Tarn reports that if it still runs."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ ADVICE = "run `pip uninstall tarn tarn-gpu`, then `pip install tarn-gpu`"
 
 @pytest.fixture
 def target(tmp_path, package):
-    """The package as `pip install --target` lays it out, with the command."""
+    """Lay out the package as `pip install --target` does, with the command."""
     shutil.copytree(package, tmp_path / "tarn")
     (tmp_path / "bin").mkdir()
     shutil.copy(os.path.join(sys.prefix, "bin", "tarn"), tmp_path / "bin")

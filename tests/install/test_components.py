@@ -1,4 +1,4 @@
-"""The parts of an installation: each has what it is for, and works with those it needs.
+"""The components of an installation: each has its files, and works with those it needs.
 
 The build is the preset `user` with the Python package, without optimization to save time, and in
 the folders of a Debian package.
@@ -11,7 +11,7 @@ import sys
 import pytest
 from conftest import PROJECT, build, run
 
-# One process has them all, since they share a build.
+# One process builds all of them, since they share a build.
 pytestmark = pytest.mark.xdist_group("components")
 
 LIB = "lib/x86_64-linux-gnu"
@@ -22,7 +22,7 @@ SIM = {**os.environ, "TARN_DRIVER": "sim"}
 
 @pytest.fixture(scope="session")
 def user_build(tmp_path_factory):
-    """It is made as if there were no cmocka."""
+    """Build as if there were no cmocka."""
     folder = tmp_path_factory.mktemp("user")
     run(
         "cmake",
@@ -63,7 +63,7 @@ def install(user_build, prefix, *components):
 
 
 def names(prefix):
-    """Files and links below `prefix`, without versions."""
+    """Return files and links below `prefix`, without versions."""
     return {
         re.sub(r"(\.so)[.0-9]+$", r"\1.N", str(path.relative_to(prefix)))
         for path in prefix.rglob("*")

@@ -1,4 +1,4 @@
-"""Other people's projects find an installed Tarn, build against it and run."""
+"""Other projects find an installed Tarn, build against it and run."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ def test_pkg_config_finds_the_installation(prefix, tmp_path):
 
 
 def test_somebodys_own_manager_serves_a_program_that_does_not_know_of_it(prefix, tmp_path):
-    """Both are built as docs/managers.md says; the program asks for the process's manager."""
+    """Both are built as in docs/managers.md; the program uses the process's manager."""
     plugin = compile_with_pkg_config(
         prefix,
         "examples/plugins/cache_manager.c",

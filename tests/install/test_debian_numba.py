@@ -1,7 +1,7 @@
 """tarn.prune in Debian 12's Numba, 0.56.4, on LLVM 14: modules are pruned in place.
 
-./check unpacks that Numba (.debian-numba); without it these tests fail rather than pass
-unseen. Each program runs in a process of its own.
+./check unpacks that Numba (.debian-numba); without it these tests fail. Each program runs in a
+process of its own.
 """
 
 import os
@@ -40,8 +40,8 @@ def run(arguments, **environment):
     return done.stdout.strip()
 
 
-# test_prune_numba.py says what is wrong with it under llvmlite's rules. Numba 0.56 has no
-# mistake here: its pass never took fans with raises.
+# test_prune_numba.py describes the error under llvmlite's rules. Numba 0.56 does not have it: its
+# pass never removed fan-out regions with raises.
 EARLY = """
 import sys
 import numpy as np

@@ -1,4 +1,4 @@
-"""Tarn and a stock Numba in one process of C: neither takes the other's calls."""
+"""Tarn and a stock Numba in one C process: neither gets the other's calls."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ print(*[b - a for a, b in zip(before, after)], flush=True)
 
 
 def embed_flags():
-    """What the compiler is told to link this interpreter's library."""
+    """Return the compiler's arguments for linking this interpreter's library."""
     value = sysconfig.get_config_var
     name = value("LDLIBRARY").removeprefix("lib").rsplit(".", 1)[0]
     folders = [value("LIBDIR"), value("LIBPL")]

@@ -1,4 +1,4 @@
-"""The examples run, and the README shows nothing that is not in one of them."""
+"""The examples run, and every listing of the README is in one of them."""
 
 import os
 import pathlib
@@ -36,7 +36,7 @@ def test_numba(path, tmp_path):
     assert run(TARN, "log", "--check", log)
 
 
-# --- what two streams do with one block: without any of the waits it is a race ---
+# --- a block on two streams: a race without any of the waits ---
 
 WAITS = {
     "c": ["(consumer, written, 0)", "(producer, read, 0)"],
@@ -46,7 +46,7 @@ WAITS = {
 
 
 def two_streams(kind, folder, seed, without=None):
-    """What the example says on the simulator, where races are reported; without a wait."""
+    """Return the example's output on the simulator, which reports races; without a wait."""
     source = next((PROJECT / "examples" / kind).glob("two_streams.*"))
     lines = source.read_text().splitlines(keepends=True)
     kept = [line for line in lines if not (without and without in line)]
@@ -99,7 +99,7 @@ def test_two_streams_race_without_a_wait(kind, wait, tmp_path):
     assert "race:" in two_streams(kind, tmp_path, 0, without=wait)
 
 
-# --- what the documents show ---
+# --- listings of the documents ---
 
 
 def code_blocks(document, language, heading):

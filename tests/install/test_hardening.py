@@ -1,7 +1,7 @@
-"""What the objects of a release build promise: nothing writable is executable or resolved
-late, nothing is searched for in the current directory, and buffers are checked.
+"""Hardening of the objects of a release build, checked with readelf.
 
-Asked of the installation and of the wheel, with readelf.
+Nothing writable is executable or resolved late, nothing is searched for in the current directory,
+and buffers are checked. The tests cover the installation and the wheel.
 """
 
 import re
@@ -31,7 +31,7 @@ def elf_files(root):
 
 @pytest.fixture(params=["installation", "wheel"])
 def objects(request):
-    """All objects of an installation or a wheel, the command included."""
+    """Return all objects of an installation or a wheel, the command included."""
     if request.param == "installation":
         return list(elf_files(request.getfixturevalue("prefix")))
     command = Path(sys.executable).parent / "tarn"

@@ -1,4 +1,4 @@
-"""The facts of tests/nrt/facts.c: defects are there on Numba's own core, and not on Tarn's."""
+"""The facts of tests/nrt/facts.c: the defects exist on Numba's own core, and not on Tarn's."""
 
 import os
 import sys

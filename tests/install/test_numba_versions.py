@@ -1,8 +1,8 @@
-"""tarn.numba under each Numba that it serves, imported and used, from the wheel.
+"""tarn.numba under each supported Numba, imported and used, from the wheel.
 
-./check makes the environments: .venv with numba-cuda, .debian-numba with the target that is
-part of Numba (0.56, through ctypes); ./check --full also .venv-mlir with numba-cuda-mlir,
-which is 71 MB to load. Each program runs in a process of its own.
+./check creates the environments: .venv with numba-cuda, and .debian-numba with the target that is
+part of Numba (0.56, through ctypes). ./check --full also creates .venv-mlir with numba-cuda-mlir, a
+download of 71 MB. Each program runs in a process of its own.
 """
 
 import os
@@ -46,7 +46,7 @@ pytestmark = [
     pytest.mark.skipif(not ON_SIM, reason="Debian's Numba needs CUDA 12's names"),
 ]
 
-# Debian's Numba takes the `_v2` of every name, and CUDA 13 has some that it knows not.
+# Debian's Numba uses the `_v2` of every name, and CUDA 13 has some that it does not know.
 BEGIN = """
 import gc, importlib, pickle, sys
 sys.path.insert(0, TOOLS)

@@ -1,7 +1,7 @@
 """Two consumers in one process, the wheel's Python and a C plugin, see one registry.
 
-The plugin is linked against the wheel's libtarn, or against another copy of it (an
-installation): also then the process has one, because the loader goes by the soname.
+The plugin is linked against the wheel's libtarn, or against another copy of it (an installation).
+Also then the process has one copy, because the loader identifies it by the soname.
 """
 
 import subprocess
@@ -38,7 +38,7 @@ ORDERS = {
 
 @pytest.fixture(scope="module", params=["wheel", "installation"])
 def plugin(request, package, prefix, tmp_path_factory):
-    """The plugin, linked against one copy of libtarn or the other."""
+    """Build the plugin, linked against one copy of libtarn or the other."""
     root = package if request.param == "wheel" else prefix
     library = next(root.rglob("libtarn.so"))
     out = tmp_path_factory.mktemp("plugin") / "plugin.so"

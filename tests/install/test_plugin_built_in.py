@@ -1,5 +1,7 @@
-"""A plugin in Python under the target that is part of Numba, which wants addresses as ctypes
-integers: docs/writing-a-plugin.md, "Three Numbas". Debian's Numba, as test_numba_versions.py.
+"""A plugin in Python under the target that is part of Numba, which requires addresses as ctypes
+integers.
+
+See docs/writing-a-plugin.md, "Three Numbas". Debian's Numba, as in test_numba_versions.py.
 """
 
 import pytest

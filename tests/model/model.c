@@ -1,13 +1,13 @@
-/* model.c -- random operations on a resource, beside a model that is too plain to be wrong.
+/* model.c -- random operations on a resource, compared with a simple model.
  *
  *     model [--resource pool|pool/cuda|async|cuda] [--operations N] [--seed N]
  *
- * The model is a sorted array of what is out. Each block that the resource hands out has
- * to be aligned, long enough and nobody else's; each free that is no free (twice, of
- * somebody else's address, of the middle of a block, of other bytes, of another alignment)
- * has to be refused and to change nothing; sizes that cannot be have to be refused; and
- * what the resource counts has to be what the model counts. Nothing is queued on the
- * device here: whether memory comes back too early is what tests/order asks.
+ * The model is a sorted array of live blocks. Each allocated block has to be aligned,
+ * long enough, and disjoint from all others. Each invalid free has to be rejected and to
+ * change nothing: a second free, an unknown address, the middle of a block, another size,
+ * another alignment. Impossible sizes have to be rejected, and the counts of the resource
+ * have to equal those of the model. No work is queued on the device here: tests/order
+ * checks that memory is not reused too early.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,9 +23,9 @@ enum {
     BLOCKS_MAX = 3000,
     STREAMS = 4,
     FREED = 64,          /* addresses that were freed last */
-    WALK_EVERY = 200000, /* operations between looks at all blocks of a pool */
+    WALK_EVERY = 200000, /* operations between checks of all blocks of a pool */
     COUNT_EVERY = 1000,
-    CHANGE = 60 /* of so many draws one changes the limit, and one begins a sleep */
+    CHANGE = 60 /* of this many draws one sets the maximum, and one suspends */
 };
 static const size_t MOST_BYTES = (size_t)512 << 20;
 
@@ -39,11 +39,11 @@ static struct {
     bool is_pool;
     tarn_stream raw[STREAMS], streams[STREAMS + 3];
     unsigned stream_count;
-    bool suspends, is_suspended;          /* it can; it does */
+    bool suspends, is_suspended;          /* it supports that; it is in that state */
     size_t limit;                         /* of a pool; 0: none */
     struct block live_blocks[BLOCKS_MAX]; /* by address */
     size_t count, bytes;
-    size_t target; /* so many blocks should be out; drifts */
+    size_t target; /* target number of live blocks; drifts */
     struct block freed[FREED];
     unsigned freed_count;
     uint64_t random, seed, operation;
@@ -76,7 +76,7 @@ static uint64_t draw(uint64_t limit)
 
 /* --- the model ------------------------------------------------------------------------- */
 
-/* The first block at or above an address: its place in `out`, or `count`. */
+/* The first block at or above an address: its index in `out`, or `count`. */
 static size_t place_of(tarn_device_ptr address)
 {
     size_t low = 0, high = model.count;
@@ -189,7 +189,7 @@ static void free_one(void)
     model.freed[model.freed_count++ % FREED] = block;
 }
 
-/* A free that is none, refused in words. */
+/* Make an invalid free, which is rejected with a message. */
 static void check_rejected(struct block block, const char *what)
 {
     tarn_status status = tarn_resource_deallocate(
@@ -224,7 +224,7 @@ static void free_wrongly(void)
             check_rejected(block, "a free in the middle of a block");
         break;
     case 3:
-        block.address = (1 + draw(1 << 20)) * 4096; /* nobody maps the first 4 GiB */
+        block.address = (1 + draw(1 << 20)) * 4096; /* no mapping is in the first 4 GiB */
         check_rejected(block, "a free of a foreign address");
         break;
     default:
@@ -279,7 +279,7 @@ static void trim(void)
         fail("trim: %s", tarn_error_last()->message);
 }
 
-/* A limit of twice to once what is out; one of less is refused. */
+/* Set a maximum of twice to once the live bytes; a lower one is rejected. */
 static void change_limit(void)
 {
     tarn_pool_statistics seen = {.size = sizeof seen};
@@ -311,7 +311,7 @@ static void suspend_or_resume(void)
     model.is_suspended = !model.is_suspended;
 }
 
-/* --- what a pool says of itself -------------------------------------------------------- */
+/* --- the statistics of a pool ------------------------------------------------------- */
 
 struct walk {
     tarn_device_ptr end; /* of the block before */

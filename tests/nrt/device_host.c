@@ -1,9 +1,9 @@
-/* device_host.c -- device.cu as C, with what CUDA has and C has not.
+/* device_host.c -- device.cu as C, with replacements of CUDA's functions.
  *
- * The thread sanitizer must see a missing fence, and it knows no fences. Here a fence is a
- * read-modify-write of one word that all fences share, which orders what it should; the
- * atomic additions, which order nothing on a GPU, are hidden from the sanitizer so that
- * they order nothing for it either.
+ * The thread sanitizer must report a missing memory fence, but does not model fences.
+ * Here a fence is a read-modify-write of one word that all fences share, which gives the
+ * required order. The atomic additions give no order on a GPU. They are hidden from the
+ * sanitizer, so that they give none for it either.
  */
 #define _POSIX_C_SOURCE 200809L /* pthread_barrier_t */
 #include "device_host.h"
@@ -60,7 +60,7 @@ void device_heap_limit(int more)
     heap_more = more;
 }
 
-/* A GPU's heap has 8 MiB at first; NULL for what no heap has. */
+/* A GPU's heap has 8 MiB at first; NULL for sizes that no heap has. */
 static void *heap_take(size_t size)
 {
     if (heap_more == 0 || size > (size_t)1 << 40)
@@ -73,7 +73,7 @@ static void *heap_take(size_t size)
     return block;
 }
 
-/* In step, a block that was given back stays readable, and a second time is no crash. */
+/* In step mode a freed block stays readable, and a second free does not crash. */
 static void *heap_kept[4096];
 static size_t heap_kept_count;
 static pthread_mutex_t heap_kept_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -110,7 +110,7 @@ void device_lockstep(unsigned threads)
         pthread_barrier_init(&step, NULL, in_step);
 }
 
-/* --- the source ------------------------------------------------------------------------- */
+/* --- the device source -------------------------------------------------------------- */
 
 /* Compiled code calls them; there is no header. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -123,7 +123,7 @@ void device_lockstep(unsigned threads)
 _Static_assert(sizeof(NRT_MemInfo) == sizeof(struct device_meminfo), "one layout");
 _Static_assert(sizeof(NRT_MemSys) == sizeof(struct device_statistics), "one layout");
 
-/* --- the same by other types: nobody includes a header of this runtime ------------------- */
+/* --- the same with other types: no code includes a header of this runtime ----------- */
 
 static void incref(void *mi)
 {

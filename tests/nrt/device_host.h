@@ -1,7 +1,7 @@
-/* device_host.h -- the device runtime (python/tarn/nrt/device.cu), run by threads here.
+/* device_host.h -- run the device runtime (python/tarn/nrt/device.cu) on host threads.
  *
- * Its functions have the names of Numba's, which libtarn has as well, so they are reached
- * through a table. The heap under it counts and can be told to fail.
+ * Its functions have the names of Numba's, which libtarn has as well, so a table holds
+ * them. The heap under it counts, and fails on request.
  */
 #ifndef DEVICE_HOST_H
 #define DEVICE_HOST_H
@@ -11,14 +11,14 @@
 
 typedef void (*device_destructor)(void *data, size_t size, void *info);
 
-struct device_meminfo { /* as generated code has it */
+struct device_meminfo { /* as in generated code */
     unsigned long long count;
     device_destructor destructor;
     void *info, *data;
     size_t size;
 };
 
-struct device_statistics { /* NRT_MemSys, which numba-cuda's memsys.cu makes */
+struct device_statistics { /* NRT_MemSys, which numba-cuda's memsys.cu creates */
     bool enabled;
     unsigned long long alloc, free, mi_alloc, mi_free;
 };
@@ -46,11 +46,11 @@ struct device_runtime {
 
 extern const struct device_runtime device;
 
-/* Let this many threads go in step, as those of a warp do: each waits, when it has taken one
- * from a count, till all have. 0: every thread for itself. No thread may be running. */
+/* Run this many threads in step, as those of a warp: after it decremented a count, each
+ * waits for the others. 0: every thread runs on its own. No thread may be running. */
 void device_lockstep(unsigned threads);
 
-/* The heap: blocks that are out, and how many more it hands out (-1: without end). */
+/* The heap: live blocks, and how many more allocations succeed (-1: all). */
 size_t device_heap_live(void);
 void device_heap_limit(int more);
 

@@ -1,7 +1,7 @@
-/* device_test.c -- the device runtime, by threads of the host in the place of a GPU's.
+/* device_test.c -- test the device runtime on host threads instead of a GPU's.
  *
- * Under the thread sanitizer it shows the fences too: what threads wrote before they let a
- * block go is read by its destructor without any other order between them.
+ * Under the thread sanitizer it checks the fences too. A destructor reads the writes of
+ * other threads before their releases, with no other order between them.
  */
 #define _POSIX_C_SOURCE 200809L /* pthread_barrier_t */
 #include "device_host.h"
@@ -36,7 +36,7 @@ struct shared {
     int ends[BLOCKS];  /* written by destructors alone */
     int marks[BLOCKS]; /* bytes that the destructor found set */
     pthread_barrier_t begin;
-    bool busy; /* take and give back more references meanwhile */
+    bool busy; /* take and drop more references meanwhile */
 };
 
 struct worker {
@@ -45,7 +45,7 @@ struct worker {
     unsigned number;
 };
 
-/* The data are a byte for each thread, `info` says where to note the end. */
+/* The data are one byte per thread; `info` is the place to record the end. */
 static void note_end(void *data, size_t size, void *info)
 {
     struct shared *shared = *(struct shared **)info;
@@ -57,7 +57,7 @@ static void note_end(void *data, size_t size, void *info)
         shared->marks[which] += marks[i];
 }
 
-/* A plain write, then the reference goes: without fences nothing orders it with the end. */
+/* A plain write, then the release: without fences nothing orders it with the end. */
 static void *release_all(void *argument)
 {
     struct worker *worker = argument;
@@ -133,7 +133,7 @@ TEST(one_of_sixteen_releasing_threads_ends_a_block)
     released_by_all(false, false);
 }
 
-/* What fails where somebody decrements and then looks: all see 0. */
+/* This fails if a release decrements and then reads: all threads see 0. */
 TEST(one_lane_of_a_releasing_warp_ends_a_block)
 {
     released_by_all(false, true);
@@ -201,7 +201,7 @@ static struct {
     int calls;
     void *data, *info;
     size_t size;
-    unsigned char first; /* of the data, as it was then */
+    unsigned char first; /* of the data, at that time */
 } seen;
 
 static void see(void *data, size_t size, void *info)
@@ -256,7 +256,7 @@ TEST(safe_blocks_are_filled)
     CHECK_EQUAL(0, device_heap_live());
 }
 
-/* --- data that can change their size ------------------------------------------------------ */
+/* --- data of variable size ---------------------------------------------------------- */
 
 TEST(elements_are_looked_after_before_their_memory_goes)
 {

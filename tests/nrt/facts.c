@@ -1,4 +1,4 @@
-/* facts.c -- what a core of the runtime does; see facts.h. */
+/* facts.c -- facts about a core of the runtime; see facts.h. */
 #include "facts.h"
 #include <string.h>
 
@@ -8,10 +8,10 @@
             return #condition; \
     } while (0)
 
-/* Far more than there is, and yet no sum wraps. */
+/* Far more than available, and yet no sum overflows. */
 #define HUGE_SIZE ((size_t)1 << 61)
 
-/* The fields that compiled code and debuggers read. */
+/* Fields that compiled code and debuggers read. */
 static size_t word_at(const NRT_MemInfo *mi, size_t offset)
 {
     size_t word;
@@ -28,7 +28,7 @@ static bool is_filled(const void *data, size_t size, unsigned char byte)
     return true;
 }
 
-/* Did the four counters grow by so much? */
+/* Check that the four counters grew by these amounts. */
 static bool grew(const struct nrt_core *core, const uint64_t before[4], uint64_t alloc,
                  uint64_t free, uint64_t mi_alloc, uint64_t mi_free)
 {
@@ -66,7 +66,7 @@ static void note_elements(void *data, size_t size, void *info)
     elements_seen++;
 }
 
-/* --- what holds on both -------------------------------------------------------------- */
+/* --- facts of both cores ------------------------------------------------------------ */
 
 static const char *a_block_has_one_reference_and_its_data(const struct nrt_core *core)
 {
@@ -275,7 +275,7 @@ static const char *too_much_is_null(const struct nrt_core *core)
     return NULL;
 }
 
-/* --- defects of Numba's core (reference/nrt.md, 1.6) --------------------------------- */
+/* --- defects of Numba's core -------------------------------------------------------- */
 
 static const char *sizes_do_not_wrap(const struct nrt_core *core)
 {
@@ -384,8 +384,8 @@ static const char *a_second_destruction_changes_nothing(const struct nrt_core *c
     return NULL;
 }
 
-/* The same of memory that nobody writes to once it was given back, so that what is seen
- * does not hang on the allocator. */
+/* The same for memory that no code writes after its release, so that the result does not
+ * depend on the allocator. */
 static char static_memory[1000];
 
 static void *give_static(size_t size, void *opaque)
@@ -439,7 +439,7 @@ static const char *a_second_free_changes_nothing(const struct nrt_core *core)
     return NULL;
 }
 
-/* Last: nothing after it sees a destructor. */
+/* Last: nothing after it observes a destructor. */
 static const char *a_shutdown_leaks_no_varsize_memory(const struct nrt_core *core)
 {
     NRT_MemInfo *mi = core->new_varsize_dtor(50, note_elements);
@@ -451,13 +451,13 @@ static const char *a_shutdown_leaks_no_varsize_memory(const struct nrt_core *cor
     return NULL;
 }
 
-/* --- all of them ---------------------------------------------------------------------- */
+/* --- all facts ---------------------------------------------------------------------- */
 
 static const struct {
     enum nrt_fact_kind kind;
     const char *name;
     const char *(*ask)(const struct nrt_core *core);
-    int blocks, meminfos; /* that come and go meanwhile; UNKNOWN: they are not counted */
+    int blocks, meminfos; /* temporary ones; UNKNOWN: they are not counted */
 } facts[] = {
 #define UNKNOWN (-1)
 #define FACT(kind, name, blocks, meminfos) \

@@ -1,6 +1,6 @@
-/* facts.h -- what a core of the runtime does, asked through a table of its functions.
+/* facts.h -- facts about a core of the runtime, checked through a table of its functions.
  *
- * The same facts are asked of Tarn's core (facts_test.c) and of Numba's own
+ * The same facts are checked on Tarn's core (facts_test.c) and on Numba's own
  * (on_numba.py, through `_nrt_python.c_helpers`). All hold on Tarn's.
  */
 #ifndef TARN_TESTS_NRT_FACTS_H
@@ -13,8 +13,8 @@
 
 typedef void nrt_dtor(void *data, size_t size, void *info);
 
-/* In the order of FUNCTIONS in on_numba.py; a NULL is a function that is out of reach,
- * and facts that need it say so. */
+/* In the order of FUNCTIONS in on_numba.py. A NULL is an unavailable function, and facts
+ * that need it report that. */
 struct nrt_core {
     NRT_MemInfo *(*alloc)(size_t size);
     NRT_MemInfo *(*alloc_safe)(size_t size);
@@ -40,19 +40,19 @@ struct nrt_core {
     void (*stats)(uint64_t out[4]);
 };
 
-/* What becomes of a fact on Numba's own core. */
+/* The result of a fact on Numba's own core. */
 enum nrt_fact_kind {
     NRT_FACT_HOLDS = 0,
     NRT_FACT_DEFECT = 1, /* it fails, by a wrong answer or by a crash */
-    /* Either: it hangs on what the allocator has written into freed memory, which is
-     * another thing in each process. */
+    /* Either result: it depends on the allocator's writes into freed memory, which differ
+     * between processes. */
     NRT_FACT_BY_LUCK = 2
 };
 
 size_t nrt_facts(void);
 const char *nrt_fact_name(size_t index);
 enum nrt_fact_kind nrt_fact_kind(size_t index);
-/* NULL: it holds; else what was seen. */
+/* NULL: it holds; else the observed result. */
 const char *nrt_fact_ask(size_t index, const struct nrt_core *core);
 
 #endif

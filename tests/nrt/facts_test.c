@@ -1,4 +1,4 @@
-/* The facts of facts.c, asked of Tarn's core: in its usual state, and in debug modes. */
+/* Check the facts of facts.c on Tarn's core: in its usual state, and in debug modes. */
 #include "test.h"
 #include "facts.h"
 
@@ -36,7 +36,7 @@ static const struct nrt_core core = {
     read_stats,
 };
 
-/* Misuse is part of some facts, and not to be printed. */
+/* Misuse is part of some facts, and is not printed. */
 static void ignore(void *data, const char *message)
 {
     (void)data;
@@ -57,7 +57,7 @@ static void ask_all(unsigned modes)
     CHECK_OK(tarn_runtime_set_modes(tarn_runtime_default(), 0));
 }
 
-/* Slabs by name: under a sanitizer blocks come one by one otherwise, and some facts free
+/* Slabs by name: under a sanitizer blocks are unpooled otherwise, and some facts free
  * twice. */
 TEST(core_has_all_facts)
 {

@@ -1,5 +1,5 @@
-/* hungry.c -- a library with thread-local storage of the kind that has to be in the static
- * block, as OpenMP runtimes and allocators have it; late.c opens several of them. */
+/* hungry.c -- a library with static thread-local storage, as OpenMP runtimes and
+ * allocators have it; late.c opens several of them. */
 char *tarn_hungry(void);
 
 static _Thread_local char words[480] __attribute__((tls_model("initial-exec")));

@@ -1,8 +1,10 @@
-/* late.c -- libtarn is opened last, when other libraries have used up almost all of what
- * libc keeps for thread-local storage of libraries that come late (1,664 bytes by default):
- * it needs little of that, and works, on every thread.
+/* late.c -- open libtarn last, when other libraries have used most of the static TLS
+ * surplus.
  *
- *     late LIBRARY... libtarn.so
+ * That is the thread-local storage that libc reserves for libraries opened late (1,664
+ * bytes by default). libtarn needs little of it, and works on every thread.
+ *
+ * late LIBRARY... libtarn.so
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -22,7 +24,7 @@ static union {
     error_last *function;
 } last;
 
-/* A block, and the words of a failure; NULL: as it has to be. */
+/* Allocate a block; return the message of a failure, or NULL. */
 static void *use(void *unused)
 {
     const NRT_api_functions *nrt = api.function();

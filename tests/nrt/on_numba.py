@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""The facts of facts.c, asked of the core that this Python's Numba uses.
+"""Checks the facts of facts.c on the core that this Python's Numba uses.
 
     on_numba.py build/release/tests/nrt/libtarn_nrt_facts.so [--own | --tarn]
 
-Each fact is asked in a child process, because some of them end Numba's own core. Prints
-one line a fact. --own: exit 0 if the facts marked as defects fail and those marked as facts
-hold, which is so on Numba's own core (what is marked as luck may do either). --tarn: exit 0
-if all hold. The functions are those of
-`_nrt_python.c_helpers`; the counters are read through the module.
+Each fact runs in a child process, because some of them crash Numba's own core. Prints one line per
+fact. --own: exit 0 if the facts marked as defects fail and those marked as facts hold, as on
+Numba's own core. Facts marked as luck may do either. --tarn: exit 0 if all hold. The functions are
+those of `_nrt_python.c_helpers`; the counters are read through the module.
 """
 
 import ctypes
@@ -42,7 +41,7 @@ CALL = ctypes.PYFUNCTYPE(None)
 
 
 def core_table(module):
-    """struct nrt_core, and the callbacks that it needs alive."""
+    """struct nrt_core, and the callbacks that have to stay alive."""
 
     @STATS
     def stats(out):
@@ -59,11 +58,11 @@ def core_table(module):
 
 
 def ask(library, index, table):
-    """What a child process saw: "" (it holds), words, or how it ended."""
+    """Return the result of a child process: "" (the fact holds), a message, or how it ended."""
     receive, send = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(60)  # what a core does to its memory may end anywhere
+        signal.alarm(60)  # a damaged core may crash anywhere
         os.close(receive)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         seen = library.nrt_fact_ask(index, table) or b""

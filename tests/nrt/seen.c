@@ -1,9 +1,9 @@
-/* What a tool that watches the program has to see; run under Valgrind or built with ASan
- * by CMakeLists.txt, which expects the tool's words.
+/* Cause misuse that a memory checker has to report. CMakeLists.txt runs it under Valgrind
+ * or builds it with ASan, and expects the tool's message.
  *
  *     seen late    a byte written into a block that was released, and is in quarantine
  *     seen slab    ... into a small block of a chunk
- *     seen leak    a block that nobody releases
+ *     seen leak    a block that is never released
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* actor.c -- what an actor does in a step. */
+/* actor.c -- the actions of an actor in a step. */
 #include "order.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@ enum {
     SMALLEST = 4,
     SMALL_MOST = 16 << 10, /* nearly all blocks are below this */
     SCRATCH_BYTES = 4096,
-    CHECKS_BYTES = 8 << 20, /* many looks on their way: waiting for them orders much */
+    CHECKS_BYTES = 8 << 20, /* many queued checks: waiting for them orders much */
     DELAY_MOST = 200,       /* microseconds */
     SEEN_SHIFT = 8
 };
@@ -30,7 +30,7 @@ unsigned order_tag(struct order *order)
 
 /* --- the resource ---------------------------------------------------------------------- */
 
-/* Was memory at this address out before? And note that it was. */
+/* Record that memory at this address is live; return whether it was live before. */
 static bool seen_before(struct order *order, tarn_device_ptr address)
 {
     uint64_t bit = ((address >> SEEN_SHIFT) * 0x9e3779b97f4a7c15u >> 32) % SEEN_BITS;
@@ -68,7 +68,7 @@ void order_free(struct order *order, tarn_device_ptr block, size_t bytes,
         order_fail("free of 0x%llx: %s", block, tarn_error_last()->message);
 }
 
-/* --- lanes ----------------------------------------------------------------------------- */
+/* --- stream states ------------------------------------------------------------------ */
 
 static void must(tarn_status status, const char *what)
 {
@@ -134,9 +134,9 @@ tarn_stream actor_stream(struct actor *actor, const struct test_stream *test_str
 
 /* --- blocks ---------------------------------------------------------------------------- */
 
-/* Of three programs: at each twentieth of their allocations in order of size the bytes of the
- * one that lies there. A query on four streams, a server of a language model, loops over
- * small arrays. What is too large for the scenario is divided until it is not. */
+/* Sizes of three programs: the block size at each twentieth of their allocations in order
+ * of size. A query on four streams, a server of a language model, loops over small
+ * arrays. Sizes above the scenario's maximum are divided until they fit. */
 static size_t bytes_of_a_trace(struct actor *actor)
 {
     static const unsigned sizes[][20] = {
@@ -155,7 +155,7 @@ static size_t bytes_of_a_trace(struct actor *actor)
     return bytes / 4 * 4;
 }
 
-/* Between 2^n and 2^(n+1), n drawn: as many small ones as large ones at each scale. */
+/* Between 2^n and 2^(n+1), n drawn: as many small sizes as large ones at each scale. */
 static size_t some_bytes(struct actor *actor)
 {
     const struct scenario *scenario = actor->order->scenario;
@@ -175,7 +175,8 @@ static size_t some_bytes(struct actor *actor)
     return floor + actor_draw(actor, floor) / 4 * 4;
 }
 
-/* The alignment of a block is drawn from its size alone, so that nobody has to keep it. */
+/* The alignment of a block is drawn from its size alone, so that no table has to keep it.
+ */
 static size_t alignment_of(size_t bytes)
 {
     return bytes % 52 == 0 ? (size_t)512 << (bytes / 52 % 12) : 0;
@@ -187,7 +188,7 @@ static void forget(struct actor *actor, unsigned index)
     actor->live[index] = actor->live[--actor->live_count];
 }
 
-/* Look at a block and free it behind that, in the order of its lane. */
+/* Queue a check of a block and free it behind that, in the order of its stream. */
 static void finish(struct actor *actor, const struct block *block)
 {
     const struct test_stream *test_stream = &actor->streams[block->test_stream];
@@ -227,7 +228,7 @@ static void allocate_one(struct actor *actor)
     actor->live_bytes += block.bytes;
 }
 
-/* --- what a scenario adds -------------------------------------------------------------- */
+/* --- actions of a scenario ---------------------------------------------------------- */
 
 static void drop(struct actor *actor)
 {
@@ -236,7 +237,7 @@ static void drop(struct actor *actor)
     actor->large = !actor->large;
 }
 
-/* The block is in the order of another lane from now on. */
+/* Put the block into the order of another stream. */
 static void move_block(struct actor *actor, struct block *block, unsigned test_stream)
 {
     event moved;
@@ -280,7 +281,7 @@ static void transfer(struct actor *actor)
         forget(actor, index);
 }
 
-/* Free what others gave to this one, on a lane of its own. */
+/* Free the blocks that others passed to this actor, on a stream of its own. */
 static void receive_blocks(struct actor *actor)
 {
     struct block inbox[INBOX_MAX];
@@ -300,7 +301,7 @@ static void receive_blocks(struct actor *actor)
     }
 }
 
-/* No block stays in the order of this lane. */
+/* Take all blocks out of the order of this stream. */
 static void empty_stream(struct actor *actor, unsigned test_stream)
 {
     for (unsigned i = actor->live_count; i-- > 0;) {
@@ -317,7 +318,7 @@ static void empty_stream(struct actor *actor, unsigned test_stream)
     }
 }
 
-/* A stream is destroyed with work queued, and the next one has its handle. */
+/* Destroy a stream with queued work; the next one has its handle. */
 static void renew(struct actor *actor)
 {
     unsigned number = (unsigned)actor_draw(actor, actor->order->scenario->streams);
@@ -366,7 +367,7 @@ static void allocate_or_free(struct actor *actor)
         allocate_one(actor);
 }
 
-/* What the draw falls on; false: nothing special. */
+/* The action of the draw; false: nothing special. */
 static bool special(struct actor *actor)
 {
     const struct scenario *scenario = actor->order->scenario;

@@ -1,5 +1,5 @@
-/* capture.c -- captures beside the work, which have to survive it, and captures of work
- * that uses the pool. */
+/* capture.c -- captures beside the work, which must survive it, and captures of work that
+ * uses the pool. */
 #include "order.h"
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +29,8 @@ void capture_beside_forget(struct actor *actor)
         order_fail("%s", tarn_error_last()->message);
 }
 
-/* A capture in the next of the three modes, on a stream that the pool knows nothing of, or no
- * more than that it captures. */
+/* Begin a capture in the next of the three modes. The pool does not know the stream, or
+ * knows only that it captures. */
 static void beside_begin(struct actor *actor)
 {
     unsigned number = actor->beside_number++;
@@ -43,7 +43,7 @@ static void beside_begin(struct actor *actor)
     CU(cuMemsetD32Async(actor->scratch, number, SCRATCH_WORDS, actor->beside));
 }
 
-/* On the thread that began it: the driver wants that. */
+/* On the thread that began it: the driver requires that. */
 void capture_beside_end(struct actor *actor)
 {
     graph captured = NULL;
@@ -69,7 +69,7 @@ void capture_beside(struct actor *actor)
 
 /* --- work that uses the pool, captured ------------------------------------------------- */
 
-/* So that a magazine has something for the stream, behind work that is not done. */
+/* Fill a thread cache for the stream with memory behind work that is not done. */
 static void warm_up(struct actor *actor, const struct test_stream *test_stream)
 {
     struct order *order = actor->order;
@@ -94,7 +94,7 @@ static void set_announced(const struct test_stream *test_stream, bool capturing)
         order_fail("announce: %s", tarn_error_last()->message);
 }
 
-/* The nodes: allocate, fill, copy out, free, a few times. */
+/* Capture the nodes: allocate, fill, copy out, free, a few times. */
 static void capture_work(struct actor *actor, const struct test_stream *test_stream)
 {
     struct order *order = actor->order;
@@ -138,8 +138,8 @@ static void begin_graph(struct actor *actor)
     work->exec = device_instantiate(captured);
 }
 
-/* Launch it on a lane that knows nothing of the captured stream, and let its memory go in
- * the order of that lane. */
+/* Launch the graph on a stream that is unrelated to the captured one, and release its
+ * memory in the order of that stream. */
 static void launch_graph(struct actor *actor)
 {
     struct work_graph *work = &actor->graph;

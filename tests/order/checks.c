@@ -24,8 +24,9 @@ static void check_report(const struct checks *checks)
                    report[2], report[1]);
 }
 
-/* The first word that is not `tag`; `count`: none. The event that was waited for orders the
- * copy, which the thread sanitizer cannot know in all cases, and it is most of the work. */
+/* Return the first word that is not `tag`; `count`: none. The awaited event orders the
+ * copy. The thread sanitizer cannot know that in all cases, and this loop is most of the
+ * work. */
 __attribute__((no_sanitize("thread"))) static size_t first_other(const unsigned *words,
                                                                  size_t count,
                                                                  unsigned tag)
@@ -37,7 +38,7 @@ __attribute__((no_sanitize("thread"))) static size_t first_other(const unsigned 
     return i;
 }
 
-/* Wait for the oldest look, and compare. */
+/* Wait for the oldest check, and compare. */
 static void finish_one(struct checks *checks)
 {
     struct check *check = &checks->all[checks->first];
@@ -56,7 +57,7 @@ static void finish_one(struct checks *checks)
     checks->count--;
 }
 
-/* `bytes` of the ring in one piece, behind those that are in use. */
+/* Reserve `bytes` of the ring in one piece, behind those in use. */
 static unsigned char *ring_reserve(struct checks *checks, size_t bytes, size_t *taken_out)
 {
     size_t skipped = 0;
@@ -88,7 +89,7 @@ void checks_queue(struct checks *checks, const struct block *block, void *stream
         finish_one(checks);
     size_t taken;
     unsigned char *copy =
-        ring_reserve(checks, padded_bytes, &taken); /* may settle others */
+        ring_reserve(checks, padded_bytes, &taken); /* may complete others */
     struct check *check = &checks->all[(checks->first + checks->count) % CHECKS_MAX];
     check->copy = (unsigned *)(void *)copy;
     check->bytes = taken;

@@ -1,4 +1,4 @@
-/* device.c -- the driver as the order tests use it. */
+/* device.c -- driver calls of the order tests. */
 #define _GNU_SOURCE
 #include "device.h"
 #include "order.h"
@@ -136,7 +136,7 @@ static void sleep_on_host(void *microseconds)
 
 void device_delay(void *stream, unsigned microseconds)
 {
-    unsigned long long ns = microseconds * 100ull; /* a GPU is that much faster */
+    unsigned long long ns = microseconds * 100ull; /* a GPU is faster by this factor */
     void *arguments[] = {&ns};
 
     if (device_is_seeded)

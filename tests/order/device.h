@@ -1,8 +1,8 @@
-/* device.h -- what the order tests ask the driver for themselves: patterns, events, graphs.
+/* device.h -- driver calls of the order tests themselves: patterns, events, graphs.
  *
- * Through the library that Tarn has open, but not through Tarn: what is tested does not
- * check itself. On a GPU kernels write and verify the patterns; on the stand-in, where
- * none run, memsets write them and copies to pinned memory let the host look.
+ * They use the library that Tarn has open, but not Tarn, so that the tested code does not
+ * check itself. On a GPU kernels write and verify the patterns. The simulator runs no
+ * kernels: memsets write them, and copies to pinned memory let the host check.
  */
 #ifndef ORDER_DEVICE_H
 #define ORDER_DEVICE_H
@@ -50,7 +50,7 @@ struct device_calls {
 };
 extern struct device_calls driver;
 
-/* A call has to succeed, or the test fails with its text and result. */
+/* Check that a call succeeds; else the test fails with its text and result. */
 #define CU(call) device_must(driver.call, #call)
 void device_must(int result, const char *call);
 
@@ -60,25 +60,26 @@ void device_open(void);
 void device_enter(void);
 extern bool device_is_sim;
 
-/* Options of the stand-in; nothing on a GPU. */
+/* Set options of the simulator; nothing on a GPU. */
 void device_configure(const char *options);
-/* Races that the stand-in found, and the words of the last one; 0 on a GPU. */
+/* The number of races that the simulator found, and the message of the last one; 0 on a
+ * GPU. */
 unsigned long long device_races(const char **message_out);
 
-/* On the stand-in in its seeded mode work is late anyhow; else `device_delay` queues some
- * microseconds of nothing on a stream. */
+/* Delay a stream. The simulator's seeded mode runs work late anyway; else `device_delay`
+ * queues some microseconds of idle time on a stream. */
 extern bool device_is_seeded;
 void device_delay(void *stream, unsigned microseconds);
 
-/* Queue: write `tag` to each word of a block. */
+/* Queue a write of `tag` to each word of a block. */
 void device_fill(tarn_device_ptr block, size_t bytes, unsigned tag, void *stream);
-/* Queue a look of the device itself; what it finds lies in report[0] (words that differ),
- * [1] (the tag) and [2] (the first such word), pinned memory. False: the device cannot. */
+/* Queue a check by the device itself. Its result is in pinned memory: report[0] (wrong
+ * words), [1] (the tag) and [2] (the first wrong word). False: the device cannot. */
 bool device_verify(tarn_device_ptr block, size_t bytes, unsigned tag, void *stream,
                    unsigned *report);
 
-/* Calls that may not be made while a stream captures, but in the relaxed mode of the
- * thread: page-locked memory, waiting for an event or a stream, making graphs ready. */
+/* Calls that are allowed during a capture only in the relaxed mode of the thread:
+ * page-locked memory, waiting for an event or a stream, instantiating graphs. */
 void *device_pinned(size_t bytes);
 void device_pinned_free(void *memory);
 void device_event_wait(event done);

@@ -1,8 +1,9 @@
-/* kernels.h -- what the order tests run on a real GPU, as PTX that its driver compiles.
+/* kernels.h -- the kernels of the order tests on a real GPU, as PTX that its driver
+ * compiles.
  *
- * order_fill(words, count, tag): each word becomes the tag. order_verify(words, count, tag,
- * report): report[0] counts the words that are not the tag, report[1] and [2] keep the tag
- * and the word of the first. order_spin(ns): takes its time.
+ * order_fill(words, count, tag): each word becomes the tag. order_verify(words, count,
+ * tag, report): report[0] counts the words that are not the tag, report[1] and [2] keep
+ * the tag and the word of the first. order_spin(ns): runs that long.
  */
 #ifndef ORDER_KERNELS_H
 #define ORDER_KERNELS_H

@@ -10,7 +10,7 @@ struct entry {
     size_t bytes;
 };
 
-/* What happened last, for the words of a failure. */
+/* The last events, for the message of a failure. */
 struct history_entry {
     tarn_device_ptr address;
     size_t bytes;
@@ -64,7 +64,7 @@ static void reserve_entry(void)
         order_fail("no host memory for the books");
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void add_to_history(tarn_device_ptr address, size_t bytes, tarn_stream stream,
                            bool is_free)
 {

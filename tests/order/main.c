@@ -1,11 +1,12 @@
-/* main.c -- the order tests, as one program for the stand-in and for a GPU.
+/* main.c -- run the order tests, in one program for the simulator and for a GPU.
  *
  *     order [--scenario NAME]... [--resource pool|async] [--reuses N] [--seeds N]
  *         [--seed FIRST] [--mode seeded|eager] [--list]
  *
- * Each scenario runs until memory was reused N times in all, spread over the seeds. A wrong
- * word, a race, a lost capture or a call that fails ends it with 1 and one line; else a
- * line a scenario and 0. On a GPU the mode is the device's own.
+ * Each scenario runs until memory was reused N times in total, spread over the seeds. A
+ * wrong word, a race, a lost capture or a failed call ends the program with 1 and one
+ * line. Otherwise it prints one line per scenario and returns 0. On a GPU the mode is the
+ * device's own.
  */
 #define _GNU_SOURCE
 #include "order.h"
@@ -40,7 +41,7 @@ void order_fail(const char *format, ...)
     const char *race = "";
     va_list arguments;
 
-    pthread_mutex_lock(&failing); /* for good: one failure is told */
+    pthread_mutex_lock(&failing); /* permanently: only one failure is reported */
     fprintf(stderr, "order: %s, seed %llu, %s, %s: ", playing ? playing->name : "start",
             current ? (unsigned long long)current->seed : 0ull,
             device_is_sim ? options.mode : "GPU", options.resource);
@@ -87,7 +88,7 @@ static bool is_over(const struct order *order)
            atomic_load(&order->steps) >= order->steps_limit;
 }
 
-/* Some steps on a thread that ends: its per-thread stream goes with it, so nothing may
+/* Some steps on a thread that ends. Its per-thread stream ends with it, so no block may
  * stay in its order. */
 static void *short_lived_thread(void *data)
 {
@@ -229,7 +230,7 @@ static void play(const struct scenario *scenario, unsigned seed, unsigned long r
     current = NULL;
 }
 
-/* Did the scenario do what it is there for? */
+/* Check that the scenario had the effect for which it exists. */
 static void check_needs(const struct scenario *scenario, const struct played *played)
 {
     const tarn_pool_statistics *statistics = &played->statistics;
@@ -245,8 +246,8 @@ static void check_needs(const struct scenario *scenario, const struct played *pl
 
     if (played->reuses == 0)
         order_fail("no memory was reused");
-    /* With threads in real time it may happen that nobody had to; on a GPU in a short run
-     * as well, under a memory checker, where every stream is idle when it is asked. */
+    /* With threads in real time no call may have needed it. The same holds for short runs
+     * on a GPU, under a memory checker, where every stream is idle at a query. */
     if (device_is_sim ? strcmp(options.mode, "eager") == 0 : options.reuses < LONG_RUN)
         return;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)

@@ -31,7 +31,7 @@ __attribute__((constructor)) static void choose(void)
     }
 }
 
-/* The test reads this line: a rule that nobody asks for proves nothing. */
+/* The test reads this line: a rule that no code checks proves nothing. */
 __attribute__((destructor)) static void print_reached(void)
 {
     if (chosen >= 0)
@@ -40,9 +40,9 @@ __attribute__((destructor)) static void print_reached(void)
 }
 
 /* --- wider windows ---------------------------------------------------------------------
- * Some rules are about what another thread does between two steps, and two cores meet
- * there once in a long while. So the pool's own driver calls take their time where such a
- * rule is broken: before the call, or after it. */
+ * Some rules concern the work of another thread between two steps, which is rare on two
+ * cores. So the pool's driver calls are delayed if such a rule is broken: before the call,
+ * or after it. */
 
 enum { PAUSE_NS = 400000, LONG_PAUSE_NS = 3000000 };
 
@@ -97,7 +97,7 @@ bool tarn__mutation(enum tarn__mutation which)
     if (chosen < 0)
         return false;
     if (!atomic_exchange(&widened, true))
-        widen(); /* whoever asks first: the driver is open by now */
+        widen(); /* the first caller sets it: the driver is open by now */
     if ((int)which != chosen)
         return false;
     atomic_fetch_add_explicit(&reached, 1, memory_order_relaxed);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Would the order tests see a pool that breaks one of its rules?
+"""Checks that the order tests detect a pool that breaks one of its rules.
 
     mutations.py ORDER_MUTATED MUTATIONS_H [NAME...]
 
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-# What shows each rule: runs of the harness, tried in turn until one fails. The last field
+# The runs that detect each rule: runs of the harness, tried in turn until one fails. The last field
 # is the value of TARN_SIM's further options.
 RUNS = {
     "no_renewal": ["--scenario merge --seeds 40", "--scenario steal --seeds 40"],
@@ -59,13 +59,13 @@ LIMIT_S = 60
 
 
 def names_of(header):
-    """The rules, in the order of the header."""
+    """Return the rules, in the order of the header."""
     with open(header, encoding="utf-8") as file:
         return re.findall(r"^\s+X\((\w+), \"", file.read(), re.MULTILINE)
 
 
 def run(program, name, arguments):
-    """(did the harness fail, how often the broken place was reached, its words)."""
+    """Return (whether the harness failed, how often it reached the broken code, its output)."""
     words = arguments.split()
     seeds = int(words[words.index("--seeds") + 1])
     environment = {**os.environ, "TARN_MUTATION": name}
@@ -93,7 +93,7 @@ def run(program, name, arguments):
 
 
 def look(program, name):
-    """One line on a rule; True if it was noticed."""
+    """Print one line on a rule; return True if it was detected."""
     started = time.monotonic()
     reached_at_all = 0
     for arguments in RUNS[name]:
@@ -110,7 +110,7 @@ def look(program, name):
 
 
 def sound(program):
-    """All runs of above pass where nothing is broken."""
+    """Check that all runs above pass with no rule broken."""
     good = True
     for arguments in sorted({a for runs in RUNS.values() for a in runs}):
         failed, _, words = run(program, "", arguments.replace("--seeds 40", "--seeds 3"))

@@ -1,4 +1,4 @@
-/* scenarios.c -- what the order tests do, by name. */
+/* scenarios.c -- the scenarios of the order tests, by name. */
 #include "order.h"
 
 #define KIB (size_t)1024
@@ -71,9 +71,9 @@ const struct scenario scenarios[] = {
      .transfer = 20,
      .renew = 30,
      .delay = 20},
-    /* Streams that live for a few blocks: what one leaves is the next one's only
-     * behind a wait for the device, though they have one handle. Some threads free
-     * there and no more. */
+    /* Streams that exist for a few blocks. The next stream may use orphaned memory only
+     * behind a device-wide wait, though they have one handle. Some threads only free
+     * there. */
     {.name = "handles-come-back",
      .actors = 4,
      .streams = 3,
@@ -146,7 +146,7 @@ const struct scenario scenarios[] = {
      .wait = 5,
      .delay = 20,
      .trim = 60},
-    /* Nobody says on which stream a block is used, nor where it was when it is freed. */
+    /* Blocks are allocated and freed without a stream, and used on any stream. */
     {.name = "nobody",
      .actors = 3,
      .streams = 3,
@@ -221,7 +221,7 @@ const struct scenario scenarios[] = {
      .trim = 5,
      .no_stream = 1000,
      .blocking = true},
-    /* Threads meet in the middle of what the pool does to one stream. */
+    /* Threads meet in the middle of the pool's work on one stream. */
     {.name = "shared",
      .actors = 4,
      .streams = 4,
@@ -253,8 +253,8 @@ const struct scenario scenarios[] = {
      .drop = 8,
      .delay = 60,
      .delay_most = 5000},
-    /* Blocks of about a handle in a pool that has no room to grow: memory is taken to where
-     * it fits while queued work still uses it where it was. */
+    /* Blocks of about a handle in a pool that cannot grow. Memory moves to a suitable
+     * address while queued work still uses it at the old one. */
     {.name = "moves",
      .actors = 3,
      .streams = 2,
@@ -270,7 +270,7 @@ const struct scenario scenarios[] = {
      .transfer = 20,
      .delay = 30,
      .wait = 5},
-    /* Few sizes again and again, as programs ask for them. */
+    /* A few sizes repeatedly, as in programs. */
     {.name = "traces",
      .actors = 3,
      .streams = 2,
@@ -284,7 +284,7 @@ const struct scenario scenarios[] = {
      .delay = 20,
      .trim = 5,
      .from_traces = true},
-    /* The stream that blocking ones are ordered with, and others are not. */
+    /* The stream with which blocking streams are ordered, and others are not. */
     {.name = "legacy",
      .actors = 3,
      .streams = 3,

@@ -1,13 +1,13 @@
-/* balance.c -- are the reference counts of a function balanced?
+/* balance.c -- check that the reference counts of a function are balanced.
  *
- * For each name the fewest references that it can hold are carried along the edges, until
- * nothing changes. They only ever go down, and the first that would be below zero ends it.
+ * For each name the fewest references that it can hold are carried along the edges until
+ * nothing changes. They only go down, and the first negative count ends the analysis.
  */
 #include "balance.h"
 
 #include <limits.h>
 
-/* What an operation does to the references held under one name; false: more than it has. */
+/* Apply an operation to the references held under one name; false: more than it has. */
 static bool enter(const struct operation *operation, int value, int *held)
 {
     if (operation->result == value)

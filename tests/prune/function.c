@@ -1,8 +1,8 @@
-/* function.c -- from LLVM's functions to ours.
+/* function.c -- convert LLVM's functions to the interpreter's.
  *
- * What the interpreter is not interested in is left out: arithmetic, types, conditions. A
- * call of something unknown uses its pointers, and its result, like that of a load, may be
- * any object.
+ * Operations that do not concern the interpreter are left out: arithmetic, types,
+ * conditions. A call of an unknown function uses its pointers. Its result, like that of a
+ * load, may be any object.
  */
 #include "function.h"
 
@@ -89,7 +89,7 @@ static bool is_pointer(LLVMValueRef value)
 
 struct reading {
     struct numbers values, blocks;
-    struct block *block; /* being read */
+    struct block *block; /* in conversion */
     unsigned raise_kind; /* of the metadata that marks a raise */
 };
 
@@ -174,7 +174,7 @@ static void read_instruction(struct reading *reading, LLVMValueRef instruction)
     }
 }
 
-/* At most so many operations and phis come of the instructions of a block. */
+/* The instructions of a block become at most this many operations and phis. */
 static void count_operations(LLVMBasicBlockRef block, size_t *operations, size_t *phis)
 {
     *operations = *phis = 0;

@@ -12,17 +12,17 @@ enum operation_kind {
     INCREF,
     DECREF,
     USE,    /* reads the object */
-    PICK,   /* result: any object of those shared, or null */
+    PICK,   /* result: any of the shared objects, or null */
     MAKE,   /* result: a new object, counted once */
     SELECT, /* result: one of two operands */
     COPY,   /* result: the operand */
     RAISE,  /* a raise mark */
-    KEEP,   /* a reference goes over to somebody who outlives the function */
+    KEEP,   /* a reference is transferred to an owner that outlives the function */
 };
 
 struct operation {
     enum operation_kind kind;
-    int operands[2]; /* numbers of values; NO_OBJECT for what is no object */
+    int operands[2]; /* numbers of values; NO_OBJECT for values that are no object */
     int result;      /* number of a value, or NO_OBJECT */
 };
 
@@ -52,13 +52,14 @@ struct function {
     int excinfo;         /* the parameter that is no object, or NO_OBJECT */
 };
 
-/* Make an LLVM function into one of ours. It lives until function_forget_all(). */
+/* Convert an LLVM function. The result is valid until function_forget_all(). */
 struct function function_read(LLVMValueRef source);
 
-/* Room that is given back with the functions; zeroed. Ends the program if there is none. */
+/* Allocate zeroed memory that is freed with the functions. Ends the program on failure.
+ */
 void *function_allocate(size_t count, size_t size);
 
-/* Give everything back. */
+/* Free all functions and their memory. */
 void function_forget_all(void);
 
 #endif

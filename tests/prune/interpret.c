@@ -2,25 +2,26 @@
  *
  *     prune-interpret BEFORE AFTER [RUNS [SEED]]
  *
- * Both files hold the same functions (.ll or .bc), the second pruned. Each function is run
- * along RUNS paths. A run picks, from its seed, which way each branch goes, which object
- * each pointer is (several pointers may be one object, or null), and which object holds a
- * reference to which other; then both versions make the same run, and the pruned one must
- * neither touch a freed object nor free one twice, and must leave the same counts behind.
+ * Both files hold the same functions (.ll or .bc), the second pruned. Each function is
+ * run along RUNS paths. A run draws from its seed the direction of each branch, and the
+ * object of each pointer (several pointers may be one object, or null). It also draws the
+ * references between objects. Then both versions make the same run. The pruned one must
+ * neither access a freed object nor free one twice, and must leave the same counts
+ * behind.
  *
- * Which references does the caller hold? As few as the version before can live with: a run
- * begins with none, and where that version fails, it is given one more and begins again. So
- * whatever keeps an object alive is what the function itself, or another object, counts.
+ * The caller holds as few references as the version before needs. A run begins with none;
+ * if that version fails, it gets one more and begins again. So only references of the
+ * function itself, or of another object, keep an object alive.
  *
- * All paths through the blocks are taken as possible; a pruner that looks at blocks alone
- * must take them so too. A run that passed a raise mark may leave less behind than before:
- * code that raises does not give its references back, and pruning such a pair mends that.
- * But it may not leave less than what others hold: the caller, objects that are alive, and
- * whoever a reference was handed over to (a store to @kept). This is asked of functions that
- * are balanced (balance.h), as only those have a claim to it.
+ * All paths through the blocks count as possible, as for a pruner that reads blocks
+ * alone. A run that passed a raise mark may leave fewer references than before: code that
+ * raises does not release its references, and pruning such a pair mends that. But it may
+ * not leave fewer than the references of others: the caller, live objects, and the
+ * receiver of a transferred reference (a store to @kept). This is required of functions
+ * that are balanced (balance.h).
  *
- * Output: a line a failure (the first of each function), then a line of totals. The exit
- * status is 0 if there was no failure, 1 if there was one, 2 if a file is no good.
+ * Output: one line per failure (the first of each function), then a line of totals. The
+ * exit status is 0 if there was no failure, 1 if there was one, 2 if a file is no good.
  */
 #include "balance.h"
 #include "run.h"
@@ -32,7 +33,7 @@
 
 enum { MAX_ATTEMPTS = 200 }; /* references added for the caller, one at a time */
 
-/* Which objects there are and who holds whom; later objects never hold earlier ones. */
+/* The objects and their references; later objects never hold earlier ones. */
 static struct world make_world(uint64_t seed)
 {
     struct world world = {.seed = seed};
@@ -46,11 +47,12 @@ static struct world make_world(uint64_t seed)
     return world;
 }
 
-/* One more reference of the caller: to what was freed too early, or to what held it. */
+/* Give the caller one more reference: to an object that was freed too early, or to its
+ * holder. */
 static bool give_reference(struct world *world, const struct run *run, int attempt)
 {
     if (run->blamed >= world->shared)
-        return false; /* made by the function itself: nobody else can hold it */
+        return false; /* created by the function itself: no other owner can hold it */
     int receiver = run->blamed;
     for (int i = 0; i < receiver; i++)
         if ((world->children[i][0] == receiver || world->children[i][1] == receiver) &&
@@ -61,7 +63,7 @@ static bool give_reference(struct world *world, const struct run *run, int attem
     return true;
 }
 
-/* Runs the first version with as few references as it can live with. */
+/* Run the first version with as few references as it needs. */
 static enum verdict run_original(struct run *run, struct world *world)
 {
     for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -74,18 +76,18 @@ static enum verdict run_original(struct run *run, struct world *world)
     return USED_FREED;
 }
 
-/* By how much the counts of an object differ at the end of a block. */
+/* The difference of the counts of an object at the end of a block. */
 static int difference(const struct run *before, const struct run *after, int step,
                       int object)
 {
     return step < 0 ? 0 : before->history[step][object] - after->history[step][object];
 }
 
-/* May this object have fewer references than before? Only if the function raised and kept
- * what it had then. So look for a block where an incref is missing, the counts differing by
- * more than before it, and by no less than at the end ever after. What was taken there was
- * lost if a raise came after, and if it was not given back: the pruned version, which did
- * without it, never had fewer than there. */
+/* Return whether this object may have fewer references than before. That requires that
+ * the function raised and kept its references. So find a block with a missing incref: the
+ * difference of the counts is larger than before it, and at least the final difference
+ * ever after. The reference taken there was lost if a raise followed and it was not
+ * released. The pruned version, which omits it, never had fewer. */
 static bool may_have_fewer(const struct run *before, const struct run *after, int object)
 {
     int fewer = difference(before, after, before->steps, object);
@@ -116,7 +118,7 @@ static const char *compare(const struct run *before, const struct run *after)
     return NULL;
 }
 
-/* References to an object that are not the function's own. */
+/* References to an object that other owners hold. */
 static int held_by_others(const struct run *run, int object)
 {
     int held = run->kept[object];

@@ -1,8 +1,8 @@
 /* run.c -- one run of a function on a memory that counts.
  *
- * Everything that a run does not find in the function, which way a branch goes, which object
- * a call returns, it asks of the world's seed, in order. The pruned version of a function
- * asks the same questions, so it makes the same run.
+ * Decisions that the function does not determine come from the world's seed, in order:
+ * the direction of a branch, the object that a call returns. The pruned version of a
+ * function makes the same requests, so it makes the same run.
  */
 #include "run.h"
 
@@ -15,7 +15,8 @@ uint64_t run_mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* A number below `limit` that depends on the seed and on how many were asked for before. */
+/* A number below `limit` that depends on the seed and on the number of earlier requests.
+ */
 static int decide(struct run *run, int limit)
 {
     uint64_t random = run_mix(run->world->seed + 0x9E3779B97F4A7C15u * ++run->decisions);
@@ -34,7 +35,7 @@ static enum verdict blame(struct run *run, int object, enum verdict verdict)
     return verdict;
 }
 
-/* Gives one reference back; at the last one, those that the object holds as well. */
+/* Drop one reference; at the last one, also those that the object holds. */
 static enum verdict release(struct run *run, int object)
 {
     if (run->objects[object].count == 0)

@@ -7,20 +7,20 @@
 #include <stdint.h>
 
 enum {
-    MAX_OBJECTS = 96, /* of one run; `make` ends the run where there are more */
-    MAX_SHARED = 4,   /* objects that are there when the function starts */
+    MAX_OBJECTS = 96, /* of one run; `make` ends the run at the limit */
+    MAX_SHARED = 4,   /* objects that exist when the function starts */
     MAX_BLOCKS_RUN = 80,
 };
 
 struct object {
-    int count;       /* references; 0: freed, or never there */
-    int children[2]; /* objects that this one holds a reference to, or NO_OBJECT */
+    int count;       /* references; 0: freed, or never created */
+    int children[2]; /* objects to which this one holds a reference, or NO_OBJECT */
 };
 
-/* What the seed of a run says about the world; the same for both versions. */
+/* The parts of a run that its seed determines; the same for both versions. */
 struct world {
     uint64_t seed;
-    int shared;              /* how many objects there are at the start */
+    int shared;              /* the number of objects at the start */
     int callers[MAX_SHARED]; /* references that the caller holds */
     int children[MAX_SHARED][2];
 };
@@ -36,7 +36,7 @@ struct run {
     int *scratch;          /* as many again, for phis, which all change at once */
     uint64_t decisions;    /* decisions so far */
     int steps;             /* blocks done */
-    int kept[MAX_OBJECTS]; /* references that others took over */
+    int kept[MAX_OBJECTS]; /* references that were transferred to others */
     int history[MAX_BLOCKS_RUN][MAX_OBJECTS]; /* counts at the end of each of them */
     int last_raise;                           /* step of the last raise mark, or -1 */
     bool returned;
@@ -44,13 +44,13 @@ struct run {
     int where[2]; /* block and operation of the failure */
 };
 
-/* A run of a function, which has room for its values; `world` is to be set. */
+/* A run of a function, with memory for its values; the caller sets `world`. */
 struct run run_make(const struct function *function);
 
-/* Run from the entry to a return, to a failure, or until it is long enough (CUT). */
+/* Run from the entry to a return, to a failure, or to the maximum length (CUT). */
 enum verdict run_go(struct run *run);
 
-/* A number that looks like chance. */
+/* A pseudo-random number. */
 uint64_t run_mix(uint64_t x);
 
 #endif

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""sound.py TARN INTERPRETER [COUNT] -- `tarn prune` frees nothing early.
+"""sound.py TARN INTERPRETER [COUNT] -- check that `tarn prune` frees nothing early.
 
-Prunes functions and has the interpreter run them before and after (interpret.c says how):
-those in unsound/, on each of which llvmlite's pass goes wrong, and COUNT random ones.
+Prunes functions, and runs them before and after with the interpreter (see interpret.c). They are
+those in unsound/, each of which llvmlite's pass breaks, and COUNT random ones.
 """
 
 import pathlib
@@ -30,7 +30,7 @@ def prune(text, *options):
 
 
 def broken(before, after, runs):
-    """The names of the functions that went wrong, and the interpreter's words."""
+    """Return the names of the functions that failed, and the interpreter's output."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [pathlib.Path(folder, name) for name in ("before.ll", "after.ll")]
         for path, text in zip(paths, (before, after)):

@@ -1,4 +1,4 @@
-/* capturing.c -- captures around calls of Tarn. The driver's own calls are used, as a
+/* capturing.c -- run captures around calls of Tarn. It uses the driver's own calls, as a
  * program beside Tarn would. */
 #define _GNU_SOURCE
 #include "capturing.h"
@@ -33,10 +33,10 @@ static void find_calls(void)
     find_call("cuThreadExchangeStreamCaptureMode", &cu.exchange);
 }
 
-/* What a thread does, and what came of it. */
+/* The task of a thread, and its result. */
 struct job {
     tarn_status (*work)(void);
-    int mode; /* the thread's own, while it works */
+    int mode; /* the thread's own, during the work */
     tarn_status status;
     int mode_after;
     char message[sizeof((tarn_error *)0)->message];

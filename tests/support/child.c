@@ -1,4 +1,4 @@
-/* child.c -- a test in a process of its own. */
+/* child.c -- run a test in a process of its own. */
 #define _GNU_SOURCE
 #include "child.h"
 #include "test.h"
@@ -22,7 +22,7 @@ void in_child(void (*function)(void))
     int status = 0;
     pid_t child;
 
-    fflush(NULL); /* else what is buffered is written twice */
+    fflush(NULL); /* otherwise buffered output is written twice */
     child = fork();
     CHECK(child >= 0);
     if (child == 0) {

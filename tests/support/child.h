@@ -1,7 +1,7 @@
-/* child.h -- a test in a process of its own.
+/* child.h -- run a test in a process of its own.
  *
- * Which driver a process has is decided once, so tests of that each need a fresh process.
- * Nothing of Tarn may have been used in this one before: the child is a plain fork.
+ * A process decides on its driver once, so tests of that each need a fresh process. No
+ * function of Tarn may have been used in this one before: the child is a plain fork.
  */
 #ifndef TARN_TEST_CHILD_H
 #define TARN_TEST_CHILD_H
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is the driver the stand-in? Asked of the environment: nothing may open it in the process
- * that forks, as on_sim() does. */
+/* Return whether the driver is the simulator. It reads the environment: unlike on_sim(),
+ * it opens no driver in the process that forks. */
 static inline bool has_sim(void)
 {
     const char *driver = getenv("TARN_DRIVER");

@@ -9,7 +9,7 @@
 /* The golden ratio's inverse modulo 2^64. */
 #define GOLDEN_RATIO_INVERSE UINT64_C(0xf1de83e19937733d)
 
-/* The next key below 2^56: the products of all of them are below 2^28. Begin with 0. */
+/* The next key below 2^56 whose product is below 2^28. Begin with 0. */
 static inline uint64_t next_colliding_key(uint64_t *product)
 {
     uint64_t key;

@@ -1,4 +1,4 @@
-/* The driver's calls by name, in one place; see driver_calls.h. */
+/* Resolve the driver's calls by name; see driver_calls.h. */
 #define _GNU_SOURCE
 #include "driver_calls.h"
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-/* main.c -- runs every TEST that registered itself, and counts what each leaves behind; the
- * stand-in's controls. */
+/* main.c -- run every TEST that registered itself, and count the leaks of each; the
+ * simulator's controls. */
 #define _GNU_SOURCE
 #include "test.h"
 #include <dlfcn.h>
@@ -12,13 +12,14 @@ enum { TESTS_MAX = 512 };
 static struct CMUnitTest tests[TESTS_MAX];
 static size_t test_count;
 
-/* --- what a test leaves behind --- */
+/* --- leaks of a test --- */
 
-/* What is out, of the stand-in, of pointers and of what is shared with other processes. */
+/* The live objects: of the simulator, of pointers, and of memory shared with processes.
+ */
 struct live_objects {
     unsigned long long bytes; /* 0: on a GPU */
     size_t pointers, deferred_frees;
-    tarn_ipc_counts shared; /* but for how often the server was asked */
+    tarn_ipc_counts shared; /* except for the number of requests to the server */
 };
 
 static struct live_objects live_objects_before; /* when the test began */
@@ -29,7 +30,7 @@ void test_may_leak_memory(void)
     may_leak = true;
 }
 
-/* Of the driver that is open. The stand-in's own tests are about what it counts. */
+/* Of the open driver. The simulator's own tests check its counts. */
 static unsigned long long count_live_bytes(void *library)
 {
     tarn_sim_live_bytes_fn *live =
@@ -39,7 +40,7 @@ static unsigned long long count_live_bytes(void *library)
     return live && !is_of_sim ? live() : 0;
 }
 
-/* Opens no driver and makes no runtime: children of tests that fork do so in their own way. */
+/* Open no driver and create no runtime: children of forking tests do so themselves. */
 static struct live_objects count_live_objects(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -111,7 +112,7 @@ bool has_second_device(void)
     return info.device_count > 1;
 }
 
-/* A control of the stand-in by name. */
+/* A control of the simulator by name. */
 static void *control(const char *name)
 {
     static void *library;

@@ -1,7 +1,8 @@
-/* private_words.h -- words that no message for users may have.
+/* private_words.h -- words that no message for users may contain.
  *
- * docs/glossary.md has the terms to use instead. tests/unit/messages.c holds the messages
- * of failing calls against this list, tests/architecture/test_messages.py all string literals.
+ * docs/glossary.md has the terms to use instead. tests/unit/messages.c compares the
+ * messages of failing calls with this list, tests/architecture/test_messages.py all
+ * string literals.
  *
  * An entry matches whole words, in either case, unless " of" follows: "out of memory" is
  * no private word.

@@ -1,4 +1,4 @@
-/* processes.c -- tests with several processes: children that are told what to do. */
+/* processes.c -- tests with several processes: children that execute commands. */
 #define _GNU_SOURCE
 #include "processes.h"
 #include "child.h"
@@ -19,7 +19,7 @@ static void report_failure(const char *what)
     child_fail("%s", what);
 }
 
-/* A child keeps no line of another one: its end would not be heard. */
+/* A child keeps no connection of another one: the test would not notice its end. */
 static struct {
     int lines[16];
     int count;
@@ -46,7 +46,7 @@ struct process process_start(void (*function)(int line))
     int ends[2];
 
     tester = getpid();
-    fflush(NULL); /* else what is buffered is written twice */
+    fflush(NULL); /* otherwise buffered output is written twice */
     CHECK(open_lines.count < 16);
     CHECK_EQUAL(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
     pid_t pid = fork();
@@ -55,7 +55,7 @@ struct process process_start(void (*function)(int line))
         close_lines();
         close(ends[0]);
         function(ends[1]);
-        exit(0); /* not _exit(): what Tarn does at the end is part of the test */
+        exit(0); /* not _exit(): Tarn's exit handlers are part of the test */
     }
     close(ends[1]);
     open_lines.lines[open_lines.count++] = ends[0];

@@ -1,4 +1,4 @@
-/* scripted.c -- an upstream for tests of what lies on top of one. */
+/* scripted.c -- an upstream for tests of resources on top of one. */
 #include "scripted.h"
 #include "test.h"
 #include <stdlib.h>

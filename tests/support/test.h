@@ -1,4 +1,5 @@
-/* test.h -- a thin layer over cmocka: a test is a sentence, and registers itself.
+/* test.h -- a thin layer over cmocka: a test has a sentence as its name, and registers
+ * itself.
  *
  *     TEST(limiter_refunds_when_upstream_fails)
  *     {
@@ -7,8 +8,8 @@
  *     }
  *
  * main() is in main.c of this folder; it runs every TEST of the program in file order. A
- * test that leaves memory, pointers or descriptors behind has failed: what is out in this
- * process is counted before and after each.
+ * test that leaks memory, pointers or descriptors has failed: the live objects of this
+ * process are counted before and after each.
  */
 #ifndef TARN_TEST_H
 #define TARN_TEST_H
@@ -41,7 +42,7 @@ void test_register(const char *name, CMUnitTestFunction function);
 #define CHECK_EQUAL(wanted, got) assert_int_equal(wanted, got)
 #define CHECK_TEXT(wanted, got) assert_string_equal(wanted, got)
 
-/* The status of `call`, and what it had to say where it is another than `wanted`. */
+/* The status of `call`, and its message if it is another than `wanted`. */
 #define CHECK_STATUS(wanted, call)                                                  \
     do {                                                                            \
         tarn_status check_status_ = (call);                                         \
@@ -51,17 +52,17 @@ void test_register(const char *name, CMUnitTestFunction function);
     } while (0)
 #define CHECK_OK(call) CHECK_STATUS(TARN_OK, call)
 
-/* The last failure's words contain `text`. */
+/* The message of the last failure contains `text`. */
 #define CHECK_MESSAGE(text)                                                             \
     do {                                                                                \
         if (!strstr(tarn_error_last()->message, (text)))                                \
             fail_msg("\"%s\" does not say \"%s\"", tarn_error_last()->message, (text)); \
     } while (0)
 
-/* In this test so many calls fail that some memory does not go back. */
+/* In this test so many calls fail that some memory is not returned. */
 void test_may_leak_memory(void);
 
-/* The stand-in's controls; each fails the test where the driver is not the stand-in. */
+/* The simulator's controls; each fails the test on another driver. */
 void sim_configure(const char *options);
 unsigned long long sim_faults(void);
 unsigned long long sim_calls(void);
@@ -70,18 +71,18 @@ unsigned long long sim_misuses(void);
 unsigned long long sim_races(void);
 const char *sim_race(void);
 
-/* Run `scenario`, which checks what it reads back, in the stand-in's seeded mode: with the
- * seeds below `count`, looking for races in each. Fails with the words of a race. */
+/* Run `scenario`, which checks its results, in the simulator's seeded mode: with the
+ * seeds below `count`, looking for races in each. Fails with the message of a race. */
 void seeds(unsigned count, void (*scenario)(void));
 
-/* Run `scenario` with its 1st, 2nd, 3rd ... driver call failing until a run needs none.
- * The scenario must leave nothing behind, whatever failed; that is checked. */
+/* Run `scenario` with its 1st, 2nd, 3rd ... driver call failing until a run needs no
+ * fault. The scenario must leak nothing, whatever failed; that is checked. */
 void torture(void (*scenario)(void));
 
-/* Is the driver under test the stand-in? On a real GPU tests that need its faults skip.
- */
+/* Return whether the driver is the simulator. On a GPU tests that need its faults are
+ * skipped. */
 bool on_sim(void);
-/* A GPU may be alone; the stand-in has two devices where nothing else was asked for. */
+/* A machine may have one GPU; the simulator has two devices by default. */
 bool has_second_device(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* Each adaptor and the registry with the 1st, 2nd, 3rd ... driver call failing: the
- * budget is refunded, the counts are right, the log has no row that did not happen. */
+/* Run each adaptor and the registry with the 1st, 2nd, 3rd ... driver call failing. The
+ * budget is refunded, the counts are right, and the log has no wrong row. */
 #include "test.h"
 
 #define WORKS_IN_THE_END(call) \
@@ -64,7 +64,7 @@ static void live_counted(void)
     CHECK_OK(tarn_resource_release(cuda));
 }
 
-/* How often `word` is in the log. */
+/* Count the occurrences of `word` in the log. */
 static unsigned rows_with(const char *text, const char *word)
 {
     unsigned rows = 0;

@@ -1,5 +1,6 @@
-/* Handles with each driver call failing in turn, in the owner and in the importer, and with
- * either one killed at any moment: nothing leaks, nothing hangs, no byte is wrong. */
+/* Run handles with each driver call failing in turn, in the owner and in the importer,
+ * and with either process killed at any moment. Nothing leaks, no call hangs, no byte is
+ * wrong. */
 #define _GNU_SOURCE
 #include "../unit/ipc/pair.h"
 #include "base/random.h"
@@ -16,7 +17,7 @@ static void fail_nth(unsigned nth)
     sim_configure(options);
 }
 
-/* How many calls failed; from now on none does. */
+/* Return the number of failed calls; from now on none fails. */
 static unsigned long long end_faults(void)
 {
     unsigned long long faults = sim_faults();
@@ -25,7 +26,7 @@ static unsigned long long end_faults(void)
     return faults;
 }
 
-/* What could not be given back goes now. */
+/* Retry the deferred frees. */
 static void check_release(tarn_pointer *pointer)
 {
     tarn_pointer_release(pointer);
@@ -79,7 +80,7 @@ TEST(opening_survives_each_failing_call)
     with_owner(FROM_ASYNC, import_while_calls_fail);
 }
 
-/* A block is made, exported and freed; each of these may fail, and then works. */
+/* Allocate, export and free a block; each of these may fail, and then succeeds. */
 static void own_once(tarn_resource *resource, bool *failed)
 {
     tarn_pointer *pointer = NULL;
@@ -129,7 +130,7 @@ TEST(exporting_survives_each_failing_call)
     socket_directory_end();
 }
 
-/* The owner's server asks the driver, too: its failures are told, and pass. */
+/* The owner's server calls the driver, too: its failures are reported, and temporary. */
 static enum source faulty;
 
 static void own_with_faults(int line)
@@ -263,7 +264,7 @@ TEST(importers_that_are_killed_at_any_moment_leave_the_owner_as_it_was)
     kill_importers(FROM_ASYNC);
 }
 
-/* Opens until the owner is gone; until then all is right. */
+/* Open until the owner is gone; until then every result is right. */
 static void open_until_gone(int line)
 {
     tarn_ipc_handle handles[2];
@@ -306,7 +307,7 @@ static void kill_owners(enum source source)
         process_kill(&owner);
         process_end(&importer);
     }
-    struct process last = process_start(own_exportable); /* sweeps after the dead */
+    struct process last = process_start(own_exportable); /* removes stale files */
     allocate(last.line, 0, MIB, 1);
     export_block(last.line, 0, 0, MIB, TARN_IPC_PLAIN);
     process_end(&last);

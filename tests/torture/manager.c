@@ -1,11 +1,11 @@
-/* Managers with each driver call failing in turn: nothing leaks, outputs stay, owners are
- * let go exactly once, and the next call works. */
+/* Run managers with each driver call failing in turn: nothing leaks, outputs are
+ * unchanged, owners are released exactly once, and the next call succeeds. */
 #define _GNU_SOURCE
 #include "driver_calls.h"
 #include "test.h"
 #include <stdlib.h>
 
-static const tarn_manager_ops *ops; /* whose turn it is */
+static const tarn_manager_ops *ops; /* the manager under test */
 
 static tarn_manager *make(void)
 {
@@ -27,7 +27,7 @@ static void end(tarn_manager *manager)
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
 }
 
-/* A call that failed has left the output alone and works at the second try. */
+/* A failed call leaves the output unchanged and succeeds at the second try. */
 #define TWICE(call, pointer)          \
     do {                              \
         if ((call) != TARN_OK) {      \
@@ -68,8 +68,8 @@ static void count_release(void *owner)
     ++*(int *)owner;
 }
 
-/* The second try can only pin if the first one has not left the memory pinned; the way
- * there leads through the list of what could not be given back. */
+/* The second try can only pin if the first one has not left the memory pinned. It retries
+ * the deferred frees first. */
 static void pin_memory(void)
 {
     tarn_manager *manager = make();
@@ -154,7 +154,7 @@ static void serve_from_the_drivers_pool(void)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-/* Cleanup that was put off, until there is enough of it and until it is wanted. */
+/* Deferred cleanup, until its limit and until a flush. */
 static void fill_what_is_pending(void)
 {
     tarn_manager *manager = make();
@@ -169,7 +169,7 @@ static void fill_what_is_pending(void)
     end(manager);
 }
 
-/* Whatever fails, the instance goes on after somebody has reset the context. */
+/* Whatever fails, the instance works after a reset of the context. */
 static void reset_the_context(void)
 {
     int (*reset)(int);
@@ -188,14 +188,14 @@ static void reset_the_context(void)
 
 enum { RESOURCE = 1, NATIVE = 2, POOL = 4 };
 
-#ifdef __SANITIZE_THREAD__ /* a pool a try is more addresses than it has */
+#ifdef __SANITIZE_THREAD__ /* one pool per try exceeds its addresses */
 enum { CAN = RESOURCE | NATIVE };
 #else
 enum { CAN = RESOURCE | NATIVE | POOL };
 #endif
 
-/* The driver is open and the context is there before calls begin to fail. Each manager
- * has its turn. */
+/* The driver is open and the context exists before calls begin to fail. Run each manager
+ * in turn. */
 static void torture_managers(void (*scenario)(void), int which)
 {
     const tarn_manager_ops *all[] = {tarn_resource_manager_ops(),

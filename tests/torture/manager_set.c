@@ -1,5 +1,5 @@
-/* The process's manager with each driver call failing in turn. Which manager serves is
- * decided once in a process, so each try is a process of its own. */
+/* Run the process's manager with each driver call failing in turn. A process decides on
+ * its manager once, so each try is a process of its own. */
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
@@ -8,11 +8,11 @@
 
 /* Shared with the children. */
 static struct {
-    unsigned nth;  /* which call fails */
-    bool is_whole; /* none had to */
+    unsigned nth;  /* the call that fails */
+    bool is_whole; /* no call had to fail */
 } *shared;
 
-static const tarn_manager_ops *ops; /* whose turn it is */
+static const tarn_manager_ops *ops; /* the manager under test */
 static void (*scenario)(void);
 
 static void try_one(void)
@@ -29,7 +29,7 @@ static void try_one(void)
     if (tarn_pointer_reclaim_deferred() != TARN_OK)
         CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
     CHILD_CHECK(tarn_pointer_deferred_count() == 0);
-    if (ops != tarn_pool_manager_ops()) /* whose pool is there until the end */
+    if (ops != tarn_pool_manager_ops()) /* whose pool exists until the end */
         CHILD_CHECK(sim_live_bytes() == before);
 }
 
@@ -44,7 +44,7 @@ static void torture_in_children(void (*what)(void))
     munmap(shared, sizeof *shared);
 }
 
-/* A call that failed has left the output alone and works at the second try. */
+/* A failed call leaves the output unchanged and succeeds at the second try. */
 #define TWICE(call, pointer)                \
     do {                                    \
         if ((call) != TARN_OK) {            \
@@ -105,7 +105,7 @@ TEST(pool_manager_of_the_process_survives_any_failing_call)
     torture_in_children(serve);
 }
 
-/* Segments go back in between, which calls the driver when nobody asked for it. */
+/* Segments are released in between, which makes driver calls at other times. */
 static void trim_in_between(void)
 {
     static const tarn_pool_manager_options options = {.size = sizeof options,

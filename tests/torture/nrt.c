@@ -1,7 +1,7 @@
-/* Random operations beside a model that knows what has to come out: bytes, counts, data.
+/* Run random operations beside a model of their results: bytes, counts, data.
  *
- * TARN_NRT_OPERATIONS says how many (1,000,000 by default, 10^8 for the long run); each
- * set of debug modes gets its part. Two threads hand blocks to each other.
+ * TARN_NRT_OPERATIONS is their number (1,000,000 by default, 10^8 for the long run); each
+ * set of debug modes gets a share. Two threads pass blocks to each other.
  */
 #include "test.h"
 #include "base/random.h"
@@ -11,7 +11,7 @@
 
 enum { HELD = 512 };
 
-/* What the model knows of one block. */
+/* The model of one block. */
 struct known {
     tarn_meminfo *meminfo; /* NULL: no block; a raw block has `raw` */
     void *raw;
@@ -20,13 +20,13 @@ struct known {
     unsigned char fill;
 };
 
-/* One thread's blocks, and what it has done. */
+/* One thread's blocks, and its counts. */
 struct player {
     uint64_t random;
     size_t operations;
     struct known known[HELD];
     uint64_t made, gone; /* MemInfos */
-    uint64_t raw_made;   /* raw blocks, those of varsize among them */
+    uint64_t raw_made;   /* raw blocks, including those of varsize */
     uint64_t bytes_made, bytes_gone;
     _Atomic(tarn_meminfo *) *belt; /* shared; blocks of 77 bytes for the other */
 };
@@ -53,7 +53,7 @@ static size_t random_size(struct player *player)
                      : tarn__random_below(&player->random, 40000);
 }
 
-/* Only the ends: the middle is memset by libc, and this runs often. */
+/* Only the ends: the middle is libc's memset, and this runs often. */
 static void fill(const struct known *known, void *data)
 {
     if (known->bytes) {
@@ -135,7 +135,7 @@ static void resize(struct player *player, struct known *known)
     fill(known, other);
 }
 
-/* Put a block on the belt, or take one that the other made. */
+/* Put a block on the belt, or take one of the other thread. */
 static void pass_on(struct player *player)
 {
     _Atomic(tarn_meminfo *) *place =

@@ -1,8 +1,8 @@
-/* Pointers with each driver call failing in turn: nothing leaks, outputs stay, and the
- * next call works. */
+/* Run pointers with each driver call failing in turn: nothing leaks, outputs are
+ * unchanged, and the next call succeeds. */
 #include "test.h"
 
-/* A failure is one that Tarn names, with words, and the output is as it was. */
+/* A failure has a status of Tarn and a message, and the output is unchanged. */
 static void check_failure(tarn_status status, const tarn_pointer *out)
 {
     CHECK_STATUS(status, tarn_error_last()->status);
@@ -10,7 +10,7 @@ static void check_failure(tarn_status status, const tarn_pointer *out)
     CHECK(out == NULL);
 }
 
-/* Whatever failed was once: giving back what is left works, at the second try at most. */
+/* Each call fails once: freeing the rest succeeds, at the second try at most. */
 static void leave_nothing(void)
 {
     if (tarn_pointer_reclaim_deferred() != TARN_OK)
@@ -44,8 +44,7 @@ static tarn_status make_async(tarn_resource **out)
     return tarn_async_create(0, NULL, out);
 }
 
-/* One life of a resource and its pointers; what cannot be made is made at the next try.
- */
+/* Create and end a resource and its pointers; a failed creation is retried. */
 static void live(tarn_status (*make)(tarn_resource **out), tarn_stream stream)
 {
     tarn_resource *resource = NULL;
@@ -75,7 +74,7 @@ static void pointer_of_async_on_a_stream(void)
     live(make_async, TARN_STREAM_LEGACY);
 }
 
-/* The resource is let go first, so that an unreturned block is what keeps it. */
+/* The resource is released first, so that a deferred free is its last reference. */
 static void pointer_that_outlives_its_owner(void)
 {
     tarn_resource *resource = NULL;
@@ -90,7 +89,7 @@ static void pointer_that_outlives_its_owner(void)
     leave_nothing();
 }
 
-/* The driver is open and the contexts are there before calls begin to fail. */
+/* The driver is open and the contexts exist before calls begin to fail. */
 static void warm_up(void)
 {
     CHECK_OK(tarn_driver_synchronize(0));

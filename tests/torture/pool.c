@@ -3,7 +3,7 @@
  * Whatever failed, what it has adds up, all of it can be had again, and nothing leaks. */
 #include "../unit/pool/pools.h"
 
-/* One call fails, so what failed works when it is tried again. */
+/* One call fails, so a failed call succeeds when it is repeated. */
 #define IN_THE_END(call)       \
     do {                       \
         if ((call) != TARN_OK) \
@@ -11,7 +11,7 @@
     } while (0)
 
 static tarn_stream one, other, third;
-static tarn_pool_statistics seen; /* of the pool that ended last */
+static tarn_pool_statistics seen; /* of the last pool that ended */
 
 static void end_seen(tarn_resource *pool)
 {
@@ -71,8 +71,8 @@ static void move_and_trim(void)
     end_seen(pool);
 }
 
-/* What two streams freed whose work is not done, behind waits: a block of one, and neighbours
- * of both. Nothing here may wait for the device. */
+/* Frees of two streams whose work is not done, behind waits: a block of one, and
+ * neighbours of both. No call here may wait for the device. */
 static void steal(void)
 {
     const tarn_pool_options options = {.size = sizeof options,
@@ -107,7 +107,7 @@ static void steal(void)
     for (int i = 0; i < 2; i++)
         IN_THE_END(tarn_stream_unregister(source_streams[i]));
     put_block(pool, get(pool, 20 * MIB, one), 20 * MIB, one);
-    IN_THE_END(tarn_driver_synchronize(0)); /* the gate is ours */
+    IN_THE_END(tarn_driver_synchronize(0)); /* the gate belongs to the test */
     end_seen(pool);
 }
 
@@ -140,7 +140,7 @@ static void capture(void)
     tarn_pool_capture *memory = NULL;
     void *graph = NULL;
 
-    /* The calls of the test itself may be the one that fails, too. */
+    /* The failing call may also be one of the test itself. */
     if (cu.cuStreamBeginCapture_v2(one, CAPTURE_RELAXED) != 0)
         CU(cuStreamBeginCapture_v2(one, CAPTURE_RELAXED));
     inside = get(pool, MIB, one);
@@ -158,7 +158,8 @@ static void capture(void)
     end_seen(pool);
 }
 
-/* Memory comes and goes without a stream; in the end all of it can be had on one. */
+/* No-stream allocations and frees; in the end all of the memory is available on one
+ * stream. */
 static void without_a_stream_by(tarn_pool_no_stream_policy no_stream_policy)
 {
     tarn_pool_options options = {.size = sizeof options,
@@ -195,7 +196,8 @@ static tarn_status make_async(int device, tarn_resource **out)
     return tarn_async_create(device, NULL, out);
 }
 
-/* A block that its thread frees on the default stream tells the pool nothing of the reset. */
+/* A block that its thread frees on the default stream does not show the reset to the
+ * pool. */
 static void end_after_a_reset(tarn_status (*make_upstream)(int, tarn_resource **),
                               bool suspended)
 {
@@ -259,8 +261,8 @@ static void with_streams(void (*run)(void (*)(void)), void (*scenario)(void))
     CU(cuStreamDestroy_v2(third));
 }
 
-/* One thread calls, so there is nothing to see for the thread sanitizer, which takes half a
- * minute for it. */
+/* One thread calls, so the thread sanitizer has nothing to check, and needs half a
+ * minute. */
 static void tortured(void (*scenario)(void))
 {
     if (!on_sim() || THREADS_ARE_WATCHED)
@@ -278,7 +280,7 @@ static void played(void (*scenario)(void))
     with_streams(once, scenario);
 }
 
-/* With no call failing they do what they are there for. */
+/* With no call failing they have their intended effect. */
 TEST(scenarios_do_what_is_to_be_seen_failing)
 {
     if (!on_sim())
@@ -323,7 +325,7 @@ TEST(pool_supports_no_stream_by_events_whatever_call_fails)
     tortured(without_a_stream_by_events);
 }
 
-/* Without streams of its own, which would go with the context. */
+/* Without streams of its own, which would end with the context. */
 static void tortured_by_resets(void (*scenario)(void))
 {
     if (!on_sim() || THREADS_ARE_WATCHED)

@@ -1,8 +1,8 @@
-/* Replays with their 1st, 2nd, 3rd ... driver call failing. */
+/* Run replays with their 1st, 2nd, 3rd ... driver call failing. */
 #define _GNU_SOURCE
 #include "../unit/trace/text.h"
 
-/* Threads, streams, blocks that stay, in one log. */
+/* Threads, streams and blocks that stay live, in one log. */
 static const char rows[] = RMM_HEADER "1,00:00:01,allocate,0x10,100000,0x7\n"
                                       "2,00:00:01,allocate,0x20,5000,0x8\n"
                                       "2,00:00:01,free,0x10,100000,0x8\n"

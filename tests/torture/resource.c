@@ -1,10 +1,11 @@
-/* Each resource with its 1st, 2nd, 3rd ... driver call failing: nothing leaks, outputs
- * and counts are as before, the caller's context comes back, and the next call works. */
+/* Run each resource with its 1st, 2nd, 3rd ... driver call failing: nothing leaks,
+ * outputs and counts are unchanged, the caller's context is restored, and the next call
+ * succeeds. */
 #define _GNU_SOURCE
 #include "driver_calls.h"
 #include "test.h"
 
-/* One call in a run fails, so what failed works when it is tried again. */
+/* One call in a run fails, so a failed call succeeds when it is repeated. */
 #define WORKS_IN_THE_END(call) \
     do {                       \
         if ((call) != TARN_OK) \
@@ -41,7 +42,7 @@ static void put(tarn_resource *resource, tarn_device_ptr block, size_t bytes,
     CHECK_EQUAL(before - 1, tarn_resource_live_blocks(resource));
 }
 
-/* No context was current, so none is. This call may be the one that fails, too. */
+/* No context was current, so none is. The failing call may also be this one. */
 static void check_no_context(void)
 {
     int (*get_current)(void **out);
@@ -171,7 +172,7 @@ static void live_slab(void)
     live_and_die(create_slab);
 }
 
-/* One request goes to a slab, the other upstream. */
+/* One request is served by a slab, the other by the upstream. */
 static tarn_status create_binning(int device, tarn_resource **out)
 {
     tarn_binning_options options = {
@@ -261,7 +262,7 @@ TEST(async_on_the_default_pool_survives_any_driver_call_failing)
     torture(live_async_on_default_pool);
 }
 
-/* Nobody can be told that a pool did not end, so the end is tried twice. */
+/* The end of a pool reports no error to a caller, so the end is tried twice. */
 TEST(async_destroys_its_pool_whatever_call_fails)
 {
     unsigned long long faults;

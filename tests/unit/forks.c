@@ -1,6 +1,8 @@
-/* Forked children: whatever the parent's other threads were doing, no call of the child
- * waits for one of them. Each row of the table at the end is an object that threads use
- * while the process forks, and that the children use as well. */
+/* Test forked children: no call of a child waits for a thread of the parent.
+ *
+ * Each row of the table at the end is an object. Threads use it while the process forks,
+ * and the children use it as well.
+ */
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
@@ -11,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The sanitizers' malloc may itself be held in a forked child, so there other threads rest. */
+/* The sanitizers' malloc may itself be locked in a forked child, so other threads pause
+ * there. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { THREADS = 0, FORKS = 4, TURNS = 40, SECONDS = 60 };
 #else
@@ -19,7 +22,7 @@ enum { THREADS = 3, FORKS = 200, TURNS = 40, SECONDS = 10 };
 #endif
 enum { BYTES = 1000, STREAMS = 4 };
 
-/* What a row uses. */
+/* The objects of a row. */
 static struct {
     tarn_resource *upstream, *resource;
     tarn_manager *manager;
@@ -189,7 +192,7 @@ static void use_bins(unsigned turn)
     come_and_go(turn);
 }
 
-/* Pools of the driver come and go. */
+/* Create and release pools of the driver. */
 static void use_driver_pools(unsigned turn)
 {
     const tarn_async_options options = {.size = sizeof options,
@@ -353,7 +356,8 @@ static void end_runtime(void)
     tarn_runtime_trim(tarn_runtime_default());
 }
 
-/* No call of these makes anything of the runtime's, so this row comes before those. */
+/* None of these calls creates an object of the runtime, so this row comes before those
+ * that do. */
 static void use_hooks(unsigned turn)
 {
     char text[200];
@@ -365,7 +369,7 @@ static void use_hooks(unsigned turn)
     NRT_MemSys_stats_enabled();
 }
 
-/* --- errors, warnings, taps --- */
+/* --- errors, warnings, observers --- */
 
 static void use_messages(unsigned turn)
 {
@@ -393,7 +397,7 @@ static void begin_writer(void)
                                                    &its.writer));
 }
 
-/* Others in the process ask for local time, too. */
+/* Other code of the process requests local time, too. */
 static void use_writer(unsigned turn)
 {
     const tarn_trace_event event = {
@@ -431,7 +435,7 @@ static void use_ipc(unsigned turn)
     tarn_ipc_handle handle;
 
     tarn_ipc_export(its.pointer, turn % 2 ? TARN_IPC_SERVED : TARN_IPC_PLAIN, &handle);
-    if (turn < TURNS) /* these bytes are no handle, so a child that opened would wait */
+    if (turn < TURNS) /* no handle; opening one would block the child */
         handle.bytes = 0;
     tarn_ipc_open(&handle, NULL, &(tarn_pointer *){NULL});
     tarn_ipc_get_counts(&counts);
@@ -473,7 +477,7 @@ static const struct row rows[] = {
     {"the manager with a pool", begin_pool_manager, use_manager, NULL, end_manager},
 };
 
-/* These change the process for good, so they run in one of their own. */
+/* These change the process permanently, so they run in a process of their own. */
 static const struct row rows_alone[] = {
     {"the manager of the process", NULL, use_process_manager, NULL, NULL},
     {"handles for other processes", begin_ipc, use_ipc, NULL, end_ipc},
@@ -500,14 +504,14 @@ static void use_in_a_child(int number)
         child_fail("%s: not whole", row->name);
     for (unsigned turn = 0; turn < TURNS; turn++)
         row->use(turn);
-    /* What runs at the end comes with it. Not on NVIDIA's driver: its own destructor crashes
-     * in a child whose parent was in the middle of a call of the driver. */
+    /* The exit handlers run, too. Not on NVIDIA's driver: its own destructor crashes in a
+     * child whose parent was inside a driver call. */
     if (number % 2 && has_sim())
         exit(0);
     _exit(0);
 }
 
-/* The first number of a child that did not end well; -1: all did. */
+/* The number of the first child that failed; -1: none did. */
 static int fork_again_and_again(void)
 {
     for (int i = 0; i < FORKS; i++) {
@@ -557,7 +561,7 @@ static bool is_wanted(void)
 static void run_row_alone(void)
 {
     run_row();
-    exit(0); /* what runs at the end removes the socket */
+    exit(0); /* the exit handlers remove the socket */
 }
 
 TEST(no_call_of_a_forked_child_waits_that_is_about_the_process_as_a_whole)

@@ -1,7 +1,7 @@
-/* messages.c -- failing calls of the public interface: each message is one line in the
- * terms of docs/glossary.md.
+/* messages.c -- check the messages of failing public calls: one line, in the terms of
+ * docs/glossary.md.
  *
- * tests/support/private_words.h has the words that no message may have.
+ * tests/support/private_words.h lists the terms that no message may contain.
  */
 #define _GNU_SOURCE
 #include "private_words.h"
@@ -31,7 +31,7 @@ static bool is_word(char letter)
     return isalnum((unsigned char)letter) || letter == '_';
 }
 
-/* Does `text` have `word` as a whole word, without " of" behind it? */
+/* Return whether `text` contains `word` as a whole word, without " of" behind it. */
 static bool has_word(const char *text, const char *word)
 {
     size_t length = strlen(word);
@@ -596,7 +596,7 @@ TEST(messages_of_runtimes)
     CHECK_OK(tarn_runtime_create("messages", &runtime));
     FAILS(TARN_INVALID_ARGUMENT, tarn_runtime_stats_read(runtime, &stats));
     FAILS(TARN_INVALID_ARGUMENT, tarn_runtime_set_modes(runtime, ~0u));
-    /* from slabs, so that a late release meets the same memory under sanitizers, too */
+    /* from slabs, so that a late release finds the same memory under sanitizers, too */
     CHECK_OK(tarn_runtime_set_modes(runtime, TARN_NRT_SLABS));
     CHECK_OK(tarn_meminfo_allocate(runtime, &options, &meminfo));
     FAILS(TARN_STILL_IN_USE, tarn_runtime_release(runtime));

@@ -1,13 +1,13 @@
 """device_only.py -- a memory manager for Numba: device memory from tarn.mr, the rest Numba's.
 
-The shortest plugin that is right, for libraries with device memory of their own: put it
-where `tarn.DeviceBuffer` stands here. Programs that want Tarn under Numba take `tarn.numba`
-instead, which does all of this in C, and more. docs/writing-a-plugin.md explains each step.
+The shortest correct plugin, for libraries with device memory of their own: put your allocation in
+the place of `tarn.DeviceBuffer`. Programs that use Tarn under Numba take `tarn.numba` instead,
+which does all of this in C, and more. docs/writing-a-plugin.md explains each step.
 
     NUMBA_CUDA_MEMORY_MANAGER=device_only python program.py
 
-Memory goes back to the resource as soon as the last array over it has gone, inside
-`cuda.defer_cleanup()` too; that holds back Numba's own host memory alone.
+Memory returns to the resource as soon as the last array over it ends, inside `cuda.defer_cleanup()`
+too; that defers only Numba's own host memory.
 """
 
 import itertools
@@ -18,10 +18,10 @@ from numba import cuda
 
 
 class DeviceOnlyManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):
-    """One instance a Context of Numba's, and one without, which is asked for the version."""
+    """One instance per Context of Numba, and one without, whose version Numba reads."""
 
     def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)  # takes context=; nothing of CUDA may be called
+        super().__init__(*args, **kwargs)  # takes context=; no call of CUDA is allowed here
         self._buffers = {}
         self._numbers = itertools.count()
 
@@ -30,15 +30,15 @@ class DeviceOnlyManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):
         return 1
 
     def initialize(self):
-        """Comes before every call of numba.cuda. Numba flushes mapped and managed memory
-        when a fifth of the capacity is pending; left at 0, each such free would flush."""
+        """Called before every call of numba.cuda. Numba flushes mapped and managed memory when a
+        fifth of the capacity is pending; if it stayed 0, each such free would flush."""
         if not self.deallocations.memory_capacity:
             self.deallocations.memory_capacity = self.get_memory_info().total
 
     def memalloc(self, size):
         buffer = self._allocate(size)
-        # The number, not the address, is the key: after a reset the address may belong to
-        # another block, which the finalizer of the old one must leave alone.
+        # The number, not the address, is the key: after a reset the address may belong to another
+        # block, which the finalizer of the old one must not remove.
         number = next(self._numbers)
         self._buffers[number] = buffer
         return cuda.MemoryPointer(
@@ -49,8 +49,8 @@ class DeviceOnlyManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):
         )
 
     def _allocate(self, size):
-        """Without a stream: Numba names none. Out of memory is final only when what Numba
-        holds back went and it did not help."""
+        """Allocate without a stream, because Numba names none. Out of memory is final only if
+        Numba's flush of its pending memory did not help."""
         try:
             return tarn.DeviceBuffer(size=size, stream=tarn.NO_STREAM)
         except MemoryError:
@@ -62,23 +62,23 @@ class DeviceOnlyManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):
         return cuda.MemoryInfo(free=free, total=total)
 
     def reset(self):
-        """May come before initialize(), and comes with no context current."""
+        """May be called before initialize(), and with no context current."""
         super().reset()
         self._buffers.clear()
 
 
 def make_finalizer(buffers, number):
-    """It must not hold the manager or the pointer, or neither would ever go."""
+    """It must not refer to the manager or the pointer; otherwise neither would ever end."""
 
     def finalizer():
-        buffers.pop(number, None)  # it is gone already after a reset
+        buffers.pop(number, None)  # already gone after a reset
 
     return finalizer
 
 
 def address_for_numba(address):
-    """What this Numba wants addresses in: ints of the driver's type with cuda.bindings, and
-    a ctypes integer with the ctypes binding of the Numba that brings its own numba.cuda."""
+    """Return an address in the type that this Numba requires: ints of the driver's type with
+    cuda.bindings, and a ctypes integer with the ctypes binding of Numba's built-in target."""
     driver = cuda.cudadrv.driver
     if getattr(driver, "USE_NV_BINDING", True):
         return driver.binding.CUdeviceptr(address)

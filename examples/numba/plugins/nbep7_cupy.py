@@ -1,15 +1,15 @@
 """nbep7_cupy.py -- Numba on CuPy's memory pool, with handles for other processes.
 
-NBEP 7 shows this with a plugin that lacked those handles and failed eight of Numba's tests
-for it. Here Tarn's manager serves, and CuPy's pool is the resource beneath it, so there is
-nothing to lack. The lines that are printed are the proposal's.
+NBEP 7 shows this with a plugin that lacked those handles, so that eight of Numba's tests failed.
+Here Tarn's manager serves, and CuPy's pool is the resource beneath it, so no operation is missing.
+The printed lines are the proposal's.
 
     python nbep7_cupy.py
     NUMBA_CUDA_MEMORY_MANAGER=nbep7_cupy python program.py
 
-Blocks go back to the pool when the last array over them has gone; in `cuda.defer_cleanup()`
-they wait for its end, as the device has to be waited for before CuPy may have them. Empty
-segments go back to the driver at a reset alone.
+Blocks return to the pool when the last array over them ends. In `cuda.defer_cleanup()` they wait
+for its end, because CuPy may get them only after a device-wide wait. Empty segments return to the
+driver only at a reset.
 
 Without the lines it is one call, anywhere before the first use of CUDA:
 
@@ -22,7 +22,7 @@ from tarn import mr
 
 
 class TellingPool(mr.CupyMemoryResource):
-    """CuPy's default pool, with a line for each block."""
+    """Return CuPy's default pool, with a log line for each block."""
 
     def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
         address = super().allocate(nbytes, stream)
@@ -39,7 +39,7 @@ def use_cupy_mm_for_numba():
 
 
 def __getattr__(name):
-    """Numba asks for `_numba_memory_manager` where the environment names this module."""
+    """Numba reads `_numba_memory_manager` if the environment names this module."""
     if name != "_numba_memory_manager":
         raise AttributeError(name)
     for device in range(tarn.driver_info().device_count):

@@ -1,11 +1,11 @@
 """nbep7_draft.py -- the plugin of NBEP 7's first draft, in the spelling that Numba took.
 
-What the draft's class does, member by member, on a resource of Tarn's where the draft has
-RMM's C calls. What has another name or form today is said where it comes. It shows the
-shape of a plugin; device_only.py beside it is the one to copy.
+It follows the draft's class member by member, on a resource of Tarn in the place of RMM's C calls.
+Comments name the members that have another name or form today. It shows the shape of a plugin; copy
+device_only.py beside it instead.
 
-Device memory goes back at once, in `cuda.defer_cleanup()` too, and each time the device is
-waited for; Numba's host memory waits for the end of it.
+Device memory returns at once, in `cuda.defer_cleanup()` too, each time behind a device-wide wait;
+Numba's host memory waits for the end of it.
 
     python nbep7_draft.py
 """
@@ -22,8 +22,8 @@ driver = cuda.cudadrv.driver  # the draft's module `memory` never came to be
 
 
 class Library:
-    """The library that the plugin is for, as the draft knows it: calls that allocate and
-    free on a stream, a start that may come again and takes everything back, and a log."""
+    """The library of the plugin, in the form of the draft: calls that allocate and free on a
+    stream, a repeatable start that frees everything, and a log."""
 
     def __init__(self):
         self._device, self._out = None, set()
@@ -42,7 +42,7 @@ class Library:
         return handle
 
     def free(self, handle, stream):
-        """Once. By handle and not by address, which another block may have by now."""
+        """Free once. The key is the handle, not the address, which another block may have by now."""
         if handle in self._out:
             self._out.remove(handle)
             self._device.deallocate(handle.address, handle.nbytes, stream)
@@ -62,8 +62,8 @@ library = Library()
 
 
 class DraftNumbaManager(cuda.HostOnlyCUDAMemoryManager):
-    # The draft's constructor takes `logging` alone. Numba's calls it with context=, which
-    # has to reach the base class; a class attribute stands for the switch.
+    # The draft's constructor takes `logging` alone. Numba's calls it with context=, which has to
+    # reach the base class; a class attribute replaces the switch.
     logging = True
 
     def __init__(self, *args, **kwargs):
@@ -78,8 +78,8 @@ class DraftNumbaManager(cuda.HostOnlyCUDAMemoryManager):
         return cuda.MemoryPointer(context, pointer, nbytes, finalizer=finalizer)
 
     def get_ipc_handle(self, memory, stream=0):  # Numba passes the memory alone
-        """For the allocation around the memory, which the library may have cut up: the
-        handle names that, and the offset says where in it the memory is."""
+        """For the allocation around the memory, of which the block may be a part: the handle names
+        the allocation, and the offset is the position in it."""
         base, _ = driver.device_extents(memory)
         handle = driver.driver.cuIpcGetMemHandle(base)  # draft: 64 bytes of ctypes
         source_info = cuda.current_context().device.get_device_identity()
@@ -96,7 +96,7 @@ class DraftNumbaManager(cuda.HostOnlyCUDAMemoryManager):
             self._initialized = True
 
     def reset(self):
-        """May come before initialize()."""
+        """May be called before initialize()."""
         super().reset()
         if self._initialized:
             library.reinitialize(self.logging)

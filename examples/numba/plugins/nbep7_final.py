@@ -1,13 +1,13 @@
 """nbep7_final.py -- the plugin of NBEP 7 as it was agreed, in today's spelling.
 
-The class that the proposal shows, on the device's current resource of Tarn's where the
-proposal has RMM's C calls. Three things are not as it prints them: an address is no
-`ctypes.c_uint64` (Numba's bindings cannot read one), the 64 bytes of a handle are the
-driver's own type (a ctypes array cannot be pickled), and blocks come and go without a
-stream (on stream 0 they are in no order with work on non-blocking streams).
+The class of the proposal, on Tarn's current device resource in the place of RMM's C calls. It
+differs from the proposal in three points. An address is no `ctypes.c_uint64` (Numba's bindings
+cannot read one). The 64 bytes of a handle are the driver's own type (a ctypes array cannot be
+pickled). Blocks are allocated and freed without a stream (on stream 0 they are in no order with
+work on non-blocking streams).
 
-Device memory goes back to the resource at once, in `cuda.defer_cleanup()` too; Numba's host
-memory waits for the end of it.
+Device memory returns to the resource at once, in `cuda.defer_cleanup()` too; Numba's host memory
+waits for the end of it.
 
     python nbep7_final.py
     NUMBA_CUDA_MEMORY_MANAGER=nbep7_final python program.py
@@ -27,8 +27,8 @@ from numba.cuda import (
 
 
 class FinalNumbaManager(GetIpcHandleMixin, HostOnlyCUDAMemoryManager):
-    # get_ipc_handle() comes from the mixin that Numba has had since: the handle of the
-    # allocation around the memory, and the offset in it.
+    # get_ipc_handle() comes from the mixin that Numba added later: the handle of the allocation
+    # around the memory, and the offset in it.
 
     def memalloc(self, size):
         buffer = tarn.DeviceBuffer(size=size, stream=tarn.NO_STREAM)
@@ -40,7 +40,7 @@ class FinalNumbaManager(GetIpcHandleMixin, HostOnlyCUDAMemoryManager):
         return MemoryInfo(*tarn.mr.available_device_memory())
 
     def initialize(self):
-        """Nothing to do, but the base class may have."""
+        """Nothing to do, except in the base class."""
         super().initialize()
 
     @contextlib.contextmanager
@@ -54,7 +54,7 @@ class FinalNumbaManager(GetIpcHandleMixin, HostOnlyCUDAMemoryManager):
 
 
 def _make_finalizer(buffer):
-    """Without arguments, as Numba calls it; the buffer gives its block back when it goes,
+    """A finalizer without arguments, as Numba calls it. The buffer frees its block when it ends,
     and that is when Numba drops the finalizer after calling it."""
     held = [buffer]
 

@@ -1,5 +1,4 @@
-"""optional.py -- how a library registers its plugin where there is a Numba, and goes on
-where there is none.
+"""optional.py -- how a library registers its plugin if Numba is installed, and works without it.
 
 NBEP 7's pattern: the module with the plugin imports Numba, so it is imported only after
 Numba was. `optional` stands for the library's own module, device_only.py for the one with
@@ -8,8 +7,8 @@ the plugin.
 
 
 def register():
-    """Is the plugin registered? Only a Numba that is not there is passed over: any other
-    error is a bug that wants to be seen."""
+    """Return whether the plugin is registered. Only a missing Numba is ignored: any other error is
+    a bug that has to be visible."""
     try:
         from numba import cuda
     except ImportError:

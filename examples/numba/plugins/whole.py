@@ -1,13 +1,13 @@
-"""whole.py -- a memory manager for Numba that brings every kind of memory itself.
+"""whole.py -- a memory manager for Numba that provides every kind of memory itself.
 
-Derived from `BaseCUDAMemoryManager`, so nothing is Numba's: device, pinned, mapped and
-managed memory come from resources of `tarn.mr`, and the one thing that they do not do,
-locking pages that are there, is a pair of driver calls.
+It derives from `BaseCUDAMemoryManager`, so no memory is Numba's. Device, pinned, mapped and managed
+memory come from resources of `tarn.mr`. They cannot lock existing pages; for that the manager makes
+a pair of driver calls.
 
     NUMBA_CUDA_MEMORY_MANAGER=whole python program.py
 
-`cuda.defer_cleanup()` keeps every block of device, host and managed memory back until its
-last end: giving one back waits for the device. Pages are unlocked at once all the same.
+`cuda.defer_cleanup()` keeps every block of device, host and managed memory until its last end:
+freeing one waits for the device. Pages are unlocked at once all the same.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ driver = cuda.cudadrv.driver
 class WholeManager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._held = {}  # number of an allocation -> what keeps it
+        self._held = {}  # number of an allocation -> its owner
         self._numbers = itertools.count()
-        self._pending = []  # what waits for the end of defer_cleanup()
+        self._pending = []  # blocks that wait for the end of defer_cleanup()
         self._depth = 0
         self._resources = None
 
@@ -34,7 +34,7 @@ class WholeManager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
         return 1
 
     def initialize(self):
-        """The context is current and may be used. Called very often."""
+        """Called very often. The context is current and may be used."""
         if self._resources is None:
             self._resources = {
                 "device": tarn.mr.CudaMemoryResource(),
@@ -48,13 +48,13 @@ class WholeManager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
         return self._allocate(cuda.MemoryPointer, "device", size)
 
     def memhostalloc(self, size, mapped, portable, wc):
-        """The resource's host memory is mapped and portable whatever is asked for, and
-        never write-combined: a hint that a manager is free not to take."""
+        """The resource's host memory is always mapped and portable, and never write-combined: a
+        hint that a manager may ignore."""
         kind = cuda.MappedMemory if mapped else cuda.PinnedMemory
         return self._allocate(kind, "host", size).own()
 
     def memallocmanaged(self, size, attach_global):
-        """Not in Numba's base class, and without it managed_array() is an AttributeError."""
+        """Not in Numba's base class; without it managed_array() is an AttributeError."""
         return self._allocate(driver.ManagedMemory, "managed", size).own()
 
     def mempin(self, owner, pointer, size, mapped):
@@ -66,15 +66,15 @@ class WholeManager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
     def _allocate(self, kind, memory, size):
         resource = self._resources[memory]
         buffer = tarn.DeviceBuffer(size=max(size, 1), stream=tarn.NO_STREAM, mr=resource)
-        address = buffer.ptr  # of host memory too: the host and the device see one address
+        address = buffer.ptr  # of host memory too: the host and the device use one address
         if memory != "host":
             address = driver.binding.CUdeviceptr(address)
         return self._wrap(kind, address, size, buffer)
 
     def _wrap(self, kind, address, size, block, owner=None):
-        """Numba's object for a block. What own() gives for mapped and managed memory refers
-        to that object weakly and calls its finalizer when the last reference has gone: so
-        until then it is kept here. Device and pinned memory go with the object itself."""
+        """Return Numba's object for a block. The result of own() for mapped and managed memory
+        refers to that object weakly and calls its finalizer after the last reference. So a table
+        keeps it until then. Device and pinned memory end with the object itself."""
         number = next(self._numbers)
         finalizer = make_finalizer(weakref.ref(self), number)
         memory = kind(weakref.proxy(self.context), address, size, owner=owner, finalizer=finalizer)
@@ -82,11 +82,11 @@ class WholeManager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
         self._held[number] = block, memory if counted else None
         return memory
 
-    # --- giving back ---
+    # --- freeing ---
 
     def let_go(self, number):
-        """Of pages at once, of memory at the end of defer_cleanup()."""
-        block, _ = self._held.pop(number, (None, None))  # gone already after a reset
+        """Unlock pages at once, free memory at the end of defer_cleanup()."""
+        block, _ = self._held.pop(number, (None, None))  # already gone after a reset
         if self._depth > 0 and not isinstance(block, Pages):
             self._pending.append(block)
 
@@ -101,9 +101,8 @@ class WholeManager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
                 self._pending.clear()
 
     def reset(self):
-        """All of this context goes, whoever still holds an array. May come before
-        initialize(); comes with no context current, for which Tarn's resources make their
-        own current."""
+        """End all memory of this context, also if arrays still refer to it. May be called before
+        initialize(), and with no context current; Tarn's resources make their own current."""
         self._held.clear()
         self._pending.clear()
         self._resources = None
@@ -115,14 +114,14 @@ class WholeManager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
 
 
 class Pages:
-    """Host memory that is locked for as long as this lives."""
+    """Host memory that is locked during the lifetime of this object."""
 
     def __init__(self, pointer):
         weakref.finalize(self, driver.driver.cuMemHostUnregister, pointer)
 
 
 def make_finalizer(manager_ref, number):
-    """Not a method: that would keep the manager alive."""
+    """Not a method: a bound method would keep the manager alive."""
 
     def finalizer():
         manager = manager_ref()

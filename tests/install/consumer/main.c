@@ -1,4 +1,4 @@
-/* main.c -- the smallest program of somebody else: memory from Tarn, and back. */
+/* main.c -- the smallest program of another project: allocates from Tarn, and frees. */
 #include <stdio.h>
 #include <tarn/tarn.h>
 

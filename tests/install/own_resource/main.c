@@ -1,4 +1,4 @@
-/* main.c -- somebody's own resource: it hands on to the one below it and adds nothing.
+/* main.c -- a resource of another project: it forwards to its upstream and adds nothing.
  * Built against an installed Tarn and run through the installed conformance suite. */
 #include <stdio.h>
 #include <stdlib.h>

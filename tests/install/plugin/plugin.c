@@ -1,5 +1,5 @@
-/* plugin.c -- a C library in a Python process that uses Tarn as well: what one of the two
- * puts in charge of a device, the other one must see. Called by ctypes. */
+/* plugin.c -- a C library in a Python process that uses Tarn as well. If one of the two
+ * sets a device's current resource, the other one must see it. Called through ctypes. */
 #include <tarn/tarn.h>
 
 const char *plugin_words(void);
@@ -14,7 +14,8 @@ const char *plugin_words(void)
     return tarn_error_last()->message;
 }
 
-/* The name of what serves device 0; static storage, so it may outlive the reference. */
+/* The name of device 0's current resource; in static storage, so it may outlive the
+ * reference. */
 const char *plugin_resource_name(void)
 {
     tarn_resource *resource;
@@ -27,7 +28,7 @@ const char *plugin_resource_name(void)
     return name;
 }
 
-/* Put a limiter over whatever serves device 0 now; the registry is its one owner. */
+/* Put a limiter over the current resource of device 0; the registry is its only owner. */
 int plugin_set_limiter(size_t limit_bytes)
 {
     tarn_resource *upstream, *limiter, *previous;
@@ -55,7 +56,7 @@ int plugin_set_default(void)
     return status == TARN_OK ? tarn_resource_release(previous) : status;
 }
 
-/* A block of what serves device 0; 0 on failure. */
+/* Allocate a block from the current resource of device 0; 0 on failure. */
 tarn_device_ptr plugin_allocate(size_t bytes)
 {
     tarn_resource *resource;

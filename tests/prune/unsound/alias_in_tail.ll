@@ -1,6 +1,6 @@
-; Another reference to the object goes before the matched one does, in the block where the
+; Another reference to the object is released before the matched one, in the block where the
 ; pair would end, and the object is used in between. `%x` is an element of `%list`, which was
-; popped (`%popped` is the same object): reference 4.2's Numba function comes down to this.
+; popped (`%popped` is the same object). A Numba function reduces to this.
 declare void @NRT_incref(ptr)
 declare void @NRT_decref(ptr)
 declare void @use(ptr)

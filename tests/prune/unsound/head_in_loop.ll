@@ -1,6 +1,6 @@
-; The incref is repeated before the one decref comes: each turn keeps a reference somewhere
-; else (in a list, say), and only the last name of the object goes. The incref dominates the
-; decref and the decref postdominates the incref, but they are no pair.
+; The incref is repeated before the one decref: each iteration keeps a reference in another
+; place (a list, for example), and only the last name of the object is released. The incref
+; dominates the decref and the decref postdominates the incref, but they are no pair.
 declare void @NRT_incref(ptr)
 declare void @NRT_decref(ptr)
 

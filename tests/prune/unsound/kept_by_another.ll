@@ -1,12 +1,12 @@
-; A reference is taken for somebody else, who keeps it: the store to @kept. A way that raises
-; loses what the function holds itself, but that one it does not hold any more.
+; A reference is transferred to another owner: the store to @kept. A path that raises loses
+; the function's own references, but the transferred one is not the function's any more.
 declare void @NRT_incref(ptr)
 declare void @NRT_decref(ptr)
 @error = external global i8
 @kept = external global ptr
 
 ; One reference is the name's, one is kept, and the two decrefs are for the name's and for
-; the one that is taken behind the first raise. llvmlite's pass takes both that come first.
+; the one that is taken behind the first raise. llvmlite's pass removes the first two.
 define i32 @taken_again(ptr %excinfo, ptr %a, i1 %c, i1 %d) {
 entry:
   call void @NRT_incref(ptr %a)
@@ -25,8 +25,8 @@ end:
   ret i32 0
 }
 
-; The way that raises gives the name's reference back, beside taking one that is kept. Once
-; that pair is gone, the name's is the one that is kept.
+; The path that raises releases the name's reference, and takes one that is kept. Once that
+; pair is removed, the name's is the one that is kept.
 define i32 @given_back(ptr %excinfo, ptr %a, i1 %c) {
 entry:
   call void @NRT_incref(ptr %a)

@@ -1,4 +1,4 @@
-; A block with a raise mark does not end the function: what it leads to still counts.
+; A block with a raise mark does not end the function: its successors still count.
 declare void @NRT_incref(ptr)
 declare void @NRT_decref(ptr)
 declare void @use(ptr)

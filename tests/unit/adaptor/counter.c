@@ -1,4 +1,5 @@
-/* The counter: bytes and blocks, now, at the peak, in all, and a stack of such sets. */
+/* Test the counter: current, peak and total bytes and blocks, and a stack of such counts.
+ */
 #include "test.h"
 #include "scripted.h"
 #include <pthread.h>
@@ -120,7 +121,7 @@ TEST(counter_push_begins_anew_and_pop_merges)
     tarn_device_ptr b = take(50);
     put(b, 50);
     tarn_device_ptr c = take(20);
-    put(a, 100); /* from before the push: the set goes below zero */
+    put(a, 100); /* from before the push: the count goes below zero */
     CHECK_OK(tarn_counter_pop(counter, &popped));
     check_counts(&popped, -80, 0, 50, 1, 70, 2);
     merged = now();

@@ -1,4 +1,4 @@
-/* What every adaptor passes on to its upstream. */
+/* Test the calls that every adaptor forwards to its upstream. */
 #include "test.h"
 #include "scripted.h"
 

@@ -1,4 +1,4 @@
-/* The limiter, over an upstream that does what the test says. */
+/* Test the limiter, over an upstream whose answers the test chooses. */
 #include "test.h"
 #include "scripted.h"
 #include <pthread.h>
@@ -140,7 +140,8 @@ TEST(limiter_figures_are_of_limiters_only)
     end();
 }
 
-/* Eight blocks fit; more threads than that want one, and never is a ninth handed out. */
+/* Eight blocks fit. More threads than that request one, and there is never a ninth block.
+ */
 enum { CAPACITY = 8, THREADS = 4, ROUNDS = 2000 };
 
 static void *take_and_give(void *data)

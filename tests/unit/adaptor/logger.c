@@ -1,5 +1,5 @@
-/* The logger: a row a call, with the figures of the event, in an order that makes sense.
- */
+/* Test the logger: one row per call, with the figures of the event, in a consistent
+ * order. */
 #define _GNU_SOURCE
 #include "test.h"
 #include "scripted.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sched.h>
 
-/* What the writer wrote. */
+/* The output of the writer. */
 static char text[1 << 20];
 static size_t text_bytes;
 static bool disk_full;
@@ -51,7 +51,7 @@ static void end(void)
     scripted_end(&script);
 }
 
-/* The events of the log so far, by Tarn's own reader. */
+/* Read the events of the log so far with Tarn's own reader. */
 static tarn_trace_event events[20000];
 static char places[20000][32];
 static unsigned event_count;
@@ -148,7 +148,7 @@ TEST(logger_has_a_place_found_where_none_is_set_and_it_writes_one)
     CHECK_EQUAL(3, times_found);
     CHECK_EQUAL(4, read_log());
     CHECK_TEXT("found.py:3", places[0]);
-    CHECK_TEXT("<string>:7", places[1]); /* code that is in no file has lines */
+    CHECK_TEXT("<string>:7", places[1]); /* code without a file has lines */
     CHECK_TEXT("found.py:3", places[2]);
     CHECK_TEXT("<gc>", places[3]);
     end();
@@ -232,7 +232,7 @@ TEST(logger_leaves_the_message_of_a_failure_alone_whatever_writes_the_log)
         tarn_trace_writer_create(keep_with_a_failure, NULL, TARN_TRACE_NBEP7, &writer));
     CHECK_OK(tarn_logger_create(script.resource, writer, &logger));
     script.allocate_fails = TARN_OUT_OF_MEMORY;
-    for (int i = 0; i < 4000; i++) { /* the buffer goes out in one of them */
+    for (int i = 0; i < 4000; i++) { /* the buffer is written in one of them */
         CHECK_STATUS(TARN_OUT_OF_MEMORY,
                      tarn_resource_allocate(logger, 80, 0, NULL, &block));
         CHECK_MESSAGE("scripted: no 80 bytes");
@@ -321,7 +321,8 @@ static void log_pairs(unsigned count)
     }
 }
 
-/* But once in a millisecond, which a machine at its limits may take for each of them. */
+/* Except once in a millisecond; an overloaded machine may need that long for each of
+ * them. */
 TEST(rows_of_memory_that_a_pool_has_available_need_no_driver_call)
 {
     enum { BYTES = 64 << 20, PAIRS = 4, TRIES = 100000 };
@@ -358,7 +359,7 @@ TEST(rows_of_memory_that_a_pool_has_available_need_no_driver_call)
 
 enum { THREADS = 4, ROUNDS = 2000, SLOTS = 3 };
 
-/* An upstream with few addresses, which go from thread to thread all the time. */
+/* An upstream with few addresses, which pass between threads all the time. */
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool slot_used[SLOTS];
 
@@ -387,7 +388,7 @@ static tarn_status give_slot(void *self, tarn_device_ptr block, size_t bytes,
     pthread_mutex_lock(&slots_lock);
     slot_used[(block >> 12) - 1] = false;
     pthread_mutex_unlock(&slots_lock);
-    sched_yield(); /* now is the moment for another thread to be handed it */
+    sched_yield(); /* now another thread can get it */
     return TARN_OK;
 }
 

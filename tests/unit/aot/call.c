@@ -1,4 +1,4 @@
-/* Exceptions of compiled code in words, whatever the bytes are. */
+/* Test messages of exceptions of compiled code, for any bytes. */
 #include "test.h"
 #include <stdlib.h>
 #include <tarn/aot.h>
@@ -29,7 +29,7 @@ TEST(bytes_that_are_no_exception_are_read_to_their_end_and_no_further)
     char words[64];
 
     for (size_t count = 0; count < sizeof pickle; count++) {
-        char *copy = malloc(count + 1); /* for the address sanitizer to watch the end */
+        char *copy = malloc(count + 1); /* so that the address sanitizer checks the end */
         memcpy(copy, pickle, count);
         char *exact = realloc(copy, count ? count : 1);
         tarn_aot_error error = error_of(exact, count);

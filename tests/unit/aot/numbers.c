@@ -1,10 +1,10 @@
-/* Division, floats and powers in the corners. */
+/* Test corner cases of division, floats and powers. */
 #include "test.h"
 #include <complex.h>
 #include <math.h>
 #include <tarn/aot.h>
 
-double numba_ldexp(double x, int exponent); /* Numba's name, as object files ask for it */
+double numba_ldexp(double x, int exponent); /* Numba's name, as object files import it */
 
 TEST(division_of_integers_never_traps)
 {
@@ -50,7 +50,7 @@ TEST(functions_of_c_have_numbas_names)
     CHECK(tarn_aot_nextafterf(1, 0) == 1 - 0x1p-24f);
 }
 
-/* In the middle the powers are those of C; in the corners those of Python. */
+/* Ordinary powers are those of C; corner cases are those of Python. */
 TEST(complex_powers_are_pythons)
 {
     const double parts[] = {0, 1, -1, 0.5, -2.25};

@@ -1,11 +1,12 @@
-/* The twister's published numbers, NumPy's for the same seed, threads and forks. */
+/* Test the Mersenne Twister: published numbers, NumPy's numbers for the same seed,
+ * threads and forks. */
 #include "test.h"
 #include <pthread.h>
 #include <sys/wait.h>
 #include <tarn/aot.h>
 #include <unistd.h>
 
-/* As compiled code takes a word. */
+/* Draw a word as compiled code does. */
 static uint32_t next_word(tarn_aot_random *state)
 {
     if (state->index == TARN_AOT_RANDOM_WORDS) {
@@ -27,7 +28,7 @@ TEST(twister_gives_the_numbers_of_its_reference)
     CHECK(next_word(&state) == 3499211612u);
     for (int i = 2; i < 10000; i++)
         next_word(&state);
-    CHECK(next_word(&state) == 4123659995u); /* the one that C++'s standard names */
+    CHECK(next_word(&state) == 4123659995u); /* the value in the C++ standard */
 }
 
 /* np.random.RandomState(42).poisson(50.0) and RandomState(7).poisson(10.5) of NumPy. */

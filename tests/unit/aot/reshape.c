@@ -1,4 +1,4 @@
-/* A reshape without a copy, against going through all items by hand. */
+/* Test a reshape without a copy against a loop over all items. */
 #include "test.h"
 #include <stdbool.h>
 #include <stdlib.h>
@@ -41,8 +41,8 @@ static bool same_items(const struct array *a, const struct array *b, int fortran
     return true;
 }
 
-/* Would any strides do? An axis' stride is the distance to its second item, so there is
- * one candidate. */
+/* Check whether any strides work. An axis' stride is the distance to its second item, so
+ * there is one candidate. */
 static bool possible(const struct array *from, struct array *to, int fortran)
 {
     intptr_t step = 1;

@@ -4,9 +4,9 @@
 #include "scripted.h"
 
 struct listener {
-    tarn_blocking_hook before; /* first, so that it is the listener too */
+    tarn_blocking_hook before; /* first, so that it is the hook too */
     unsigned hook_calls;
-    unsigned long long calls; /* of the driver, before it was told */
+    unsigned long long calls; /* driver calls before the hook ran */
 };
 
 static void listen(tarn_blocking_hook *before)
@@ -125,9 +125,9 @@ TEST(blocking_hook_is_called_before_a_failed_free_is_retried)
     scripted_end(&script);
 }
 
-/* --- pools, on the stand-in --------------------------------------------------------- */
+/* --- pools, on the simulator -------------------------------------------------------- */
 
-/* Which way memory comes and goes. */
+/* The path of an allocation and a free. */
 enum path { BY_RESOURCE, BY_POINTER, BY_MANAGER };
 
 struct allocation {
@@ -141,8 +141,8 @@ struct scene {
     tarn_manager *manager;
     enum path path;
     tarn_stream stream;
-    struct listener listener; /* of the operation that is under way */
-    unsigned hook_calls;      /* operations that have told it */
+    struct listener listener; /* of the current operation */
+    unsigned hook_calls;      /* operations that ran the hook */
 };
 
 static void begin(struct scene *scene)
@@ -202,7 +202,7 @@ static void give(struct scene *scene, struct allocation *allocation)
     *allocation = (struct allocation){0};
 }
 
-/* Sizes from 1 byte to 64 MiB, up to 32 blocks out, in an order that looks random. */
+/* Sizes from 1 byte to 64 MiB, up to 32 live blocks, in an order that looks random. */
 static unsigned wander(struct scene *scene, unsigned rounds)
 {
     struct allocation allocation[32] = {{0}};
@@ -223,7 +223,7 @@ static unsigned wander(struct scene *scene, unsigned rounds)
     return scene->hook_calls;
 }
 
-/* The same block again and again. */
+/* Allocate and free the same block repeatedly. */
 static unsigned circle(struct scene *scene, size_t bytes, unsigned rounds)
 {
     struct allocation allocation;
@@ -324,7 +324,7 @@ TEST(stacked_pools_and_resources_over_pools_call_the_blocking_hook)
         CHECK_OK(tarn_resource_release(all[i]));
 }
 
-/* Somebody else's memalloc(). */
+/* A memalloc() of another plugin. */
 static tarn_status fail_memalloc(void *self, size_t bytes, tarn_stream stream,
                                  tarn_pointer **allocation)
 {

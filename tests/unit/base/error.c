@@ -1,4 +1,4 @@
-/* The words of the last failure. */
+/* Test the message of the last failure. */
 #include "test.h"
 #include <pthread.h>
 
@@ -36,7 +36,8 @@ TEST(error_is_one_a_thread)
     CHECK_TEXT("mine", tarn_error_last()->message);
 }
 
-/* A destructor of another library may fail, and ask, after ours has run. */
+/* A destructor of another library may fail, and request the message, after Tarn's has
+ * run. */
 static pthread_key_t late_key;
 
 static void fail_late(void *left)

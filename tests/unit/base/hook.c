@@ -1,4 +1,4 @@
-/* Functions that a user sets: nobody runs them once they were taken away. */
+/* Test functions that a user sets: no thread runs them after they were removed. */
 #define _GNU_SOURCE
 #include "base/hook.h"
 #include "test.h"
@@ -47,7 +47,7 @@ TEST(hook_is_called_with_its_data_while_it_is_set)
     CHECK(one == 2 && other == 1);
 }
 
-/* --- taken away while it runs --- */
+/* --- removed while it runs --- */
 
 struct visit {
     atomic_bool is_inside, may_leave, has_left;
@@ -87,7 +87,7 @@ TEST(hook_that_is_taken_away_is_left_by_all_threads)
     while (!atomic_load(&visit.is_inside))
         usleep(500);
     CHECK_EQUAL(0, pthread_create(&threads[1], NULL, take_away, &visit));
-    usleep(20000); /* it gets this far, or the test shows less */
+    usleep(20000); /* otherwise the test shows less */
     atomic_store(&visit.may_leave, true);
     for (int i = 0; i < 2; i++)
         CHECK_EQUAL(0, pthread_join(threads[i], NULL));
@@ -166,7 +166,7 @@ static bool child_ends_well(pid_t child)
     return waitpid(child, &status, 0) == child && status == 0;
 }
 
-/* Threads that ran it are not there in the child, so nobody waits for them. */
+/* Threads that ran it do not exist in the child, so no call waits for them. */
 TEST(forked_child_waits_for_no_thread_of_its_parent)
 {
     struct visit visit = {false};
@@ -209,7 +209,7 @@ TEST(hook_that_forks_ends_in_both_processes)
     set(NULL, NULL);
 }
 
-/* Whatever another thread does with the lock at the time of the fork. */
+/* The child works, whatever another thread does with the lock at the time of the fork. */
 TEST(forked_child_may_set_and_call_hooks)
 {
     pthread_t thread;

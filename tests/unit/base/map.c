@@ -1,4 +1,4 @@
-/* The address map: removal keeps every other probe unbroken. */
+/* Test the address map: a removal keeps every other probe sequence unbroken. */
 #define _GNU_SOURCE
 #include "colliding_keys.h"
 #include "test.h"
@@ -51,7 +51,7 @@ TEST(map_agrees_with_a_plain_array)
     tarn__map_free(&map);
 }
 
-/* CPU time of putting keys into a map and taking them out. */
+/* CPU time of inserting keys into a map and removing them. */
 static double fill(const uint64_t *keys, size_t count)
 {
     struct timespec before, after;
@@ -69,7 +69,7 @@ static double fill(const uint64_t *keys, size_t count)
            1e-9 * (double)(after.tv_nsec - before.tv_nsec);
 }
 
-/* Where all of them belong into one place this takes a thousand times as long. */
+/* If all keys hash to one slot, this takes a thousand times as long. */
 TEST(map_takes_no_longer_for_keys_that_were_prepared_for_a_known_hash)
 {
     enum { COUNT = 40000 };

@@ -1,4 +1,4 @@
-/* Options of callers who were built with an older or a newer version. */
+/* Test options of callers that were built with an older or a newer version. */
 #include "test.h"
 #include "base/options.h"
 
@@ -48,7 +48,7 @@ TEST(options_without_a_size_are_rejected_unread)
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__options_check("it", &given, sizeof given, sizeof given));
     CHECK_MESSAGE("it: options.size is 0, at least 16 is required");
-    given.size = SIZE_MAX; /* nobody reads that far */
+    given.size = SIZE_MAX; /* no code reads that far */
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__options_check("it", &given, sizeof given, sizeof given));
     CHECK_MESSAGE("that this libtarn knows");

@@ -1,4 +1,4 @@
-/* Sums and roundings near the end of the numbers. */
+/* Test sums and roundings near the largest numbers. */
 #include "test.h"
 #include "base/size.h"
 

@@ -1,4 +1,5 @@
-/* Warnings: kept for their thread, and heard by stderr or whoever was set. */
+/* Test warnings: kept for their thread, and passed to stderr or to the warning handler.
+ */
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
@@ -7,14 +8,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* One warning, by a call that has a reason for it. */
+/* Cause one warning, by a call that has a reason for it. */
 static void warn(void)
 {
     setenv("TARN_MEMORY_MANAGER", "pool", 1);
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(tarn_native_manager_ops(), NULL));
 }
 
-/* What goes to stderr while `function` runs. */
+/* Return the output of `function` on stderr. */
 static const char *stderr_of(void (*function)(void))
 {
     static char output[600];
@@ -147,7 +148,7 @@ static void replace_while_it_runs(void)
     while (!atomic_load(&is_inside))
         usleep(500);
     CHILD_CHECK(pthread_create(&threads[1], NULL, set_none, NULL) == 0);
-    usleep(20000); /* it gets this far, or the test shows less */
+    usleep(20000); /* otherwise the test shows less */
     atomic_store(&may_leave, true);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);

@@ -1,4 +1,4 @@
-/* The registry: which resource serves which device. */
+/* Test the registry: the current resource of each device. */
 #include "test.h"
 #include "scripted.h"
 #include <pthread.h>
@@ -99,7 +99,7 @@ TEST(device_that_does_not_exist_is_rejected)
     CHECK(resource == (tarn_resource *)&resource_of);
 }
 
-/* Nobody wanted the one before, but blocks of it are out and nobody else has it. */
+/* The previous one has no other owner, but has live blocks. */
 TEST(device_keeps_a_resource_with_live_blocks)
 {
     struct scripted first, second;
@@ -142,8 +142,7 @@ TEST(current_is_device_0_without_a_context)
 
 enum { THREADS = 4, ROUNDS = 500 };
 
-/* Sets its own resource and uses whichever it finds; each is destroyed once, at the end.
- */
+/* Set a resource and use the current one; each is destroyed once, at the end. */
 static void *set_and_get(void *data)
 {
     tarn_resource *found, *previous;

@@ -1,4 +1,4 @@
-/* What the driver knows of a block: each kind of memory, and blocks that cannot be. */
+/* Test the driver's data about a block: each kind of memory, and invalid blocks. */
 #define _GNU_SOURCE
 #include "test.h"
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void free_block(tarn_resource *resource, tarn_device_ptr block, size_t by
     CHECK_OK(tarn_resource_deallocate(resource, block, bytes, 0, TARN_STREAM_DEFAULT));
 }
 
-/* Blocks side by side, so that what lies behind one is memory, too. */
+/* Adjacent blocks, so that the memory behind one is mapped, too. */
 static void check_kind(create_fn *create, bool end_is_known)
 {
     tarn_status beyond = end_is_known ? TARN_INVALID_ARGUMENT : TARN_OK;
@@ -79,7 +79,7 @@ TEST(rejection_has_the_numbers)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-/* The driver names the handle that an address was mapped with, not the block. */
+/* The driver reports the handle with which an address was mapped, not the block. */
 TEST(block_of_memory_that_was_mapped_in_parts_is_not_judged)
 {
     enum { LARGE = 256 << 20 };

@@ -1,4 +1,4 @@
-/* What is known about a device, and plain work on it. */
+/* Test the data about a device, and plain operations on it. */
 #include "test.h"
 
 TEST(device_info_is_filled)

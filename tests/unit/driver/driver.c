@@ -1,5 +1,5 @@
-/* Finding the driver. Each test is a process of its own: a driver is opened once in one.
- */
+/* Test the search for the driver. Each test is a process of its own, because a process
+ * opens one driver. */
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
@@ -29,7 +29,7 @@ static const char *sim(void)
     return in_build("lib/tarn/sim/libcuda.so.1");
 }
 
-/* --- what is no driver --- */
+/* --- files that are no driver --- */
 
 static void open_wrong_path(void)
 {
@@ -41,7 +41,7 @@ static void open_wrong_path(void)
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_get_info(&info));
     CHILD_MESSAGE("/nowhere/else");
     CHILD_CHECK(info.version == 77);
-    CHILD_STATUS(TARN_OK, tarn_driver_open("sim")); /* nothing was decided by that */
+    CHILD_STATUS(TARN_OK, tarn_driver_open("sim")); /* that decided nothing */
 }
 
 TEST(driver_at_a_wrong_path_is_named)
@@ -99,7 +99,7 @@ TEST(driver_path_that_is_too_long_is_rejected)
     in_child(open_long_path);
 }
 
-/* --- what is one, but not good enough --- */
+/* --- drivers that do not meet the requirements --- */
 
 static void open_old(void)
 {
@@ -293,7 +293,7 @@ static void *open_fake(void *data)
     return (void *)(uintptr_t)tarn_driver_open(fake());
 }
 
-/* Half opened, the driver is of no use to a child; what needs none works there. */
+/* A half-opened driver is useless to a child; calls without a driver work there. */
 static void use_half_opened(void)
 {
     tarn_driver_info info;

@@ -56,7 +56,8 @@ static tarn_stream register_one(tarn_stream raw)
     return registered;
 }
 
-/* Every call of Tarn that takes a stream refuses `stream` with `status`, and says `words`. */
+/* Every call of Tarn that takes a stream rejects `stream` with `status` and the message
+ * `words`. */
 static void check_rejected(tarn_stream stream, tarn_status wanted, const char *message)
 {
     tarn_resource *async, *cuda;
@@ -159,7 +160,7 @@ TEST(unregistered_value_is_rejected_by_every_call)
     CHECK_MESSAGE("is not a registered stream");
     CHECK(tarn_stream_handle(registered) == NULL);
     CHECK_MESSAGE("is not a registered stream");
-    CHECK_OK(tarn_stream_synchronize(0, raw)); /* the stream itself lives on */
+    CHECK_OK(tarn_stream_synchronize(0, raw)); /* the stream itself still exists */
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -212,7 +213,7 @@ TEST(many_streams_are_open_at_once)
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
-/* CPU time of opening and closing a stream again and again. */
+/* CPU time of repeated registration and unregistration of a stream. */
 static double reopen(tarn_stream raw)
 {
     struct timespec before, after;
@@ -225,8 +226,8 @@ static double reopen(tarn_stream raw)
            1e-9 * (double)(after.tv_nsec - before.tv_nsec);
 }
 
-/* Where each opening looked at every place that there is, this took a hundred times as
- * long with so many. */
+/* If each registration scanned all slots, this would take a hundred times as long with so
+ * many. */
 TEST(opening_takes_no_longer_with_many_values_open)
 {
     static tarn_stream values[40 * MANY];
@@ -238,7 +239,7 @@ TEST(opening_takes_no_longer_with_many_values_open)
     double beside = reopen(other), again = reopen(raw);
     for (int i = 0; i < 40 * MANY; i++)
         CHECK_OK(tarn_stream_unregister(values[i]));
-    double after = reopen(raw); /* every place is there still */
+    double after = reopen(raw); /* every slot is still there */
     CHECK(beside < 10 * alone);
     CHECK(again < 10 * alone);
     CHECK(after < 10 * alone);
@@ -320,7 +321,7 @@ TEST(wait_for_a_stream_leaves_the_captures_of_others)
     CHECK_OK(tarn_stream_destroy(0, other));
 }
 
-/* A pool gives without a question on an opened stream that does not capture. */
+/* A pool makes no query to allocate on a registered stream that does not capture. */
 static bool is_announced(tarn_stream registered)
 {
     tarn_pool_statistics all = {.size = sizeof all};
@@ -337,7 +338,7 @@ static bool is_announced(tarn_stream registered)
     return all.cache_hits == 0;
 }
 
-/* Nobody would ask any more, and hits would go into the graph. */
+/* Without the query, cache hits would go into the graph. */
 TEST(end_of_a_capture_is_not_announced_while_it_goes_on)
 {
     tarn_stream raw = make(0), registered = register_one(raw);
@@ -350,12 +351,12 @@ TEST(end_of_a_capture_is_not_announced_while_it_goes_on)
     CHECK_STATUS(TARN_STREAM_CAPTURING, tarn_stream_announce_capture(registered, false));
     CHECK_MESSAGE("is still capturing");
     CHECK_EQUAL(0, end_capture(raw, &graph));
-    CHECK(is_announced(registered)); /* it stands */
+    CHECK(is_announced(registered)); /* it is still announced */
     CHECK_EQUAL(0, graph_destroy(graph));
     CHECK_OK(tarn_stream_announce_capture(registered, false));
     CHECK(!is_announced(registered));
 
-    CHECK_EQUAL(0, begin_capture(raw, 0)); /* one that is lost is over */
+    CHECK_EQUAL(0, begin_capture(raw, 0)); /* a lost capture has ended */
     CHECK(stream_get_id(raw, &id) != 0);
     CHECK_OK(tarn_stream_announce_capture(registered, false));
     CHECK(end_capture(raw, &graph) != 0);
@@ -363,7 +364,8 @@ TEST(end_of_a_capture_is_not_announced_while_it_goes_on)
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
-/* A library may have opened it, too, whose value the one who captures does not know. */
+/* A library may have registered it, too. The capturing program does not know that value.
+ */
 TEST(announcement_counts_for_every_value_of_the_stream)
 {
     tarn_stream raw = make(0), one = register_one(raw), two = register_one(raw), later;
@@ -383,10 +385,10 @@ TEST(announcement_counts_for_every_value_of_the_stream)
     CHECK_OK(tarn_stream_unregister(two));
     CHECK(!is_announced(one) && !is_announced(later));
     CHECK_OK(tarn_stream_announce_capture(later, true));
-    CHECK_OK(tarn_stream_unregister(one)); /* which has said nothing */
+    CHECK_OK(tarn_stream_unregister(one)); /* which has made no announcement */
     CHECK(is_announced(later));
     CHECK_OK(tarn_stream_unregister(later));
-    later = register_one(raw); /* in a place of those */
+    later = register_one(raw); /* in the slot of one of those */
     one = register_one(raw);
     CHECK_OK(tarn_stream_announce_capture(one, false));
     CHECK(!is_announced(later) && !is_announced(one));
@@ -397,7 +399,7 @@ TEST(announcement_counts_for_every_value_of_the_stream)
     CHECK_OK(tarn_stream_destroy(0, other_raw));
 }
 
-/* While a blocking stream captures the default stream cannot even be asked. */
+/* While a blocking stream captures, the default stream cannot even be queried. */
 TEST(default_stream_is_announced_without_a_question)
 {
     tarn_stream legacy = register_one(TARN_STREAM_LEGACY), blocking;
@@ -467,7 +469,8 @@ TEST(log_has_the_handle_and_not_the_value)
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
-/* Open, use, close; the values of others' closed streams are refused meanwhile. */
+/* Register, use, unregister; meanwhile calls reject the values of streams that others
+ * unregistered. */
 static atomic_uintptr_t a_closed_one;
 static atomic_int mistakes;
 
@@ -528,7 +531,7 @@ TEST(threads_announce_on_values_of_one_stream)
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
-/* A pool watches for streams that are closed, for as long as it lives. */
+/* A pool has an unregister callback for as long as it exists. */
 static atomic_bool pools_are_made;
 
 static void *use_and_close(void *raw)
@@ -583,7 +586,8 @@ TEST(pools_come_and_go_while_streams_are_unregistered)
         CHECK_OK(tarn_stream_destroy(0, raw[i]));
 }
 
-/* Two close one value: one of them is told that it is not open. */
+/* Two threads unregister one value: one of them gets the error that it is not registered.
+ */
 static void *close_it(void *registered)
 {
     return (void *)(uintptr_t)tarn_stream_unregister(registered);
@@ -659,6 +663,6 @@ static void open_with_failures(void)
 TEST(opening_fails_at_any_driver_call_and_leaves_nothing)
 {
     if (!on_sim())
-        skip(); /* its calls do not fail by request */
+        skip(); /* its calls do not fail on request */
     torture(open_with_failures);
 }

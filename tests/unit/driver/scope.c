@@ -1,4 +1,5 @@
-/* Contexts are made current and put back; wrong devices and streams are refused. */
+/* Test the context scope: contexts become current and are restored; wrong devices and
+ * streams are rejected. */
 #define _GNU_SOURCE
 #include "driver_calls.h"
 #include "test.h"
@@ -43,7 +44,7 @@ static void *primary(int device)
     return context;
 }
 
-/* Each call that works on a device, right and wrong. */
+/* Each call that works on a device, with right and wrong arguments. */
 static void use_device(int device)
 {
     tarn_device_info info;

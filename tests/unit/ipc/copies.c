@@ -1,5 +1,5 @@
-/* Opening for another device: directly where it reaches the memory, else by a copy that is
- * the importer's own. */
+/* Test opening for another device: directly where peer access exists, else through a copy
+ * that the importer owns. */
 #define _GNU_SOURCE
 #include "pair.h"
 #include "capturing.h"
@@ -86,7 +86,7 @@ static void copy_to(const tarn_ipc_handle *handle, int line, int device, bool al
     CHILD_CHECK(counts.descriptors == 0);
     CHILD_CHECK(tarn_pointer_device(copy) == device);
     CHILD_CHECK(wrong_bytes(copy, seed_of_part) == 0);
-    must_send(line, &mark, 1); /* the owner writes something else now */
+    must_send(line, &mark, 1); /* the owner writes other bytes now */
     must_receive(line, &mark, 1);
     CHILD_CHECK(wrong_bytes(copy, seed_of_part) == 0);
     tarn_pointer_release(copy);
@@ -123,7 +123,7 @@ static void copy_without_memory(const tarn_ipc_handle *handle, int line)
     sim_configure("fail=call:cuMemAlloc:1");
     CHILD_STATUS(TARN_OUT_OF_MEMORY, tarn_ipc_open(handle, &options, &copy));
     CHILD_CHECK(copy == untouched);
-    sim_configure("fail=call:cuMemcpyAsync:2"); /* the second half of the way */
+    sim_configure("fail=call:cuMemcpyAsync:2"); /* the second half of the copy */
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_ipc_open(handle, &options, &copy));
     CHILD_MESSAGE("cuMemcpyAsync");
     CHILD_CHECK(copy == untouched);

@@ -1,6 +1,9 @@
-/* Blocks of the driver's own pools: imported once, told apart whatever is used again, from
- * pools of anybody, and freed by the importer before the owner. What they have in common
- * with other memory is tried in the tests beside this one, which take each source. */
+/* Test blocks of driver pools: imported once, and distinguished when addresses are
+ * reused.
+ *
+ * The pools may belong to any component, and the importer frees before the owner. The
+ * tests beside this one cover the properties that this memory shares with other memory.
+ */
 #define _GNU_SOURCE
 #include "pair.h"
 #include "capturing.h"
@@ -15,7 +18,7 @@ static tarn_resource *exportable_async(void)
     return resource;
 }
 
-/* Faults of the simulator count calls of a name: has the second one been made? */
+/* The simulator's faults count calls by name: check whether the second one was made. */
 static void fail_second(const char *call)
 {
     char options[80];
@@ -60,7 +63,7 @@ static void import_once(int line)
         tarn_pointer_release(opened[i]);
     CHILD_CHECK(!has_sim() || sim_faults() == 0);
     check_nothing_open();
-    open_all(line, opened); /* and once more, after its end */
+    open_all(line, opened); /* and once more, after the end of the first */
     for (int i = BLOCKS * VIEWS; i-- > 0;)
         tarn_pointer_release(opened[i]);
     check_nothing_open();
@@ -83,7 +86,7 @@ static void keep_a_pool(int line)
         CHILD_CHECK(wrong_bytes(opened, 1) == 0);
         sim_configure(i < 2 ? "fail=call:cuMemPoolDestroy" : NULL);
         tarn_pointer_release(opened);
-        check_nothing_open(); /* the block is what counts */
+        check_nothing_open(); /* only open blocks count */
         if (i == 0)
             fail_second("cuMemPoolImportFromShareableHandle");
     }
@@ -96,9 +99,9 @@ TEST(a_pool_that_the_driver_keeps_is_used_again)
     with_owner(FROM_ASYNC, keep_a_pool);
 }
 
-/* --- what is used again --- */
+/* --- reused addresses --- */
 
-/* Says a handle of each of two blocks of pools that have one place after each other. */
+/* Send a handle of each of two blocks of pools that have the same address in turn. */
 static void own_pool_after_pool(int line)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -127,7 +130,7 @@ static void open_pool_after_pool(int line)
         CHILD_STATUS(TARN_OK, tarn_ipc_open(&handles[i], NULL, &opened[i]));
         CHILD_CHECK(wrong_bytes(opened[i], i) == 0);
         if (i == 0)
-            must_send(line, "x", 1); /* now its pool goes */
+            must_send(line, "x", 1); /* now its pool ends */
     }
     tarn_pointer_release(opened[0]);
     CHILD_STATUS(TARN_NOT_FOUND, tarn_ipc_open(&handles[0], NULL, &none));
@@ -138,7 +141,8 @@ static void open_pool_after_pool(int line)
     check_nothing_open();
 }
 
-/* Owner and importer, with a line through us for handles one way and marks the other. */
+/* Owner and importer, with a connection through the test: handles one way, marks the
+ * other. */
 static void pair_of(void (*own)(int line), void (*import)(int line))
 {
     tarn_ipc_handle handle;
@@ -163,7 +167,7 @@ TEST(a_pool_differs_from_an_earlier_one_with_the_same_handle)
     pair_of(own_pool_after_pool, open_pool_after_pool);
 }
 
-/* Where the second block lies is the driver's to say; so is whether it can be opened. */
+/* The driver decides the address of the second block, and whether it can be opened. */
 static void free_what_is_open(int line)
 {
     tarn_pointer *first, *second = NULL;
@@ -197,7 +201,8 @@ TEST(new_memory_at_the_address_of_a_freed_open_block_is_not_that_block)
 
 enum { HURRIED = 300 };
 
-/* Frees while the importer asks, so that its server sees blocks go under its hands. */
+/* Free while the importer sends requests, so that its server sees blocks end during a
+ * request. */
 static void own_in_a_hurry(int line)
 {
     tarn_resource *resource = exportable_async();
@@ -239,7 +244,7 @@ TEST(a_block_that_is_freed_during_a_request_is_found_or_not)
 {
     tarn_ipc_handle handle;
 
-    skip_on_gpu(); /* CUDA wants the importer to be first, and promises nothing else */
+    skip_on_gpu(); /* CUDA requires the importer to be first, and no other order */
     socket_directory_begin();
     struct process owner = process_start(own_in_a_hurry);
     struct process importer = process_start(open_in_a_hurry);
@@ -250,7 +255,7 @@ TEST(a_block_that_is_freed_during_a_request_is_found_or_not)
     socket_directory_end();
 }
 
-/* --- pools of others --- */
+/* --- pools of the program --- */
 
 /* As in cuda.h. */
 struct pool_properties {
@@ -291,7 +296,7 @@ static void return_memory(void *data, tarn_device_ptr address, size_t bytes)
     CHILD_CHECK(cu.free(address, NULL) == 0);
 }
 
-/* A pointer over memory of a pool that the program made by itself, some way into it. */
+/* A pointer over memory of a pool that the program created, at an offset in it. */
 static void own_by_the_driver(int line)
 {
     struct pool_properties properties = {
@@ -348,7 +353,7 @@ TEST(a_pool_that_the_program_made_by_itself_is_exported_too)
 
 /* --- the owner's side --- */
 
-/* The owner lets go of all that it has, and the lease keeps it. */
+/* The owner releases everything that it has, and the lease keeps the block. */
 static void own_what_is_leased(int line)
 {
     tarn_resource *resource = exportable_async();

@@ -1,15 +1,15 @@
-/* The end of a block that others leased: what its owner's code does then, on the server's
+/* Test the end of a leased block: the calls of its owner's code then, on the server's
  * thread. */
 #define _GNU_SOURCE
 #include "pair.h"
 #include <pthread.h>
 
-/* The block of the test: memory of ours that `owner_release` gives back. */
+/* The block of the test: memory of the test that `owner_release` frees. */
 static struct {
     tarn_resource *resource;
     tarn_device_ptr block;
     tarn_pointer *pointer, *second_pointer;
-    pthread_t thread; /* that the test is on */
+    pthread_t thread; /* the process of the test */
     atomic_int released;
     atomic_int warnings;
 } lent;
@@ -21,7 +21,7 @@ static void hear_warning(void *data, const char *message)
     atomic_fetch_add(&lent.warnings, 1);
 }
 
-/* Calls that take each of the locks on the owner's side, and a block that is leased no more. */
+/* Calls that take each of the locks on the owner's side, and a block without a lease. */
 static void return_memory(void *owner)
 {
     tarn_ipc_counts counts;
@@ -36,7 +36,7 @@ static void return_memory(void *owner)
     CHILD_STATUS(TARN_OK, tarn_pointer_allocate(lent.resource, 64 << 10, TARN_STREAM_NONE,
                                                 &other));
     CHILD_STATUS(TARN_OK, tarn_ipc_export(other, TARN_IPC_SERVED, &handle));
-    CHILD_CHECK(tarn_ipc_open(&handle, NULL, &other) != TARN_OK); /* our own */
+    CHILD_CHECK(tarn_ipc_open(&handle, NULL, &other) != TARN_OK); /* the test's own */
     tarn_pointer_release(other);
     CHILD_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_ipc_export(lent.pointer, TARN_IPC_SERVED, &handle));
@@ -100,7 +100,8 @@ static void import(int line)
     check_nothing_open();
 }
 
-/* The owner's block is opened by another process, freed by the owner, and closed there. */
+/* Another process opens the owner's block, the owner frees it, and the other process
+ * closes it. */
 static void with_lease(void (*owning)(int line))
 {
     tarn_ipc_handle handle;

@@ -1,13 +1,15 @@
-/* Forked children, and folders: a child keeps nothing of its parent's, and a folder that
- * others may enter is not used. */
+/* Test forked children and socket directories: a child keeps nothing of its parent's.
+ *
+ * A directory that other users may enter is not used.
+ */
 #define _GNU_SOURCE
 #include "pair.h"
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-/* gcc 12's ASan keeps none of its locks over a fork: one that another thread held at that
- * moment is held in the child for good. The server's threads are at rest between requests. */
+/* gcc 12's ASan releases none of its locks over a fork. One that another thread held at
+ * that moment stays held in the child. The server's threads are idle between requests. */
 static pid_t fork_at_rest(void)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -16,7 +18,7 @@ static pid_t fork_at_rest(void)
     return fork();
 }
 
-/* A child that lives until it is killed, and has whatever a fork gives it. */
+/* A child that runs until it is killed, and keeps everything that a fork copies. */
 static pid_t fork_idle(void)
 {
     pid_t child = fork_at_rest();
@@ -60,7 +62,7 @@ TEST(a_lease_is_not_kept_by_a_forked_child)
     pid_t child;
     must_send(importer.line, &handle, sizeof handle);
     must_receive(importer.line, &child, sizeof child);
-    while (counts_of(owner.line).leases > 0) /* for ever, if the child had it */
+    while (counts_of(owner.line).leases > 0) /* indefinitely, if the child had it */
         nanosleep(&(struct timespec){0, 1000000}, NULL);
     process_end(&importer);
     process_end(&owner);
@@ -98,7 +100,8 @@ static void find_no_owner(int line)
     check_nothing_open();
 }
 
-/* The child is a stranger's to the test, but has its line: the test cannot wait for it. */
+/* The child is unknown to the test, but has its connection: the test cannot wait for it.
+ */
 TEST(a_forked_child_does_not_serve_its_parents_handles)
 {
     tarn_ipc_handle handles[2];
@@ -120,7 +123,7 @@ TEST(a_forked_child_does_not_serve_its_parents_handles)
     socket_directory_end();
 }
 
-/* In a child every call is refused, and releases do nothing but forget. */
+/* In a child every call fails, and releases only forget the handle. */
 static void use_in_a_child(int line)
 {
     tarn_resource *resource = make_source(FROM_EXPORTABLE);
@@ -148,7 +151,7 @@ static void use_in_a_child(int line)
     }
     CHILD_CHECK(waitpid(child, &status, 0) == child);
     CHILD_CHECK(status == 0);
-    CHILD_CHECK(wrong_bytes(opened, 1) == 0); /* the parent's is as it was */
+    CHILD_CHECK(wrong_bytes(opened, 1) == 0); /* the parent's is unchanged */
     tarn_pointer_release(opened);
     tarn_pointer_release(pointer);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
@@ -167,7 +170,7 @@ TEST(in_a_forked_child_nothing_is_exported_or_opened_and_the_parent_goes_on)
     socket_directory_end();
 }
 
-/* --- folders --- */
+/* --- socket directories --- */
 
 static const char *expected_message;
 static tarn_status wanted = TARN_SYSTEM_FAILURE;
@@ -209,7 +212,7 @@ TEST(a_socket_directory_that_others_can_enter_is_rejected)
     socket_directory_end();
 }
 
-/* An importer whose environment names a folder that cannot be used. */
+/* An importer whose environment names an unusable directory. */
 static void open_with_a_bad_directory(int line)
 {
     tarn_ipc_handle handle;
@@ -284,7 +287,7 @@ TEST(a_socket_directory_with_too_long_a_path_is_an_invalid_argument)
     check_directory_rejected(
         "TARN_IPC_DIR names a directory of 4999 bytes, the maximum is 4095");
     wanted = TARN_SYSTEM_FAILURE;
-    path[600] = '\0'; /* the system says that a name has too many */
+    path[600] = '\0'; /* the system reports the name as too long */
     CHECK_EQUAL(0, setenv("TARN_IPC_DIR", path, 1));
     check_directory_rejected("cannot create");
     socket_directory_end();
@@ -298,7 +301,7 @@ TEST(a_socket_directory_that_cannot_be_created_is_rejected)
     socket_directory_end();
 }
 
-/* Opens what it is sent. */
+/* Open each received handle. */
 static void open_elsewhere(int line)
 {
     tarn_ipc_handle handle;
@@ -325,7 +328,7 @@ TEST(a_socket_directory_in_the_runtime_directory_is_created_and_used)
     must_send(importer.line, &handle, sizeof handle);
     process_end(&importer);
     process_end(&owner);
-    CHECK_EQUAL(0, rmdir(made)); /* made, and left empty */
+    CHECK_EQUAL(0, rmdir(made)); /* created, and left empty */
     CHECK_EQUAL(0, unsetenv("XDG_RUNTIME_DIR"));
     socket_directory_end();
 }

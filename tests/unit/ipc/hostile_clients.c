@@ -1,5 +1,8 @@
-/* Clients that are broken or worse: the server serves everybody else, and keeps nothing of
- * theirs. The attacker speaks to the socket itself. */
+/* Test broken and hostile clients: the server serves all other clients, and keeps nothing
+ * of the hostile one.
+ *
+ * The attacker writes to the socket itself.
+ */
 #define _GNU_SOURCE
 #include "pair.h"
 #include "ipc/socket_directory.h"
@@ -22,7 +25,7 @@ static struct tarn__handle_encoding encoding_in(const tarn_ipc_handle *handle)
     return encoding;
 }
 
-/* A connection to the owner's server, as anybody of our user can make one. */
+/* A connection to the owner's server, as any process of this user can make one. */
 static int connect_raw(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -39,7 +42,7 @@ static int connect_raw(void)
     return line;
 }
 
-/* Until the server has closed its end; what it says before that is dropped. */
+/* Read until the server has closed its end; drop its output. */
 static void wait_for_end(int line)
 {
     char rest[1024];
@@ -54,7 +57,7 @@ static struct tarn__wire_request request_of(const tarn_ipc_handle *handle)
     return (struct tarn__wire_request){TARN__WIRE_MAGIC, encoding_in(handle)};
 }
 
-/* A child that opens the plain handle in time and sees the right bytes. */
+/* A child that opens the plain handle in time and reads the right bytes. */
 static void open_honestly(int line)
 {
     tarn_ipc_open_options options = {.size = sizeof options, .timeout_ms = 60000};
@@ -83,7 +86,7 @@ static void wait_for_connections(size_t wanted)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
-/* How many connections a server takes follows from this. */
+/* This determines the number of connections that a server accepts. */
 static void limit_descriptors(void)
 {
     struct rlimit limit;
@@ -94,7 +97,7 @@ static void limit_descriptors(void)
     CHECK_EQUAL(0, setrlimit(RLIMIT_NOFILE, &limit));
 }
 
-/* What the owner has is what it had, once all are gone. */
+/* The owner has the same counts as before, once all clients are gone. */
 static void attack(void (*attacker)(int line))
 {
     limit_descriptors();
@@ -106,7 +109,7 @@ static void attack(void (*attacker)(int line))
     size_t files = counts_of(owner.line).descriptors;
     struct process child = process_start(attacker);
     char mark;
-    if (receive_message(child.line, &mark, 1)) /* it is at its worst now */
+    if (receive_message(child.line, &mark, 1)) /* the attack is at its peak now */
         honest_one_is_served();
     process_end(&child);
     honest_one_is_served();
@@ -171,7 +174,7 @@ static void be_silent(int line)
         raw[i] = connect_raw();
     must_send(line, "x", 1);
     for (int i = 0; i < 40; i++)
-        wait_for_end(raw[i]); /* the server does not wait for ever */
+        wait_for_end(raw[i]); /* the server does not wait indefinitely */
 }
 
 TEST(silent_clients_delay_no_others_and_are_dropped)
@@ -180,7 +183,8 @@ TEST(silent_clients_delay_no_others_and_are_dropped)
     CHECK(rejected_count >= 40);
 }
 
-/* As many as it gets, each with a request half the time, not reading any answer. */
+/* Open as many connections as possible, half of them with a request, and read no answer.
+ */
 static void flood(int line)
 {
     enum { CONNECTIONS = 400 }; /* a process may have 128 */
@@ -228,7 +232,7 @@ static void send_descriptors(int line)
         CHILD_CHECK(sendmsg(raw, &message, 0) == (ssize_t)sizeof request);
         struct tarn__wire_reply reply;
         CHILD_CHECK(recv(raw, &reply, sizeof reply, 0) == (ssize_t)sizeof reply);
-        CHILD_CHECK(reply.status == TARN_OK); /* it asked properly, after all */
+        CHILD_CHECK(reply.status == TARN_OK); /* after all, its request was valid */
         close(raw);
     }
     close(null);

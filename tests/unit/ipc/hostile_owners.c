@@ -1,5 +1,7 @@
-/* Owners that are broken or worse: opening ends in time, with a status, and keeps nothing.
- * The attacker is a process that listens where a handle says, and answers as it likes. */
+/* Test broken and hostile owners: opening ends in time, with a status, and keeps nothing.
+ *
+ * The attacker is a process that listens on a handle's socket, and sends any answer.
+ */
 #define _GNU_SOURCE
 #include "pair.h"
 #include "ipc/socket_directory.h"
@@ -8,17 +10,17 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* What the owner answers: a message, of so many bytes, with so many descriptors. */
+/* The owner's answer: a message of this many bytes, with this many descriptors. */
 struct script {
     struct tarn__wire_reply reply;
-    size_t bytes; /* 0: nothing at all */
+    size_t bytes; /* 0: no answer */
     int files;    /* all are /dev/null */
     bool hang_up; /* at once */
 };
 
 static struct script script;
 static tarn_ipc_handle handle;
-static uint64_t block; /* that the handle names, of a driver's pool; 0: a segment */
+static uint64_t block; /* the device pool that the handle names; 0: a segment */
 
 static struct tarn__handle_encoding make_encoding(int process)
 {
@@ -97,7 +99,7 @@ static void open_badly(int line)
     check_nothing_open();
 }
 
-/* Answer one importer twice, and stay until the test has seen what it makes of it. */
+/* Answer one importer twice, and stay until the test has the result of it. */
 static void own_badly(int line)
 {
     int listener = listen_raw((int)getpid());
@@ -257,7 +259,7 @@ TEST(a_descriptor_of_no_pool_is_rejected_by_the_driver)
 {
     struct script answers = good_driver_pool();
 
-    skip_on_gpu(); /* it says so in other words */
+    skip_on_gpu(); /* its message differs */
     check_rejected(answers, TARN_DRIVER_FAILURE, "cuMemPoolImportFromShareableHandle");
     answers.files = 60;
     check_rejected(answers, TARN_DRIVER_FAILURE, "cuMemPoolImportFromShareableHandle");
@@ -283,7 +285,7 @@ TEST(descriptors_too_many_or_too_few_are_closed_and_rejected)
 
 TEST(a_descriptor_of_no_memory_is_rejected_by_the_driver)
 {
-    skip_on_gpu(); /* it says so in other words */
+    skip_on_gpu(); /* its message differs */
     check_rejected(good(), TARN_DRIVER_FAILURE, "cuMemImportFromShareableHandle");
 }
 

@@ -1,4 +1,4 @@
-/* Many shares and many segments: one more costs what the first ones did. */
+/* Test many exports and many segments: one more costs the same as the first ones. */
 #define _GNU_SOURCE
 #include "test.h"
 #include "ipc/export_table.h"
@@ -35,7 +35,7 @@ static void share_pointer(size_t i)
     CHECK_OK(tarn__export_table_find_or_add(pointers[i], &memory, &slot, &generation));
 }
 
-/* What an export of a served handle does, but for the driver's part. */
+/* The steps of an export of a served handle, except the driver's part. */
 static double share_from(size_t first)
 {
     double before = cpu_seconds();
@@ -47,7 +47,8 @@ static double share_from(size_t first)
     return cpu_seconds() - before;
 }
 
-/* Where each looks at all the others, the last ones take a hundred times as long. */
+/* If each one scanned all the others, the last ones would take a hundred times as long.
+ */
 TEST(export_takes_no_longer_with_many_entries)
 {
     double first = 0, last = 0;
@@ -65,7 +66,7 @@ TEST(export_takes_no_longer_with_many_entries)
     CHECK_EQUAL(0, tarn__export_table_count());
 }
 
-/* Shares whose owner let go unseen are found by sweeps, wherever they are. */
+/* Sweeps find exports whose owner released them unnoticed, in any slot. */
 TEST(sweeps_come_by_every_share)
 {
     enum { FEW = 500 };
@@ -75,7 +76,7 @@ TEST(sweeps_come_by_every_share)
         share_pointer(i);
     }
     for (size_t i = 0; i < FEW; i += 2)
-        tarn__pointer_release_plain(pointers[i]); /* one that began before the share */
+        tarn__pointer_release_plain(pointers[i]); /* one that began before the export */
     for (int i = 0; i < FEW / 10; i++)
         tarn__export_table_sweep();
     CHECK_EQUAL(FEW / 2, tarn__export_table_count());

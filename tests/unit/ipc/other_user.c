@@ -1,10 +1,12 @@
-/* A peer of another user gets nothing, on either side: not by the folder, not by its
- * descriptor, not where it reaches the socket all the same, and not as a server that lies
- * where a handle says.
+/* Test a peer of another user: it gets nothing, on either side.
  *
- * Root can be another user as well, so these run as root; where this process is not, or
- * may not change its user, each says so and tries nothing. What needs no second user
- * (handles that name one) is tried in plain.c. */
+ * It tries the socket directory, the directory's descriptor, a socket that it can reach,
+ * and a server at the address of a handle.
+ *
+ * Root can be another user as well, so these tests run as root. If this process is not
+ * root, or may not change its user, each test reports that and tries nothing.
+ * tests/unit/ipc/plain.c has the tests that need no second user (handles that name one).
+ */
 #define _GNU_SOURCE
 #include "pair.h"
 #include "ipc/socket_directory.h"
@@ -22,10 +24,10 @@ enum { NOBODY = 65534 };
 static tarn_ipc_handle plain, served; /* of the owner's block 0, with pattern 1 */
 static char socket_name[TARN__SOCKET_NAME];
 
-/* --- being another --- */
+/* --- changing the user --- */
 
-/* In a child, for good. A process that changed its user is closed to its own debugger,
- * which the leak checker is. */
+/* In a child, permanently. A process that changed its user is closed to its own debugger,
+ * such as the leak checker. */
 static bool become_nobody(void)
 {
     return setgid(NOBODY) == 0 && setuid(NOBODY) == 0 && geteuid() == NOBODY &&
@@ -42,7 +44,7 @@ static bool can_become_nobody(void)
     return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
-/* The driver is open before: its files may be root's. */
+/* The driver is opened before: its files may be root's. */
 static void open_driver_and_become_nobody(void)
 {
     CHILD_STATUS(TARN_OK, tarn_driver_open(NULL));
@@ -58,7 +60,7 @@ static bool is_tried(const char *what)
     return false;
 }
 
-/* --- what an attacker has at hand --- */
+/* --- the attacker's tools --- */
 
 static struct tarn__handle_encoding encoding_in(const tarn_ipc_handle *handle)
 {
@@ -99,7 +101,7 @@ static struct sockaddr_un socket_in_directory(void)
     return address;
 }
 
-/* An errno, or 0 and a connection. */
+/* Return an errno, or 0 and a connection. */
 static int connect_to(const struct sockaddr_un *address, int *out)
 {
     int line = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -111,8 +113,8 @@ static int connect_to(const struct sockaddr_un *address, int *out)
     return 0;
 }
 
-/* Ask on a connection, whether or not the server has closed it; what came back, in bytes,
- * and whether a descriptor did. */
+/* Send a request on a connection, whether or not the server has closed it. Return the
+ * number of bytes of the answer, and whether a descriptor came. */
 static ssize_t ask(int line, const tarn_ipc_handle *handle, bool *has_file_out)
 {
     union {
@@ -143,7 +145,7 @@ static void cannot_open(const tarn_ipc_handle *handle, tarn_status wanted,
     CHILD_CHECK(out == untouched);
 }
 
-/* --- an owner of ours, and a client of another user's --- */
+/* --- an owner of this user, and a client of another user --- */
 
 static void open_honestly(int line)
 {
@@ -168,8 +170,8 @@ static void own_server_of(const struct process *owner)
     name_socket(&encoding);
 }
 
-/* Let a client loose on an owner, which has afterwards what it had; answers how many it
- * refused. `open_socket_directory`: the client can reach the socket. */
+/* Run a client against an owner, whose counts are the same afterwards. Return the number
+ * of rejected requests. `open_socket_directory`: the client can reach the socket. */
 static uint64_t attack(void (*client)(int line), bool open_socket_directory)
 {
     socket_directory_begin();
@@ -195,7 +197,7 @@ static uint64_t attack(void (*client)(int line), bool open_socket_directory)
     return after.rejected - before.rejected;
 }
 
-/* Root's descriptor of the folder is no way past the folder either. */
+/* Root's descriptor of the directory does not give access to the socket either. */
 static void try_the_directory(int line)
 {
     struct sockaddr_un address = socket_in_directory(), by_file = {.sun_family = AF_UNIX};
@@ -246,7 +248,7 @@ TEST(another_user_at_the_socket_gets_no_answer_and_no_descriptor)
         CHECK_EQUAL(3, attack(try_the_socket, true));
 }
 
-/* Who gives a connection away gives what may be asked on it. */
+/* A process that passes on a connection passes on the right to its requests. */
 static void ask_on_a_gift(int line)
 {
     struct sockaddr_un address = socket_in_directory();
@@ -268,10 +270,10 @@ TEST(a_connection_has_the_user_that_made_it_even_after_it_is_passed_on)
         CHECK_EQUAL(0, attack(ask_on_a_gift, false));
 }
 
-/* --- an importer of ours, and a server of another user's --- */
+/* --- an importer of this user, and a server of another user --- */
 
-/* Listen as nobody in our own folder, where root bound the socket; and say so if anybody
- * says a byte. */
+/* Listen as the user nobody in the test's directory, where root bound the socket. Report
+ * every received byte. */
 static void listen_as_nobody(int line)
 {
     struct tarn__handle_encoding encoding = {.process = (int32_t)getpid(),
@@ -306,7 +308,7 @@ static void open_of_a_foreign_server(int line)
     check_nothing_open();
 }
 
-/* Handles of an owner that has ended, but for which server has the memory. */
+/* Handles of an owner that has ended, except for the server of the memory. */
 static void point_handles_at(struct tarn__handle_encoding encoding)
 {
     memcpy(plain.reserved, &encoding, sizeof encoding);
@@ -337,14 +339,15 @@ TEST(a_server_of_another_user_gets_no_request)
     socket_directory_end();
 }
 
-/* A whole owner of another user's, in a folder of its own. */
+/* A complete owner of another user, in a directory of its own. */
 static void own_as_nobody(int line)
 {
     open_driver_and_become_nobody();
     own_exportable(line);
 }
 
-/* Root enters any folder; that this one is not its own is seen by looking. */
+/* Root can enter any directory; a check of the owner shows that this one is not its own.
+ */
 static void open_of_a_foreign_owner(int line)
 {
     tarn_ipc_handle mine = forged(&plain, 0), mine_served = forged(&served, 0);

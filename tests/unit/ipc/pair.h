@@ -1,8 +1,8 @@
-/* pair.h -- an owner and an importer: what the tests of handles have them do.
+/* pair.h -- an owner and an importer: the actions of the tests of handles.
  *
- * The owner is a child that allocates, exports and frees when it is told to; so is the
- * importer, where the test kills it. All of it is in one folder of sockets of the test's
- * own, which has to be empty in the end.
+ * The owner is a child that allocates, exports and frees on command. So is the importer,
+ * if the test kills it. All sockets are in one directory of the test, which has to be
+ * empty in the end.
  */
 #ifndef TEST_IPC_PAIR_H
 #define TEST_IPC_PAIR_H
@@ -20,7 +20,7 @@ enum { MIB = 1 << 20 };
 
 /* --- the simulator, or a GPU --- */
 
-/* For tests of what a GPU does otherwise, or cannot be made to do. */
+/* For tests of behaviour that differs on a GPU, or that a GPU cannot be made to show. */
 static inline void skip_on_gpu(void)
 {
     if (!has_sim())
@@ -33,8 +33,9 @@ static inline unsigned long long live_bytes(void)
     return has_sim() ? sim_live_bytes() : 0;
 }
 
-/* Until all memory is back. The server's thread may just be at a last block, which is
- * neither served nor leased any more, and a driver's pool frees in the order of a stream. */
+/* Wait until all memory is returned. The server's thread may be busy with a last block,
+ * which is neither served nor leased any more. A driver's pool frees in the order of a
+ * stream. */
 static inline void wait_until_all_is_freed(void)
 {
     while (live_bytes() > 0) {
@@ -43,7 +44,7 @@ static inline void wait_until_all_is_freed(void)
     }
 }
 
-/* --- the folder --- */
+/* --- the socket directory --- */
 
 static char socket_directory[64];
 
@@ -54,7 +55,7 @@ static inline void socket_directory_begin(void)
     CHECK_EQUAL(0, setenv("TARN_IPC_DIR", socket_directory, 1));
 }
 
-/* No socket is left: rmdir() refuses otherwise. */
+/* No socket is left: otherwise rmdir() fails. */
 static inline void socket_directory_end(void)
 {
     CHECK_EQUAL(0, rmdir(socket_directory));
@@ -81,7 +82,7 @@ static inline void write_pattern(const tarn_pointer *pointer, unsigned seed)
     free(host);
 }
 
-/* How many bytes are other than the pattern's. */
+/* Count the bytes that differ from the pattern. */
 static inline size_t wrong_bytes(const tarn_pointer *pointer, unsigned seed)
 {
     size_t bytes = tarn_pointer_bytes(pointer), wrong = 0;
@@ -110,10 +111,10 @@ enum source {
 };
 
 enum verb {
-    ALLOCATE, /* `bytes` into place `place` */
+    ALLOCATE, /* `bytes` into slot `place` */
     EXPORT,   /* a handle of `bytes` at `offset` there, of kind `kind` */
     WRITE,    /* pattern `seed` */
-    VERIFY,   /* answers how many bytes are other than pattern `seed` */
+    VERIFY,   /* answers with the number of bytes that differ from pattern `seed` */
     FREE,
     COUNTS /* answers with tarn_ipc_counts */
 };
@@ -196,7 +197,7 @@ static inline void obey(tarn_resource *resource, tarn_pointer *places[PLACES],
     }
 }
 
-/* Until the line ends; then all is given back, and nothing is left. */
+/* Run until the connection ends; then free everything, and check that nothing is left. */
 static inline void own_from(int line, enum source source)
 {
     tarn_resource *resource = make_source(source);
@@ -258,7 +259,7 @@ static void (*const owners[SOURCES])(int) = {
     own_cuda,           own_exportable,           own_async,
     own_pool_over_cuda, own_pool_over_exportable, own_pool_over_async};
 
-/* --- telling the owner; all of this is for children and for the test --- */
+/* --- commands to the owner, for children and for the test --- */
 
 static inline struct answer tell(int line, struct order order)
 {
@@ -308,7 +309,7 @@ static inline tarn_ipc_counts counts_of(int line)
 
 /* --- the importer --- */
 
-/* The end of one: nothing of others is open, and no descriptor is left. */
+/* The end of an importer: no memory of others is open, and no descriptor is left. */
 static inline void check_nothing_open(void)
 {
     tarn_ipc_counts counts;
@@ -320,7 +321,7 @@ static inline void check_nothing_open(void)
     CHILD_CHECK(live_bytes() == 0);
 }
 
-/* --- both, with a line through us --- */
+/* --- both, with a connection through the test --- */
 
 static inline void relay(struct process *owner, struct process *importer)
 {

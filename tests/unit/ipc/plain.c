@@ -1,11 +1,11 @@
-/* Plain handles: the same bytes in two processes, one mapping an allocation, and what is
- * refused. */
+/* Test plain handles: the same bytes in two processes, one mapping per allocation, and
+ * rejected handles. */
 #define _GNU_SOURCE
 #include "pair.h"
 #include "driver_calls.h"
 #include "ipc/handle_encoding.h"
 
-/* --- what works --- */
+/* --- valid handles --- */
 
 static void read_and_write(int line)
 {
@@ -68,7 +68,7 @@ static void open_again_without_the_owner(int line)
     uint64_t requests_before = counts_of(line).requests;
     CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &second));
     CHILD_CHECK(!has_sim() ||
-                sim_calls() - before <= 2); /* the context's life, and no more */
+                sim_calls() - before <= 2); /* the context's reference, and no more */
     CHILD_CHECK(counts_of(line).requests == requests_before);
     CHILD_STATUS(TARN_OK, tarn_pointer_view(second, 4096, 100, &view));
     tarn_pointer_release(first);
@@ -83,7 +83,7 @@ TEST(a_second_open_calls_neither_the_owner_nor_the_driver)
     with_each_owner(open_again_without_the_owner);
 }
 
-/* Work that is certainly not done when the call after it returns. */
+/* Work that is not done when the call after it returns. */
 static void be_slow(void *done)
 {
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
@@ -129,9 +129,9 @@ TEST(the_last_release_waits_for_work_that_may_use_the_memory)
     with_each_owner(close_while_work_is_queued);
 }
 
-/* --- what is refused --- */
+/* --- rejected handles --- */
 
-/* The output is left alone, and the words say why. */
+/* The output is unchanged, and the message gives the reason. */
 static void check_rejected(const tarn_ipc_handle *handle, tarn_status wanted,
                            const char *message)
 {
@@ -185,14 +185,14 @@ static void open_garbage(int line)
         bad.reserved[i] ^= 0x10;
         tarn_pointer *out = NULL;
         tarn_status status = tarn_ipc_open(&bad, NULL, &out);
-        /* The simulator's own handles have bytes that mean nothing. */
+        /* The simulator's handles have bytes without a meaning. */
         CHILD_CHECK(status != TARN_OK || !is_encoded);
         tarn_pointer_release(out);
     }
     memset(bad.reserved, 0, sizeof bad.reserved);
     check_rejected(&bad, TARN_NOT_FOUND, "is invalid");
     bad = good;
-    memset(bad.reserved + 20, 0, 44); /* as of a message that was cut off */
+    memset(bad.reserved + 20, 0, 44); /* like a message that was cut off */
     check_rejected(&bad, is_encoded ? TARN_INVALID_ARGUMENT : TARN_NOT_FOUND,
                    "is invalid");
     bad = good;
@@ -266,7 +266,7 @@ static void open_of_others(int line)
     memcpy(handle.reserved, &encoding, sizeof encoding);
     check_rejected(&handle, TARN_INVALID_ARGUMENT, "belongs to user");
     encoding.user--;
-    encoding.server[0] ^= 1; /* nobody has this name */
+    encoding.server[0] ^= 1; /* no process has this name */
     tarn__handle_encoding_seal(&encoding);
     memcpy(handle.reserved, &encoding, sizeof encoding);
     check_rejected(&handle, TARN_NOT_FOUND, "has ended");
@@ -287,7 +287,7 @@ TEST(handles_of_other_users_servers_and_generations_are_rejected)
     with_owner(FROM_EXPORTABLE, open_of_others);
 }
 
-/* --- what has no handle --- */
+/* --- memory without a handle --- */
 
 static void cannot(tarn_resource *resource)
 {

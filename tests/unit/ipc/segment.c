@@ -1,5 +1,8 @@
-/* The resource `exportable`: one a device, whole 2 MiB, no capture ends for it, and a pool
- * over it has no sleep that would take its segments away. */
+/* Test the resource `exportable`: one per device, in units of 2 MiB, and it ends no
+ * capture.
+ *
+ * A pool over it cannot be suspended, because that would release its segments.
+ */
 #define _GNU_SOURCE
 #include "test.h"
 #include "capturing.h"
@@ -120,7 +123,7 @@ TEST(a_pool_over_exportable_memory_does_not_suspend_and_trims_free_memory)
     CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_suspend(pool, TARN_POOL_SUSPEND_KEEP));
     CHECK_OK(tarn_resource_trim(pool, 0, &released));
     tarn_ipc_get_counts(&counts);
-    CHECK_EQUAL(1, counts.segments); /* something lives in it */
+    CHECK_EQUAL(1, counts.segments); /* it holds live memory */
     CHECK_OK(tarn_resource_deallocate(pool, block, 100, 0, TARN_STREAM_DEFAULT));
     CHECK_OK(tarn_resource_trim(pool, 0, &released));
     tarn_ipc_get_counts(&counts);
@@ -159,8 +162,9 @@ static void wait_a_little(void)
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 }
 
-/* The lock keeps the export from its driver call, once it has found the segment. Whichever
- * comes first: it gets the memory, or is told that this has gone, and never another's. */
+/* The lock keeps the export from its driver call, once it has found the segment. In
+ * either order the export gets the memory, or an error that it was freed. It never gets
+ * another block's memory. */
 TEST(memory_that_is_being_exported_is_freed_after_that)
 {
     pthread_t exporter, owner;

@@ -1,9 +1,10 @@
-/* Served handles: a lease keeps a block that was freed, however it ends, and nothing that
- * is gone is found again. */
+/* Test served handles: a lease keeps a freed block, however the lease ends, and freed
+ * memory is never found again. */
 #define _GNU_SOURCE
 #include "pair.h"
 
-/* Test, owner and importers speak by lines of the test; it tells each what to do. */
+/* Test, owner and importers communicate over connections of the test, which sends each
+ * its commands. */
 enum step { OPEN, CHECK_BYTES, CLOSE };
 
 struct step_order {
@@ -11,13 +12,13 @@ struct step_order {
     unsigned seed;
     int place;
     tarn_ipc_handle handle;
-    char message[64]; /* of a refusal */
+    char message[64]; /* of a rejected request */
 };
 
 struct step_answer {
     tarn_status status;
     size_t wrong;
-    bool says; /* the words hold those of the order */
+    bool says; /* the message contains that of the command */
     bool untouched;
 };
 
@@ -100,7 +101,7 @@ static void close_at(const struct process *importer, int place)
     step(importer, (struct step_order){.step = CLOSE, .place = place});
 }
 
-/* The owner's thread hears of an end a little later. */
+/* The owner's thread notices an end a little later. */
 static void wait_for_leases(const struct process *owner, size_t wanted)
 {
     while (counts_of(owner->line).leases != wanted)
@@ -129,11 +130,11 @@ static void free_while_leased(struct process *owner)
     open_at(&importer, 0, &handle);
     CHECK_EQUAL(1, counts_of(owner->line).leases);
     free_block(owner->line, 0);
-    for (int i = 1; i < 20; i++) /* were it back, one of these would lie there */
+    for (int i = 1; i < 20; i++) /* were it free, one of these would lie there */
         allocate(owner->line, i, MIB, 100);
     CHECK_EQUAL(0, wrong_there(&importer, 0, 1));
     cannot_open(&late, &handle, "freed");
-    open_at(&importer, 1, &handle); /* who has a lease may go on as before */
+    open_at(&importer, 1, &handle); /* the process with a lease may continue as before */
     close_at(&importer, 0);
     CHECK_EQUAL(0, wrong_there(&importer, 1, 1));
     close_at(&importer, 1);
@@ -184,11 +185,11 @@ static void keep_without_a_lease(struct process *owner)
     close_at(&importer, 0);
     wait_for_leases(owner, 0);
     CHECK_EQUAL(0, verify(owner->line, 0, 1));
-    open_at(&importer, 1, &handle); /* the owner has it still: as often as one likes */
+    open_at(&importer, 1, &handle); /* the owner still has it: any number of times */
     close_at(&importer, 1);
     free_block(owner->line, 0);
     wait_for_leases(owner, 0);
-    CHECK_EQUAL(0, counts_of(owner->line).served); /* the handle alone keeps nothing */
+    CHECK_EQUAL(0, counts_of(owner->line).served); /* the handle alone keeps no memory */
     cannot_open(&importer, &handle, "freed");
     process_end(&importer);
 }
@@ -238,7 +239,7 @@ static void kill_the_owner(enum source source)
     tarn_ipc_handle plain = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
     open_at(&importer, 0, &served);
     process_kill(&owner);
-    CHECK_EQUAL(0, wrong_there(&importer, 0, 1)); /* what is open stays */
+    CHECK_EQUAL(0, wrong_there(&importer, 0, 1)); /* open memory stays */
     cannot_open(&importer, &served, "has ended");
     close_at(&importer, 0);
     cannot_open(&importer, &served, "has ended");

@@ -1,4 +1,5 @@
-/* Many threads at once: opening, closing, exporting and freeing, while the server works. */
+/* Test many threads at once: they open, close, export and free, while the server works.
+ */
 #define _GNU_SOURCE
 #include "pair.h"
 #include <pthread.h>
@@ -43,7 +44,7 @@ TEST(threads_of_an_importer_share_what_is_open)
     with_each_owner(import_in_threads);
 }
 
-/* --- an owner whose threads share pointers and let them go --- */
+/* --- an owner whose threads share pointers and release them --- */
 
 static struct {
     enum source source;
@@ -52,7 +53,7 @@ static struct {
     int line;             /* to the importer; one thread writes */
 } own;
 
-/* The last reference may go on any of the threads, or on the server's. */
+/* Any of the threads, or the server's, may drop the last reference. */
 static void *export_and_free(void *number)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {

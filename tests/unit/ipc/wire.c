@@ -1,5 +1,5 @@
-/* One message and perhaps a descriptor: what the two sides say to each other goes through
- * here, whoever they are. */
+/* Test one message with an optional descriptor: the unit of all traffic between owner and
+ * importer. */
 #define _GNU_SOURCE
 #include "test.h"
 #include "ipc/descriptor.h"
@@ -11,7 +11,7 @@
 
 enum { FILES = 3 };
 
-static int line[2]; /* what is said at 1 is heard at 0 */
+static int line[2]; /* messages from 1 arrive at 0 */
 
 static void begin(void)
 {
@@ -24,7 +24,7 @@ static void end(void)
     close(line[1]);
 }
 
-/* Of this process, those of the listing left out. */
+/* Of this process, except those of the listing itself. */
 static int open_files(void)
 {
     DIR *list = opendir("/proc/self/fd");
@@ -37,8 +37,8 @@ static int open_files(void)
     return count;
 }
 
-/* `bytes` of a request, with so many descriptors that a program would take along when it
- * becomes another one. */
+/* Send `bytes` of a request, with this many descriptors that a program would inherit over
+ * exec(). */
 static void send_message(size_t bytes, int files)
 {
     union {

@@ -1,10 +1,10 @@
-/* What every manager gets from the checked calls, whatever its plugin does. */
+/* Test the guarantees of the checked calls, for any plugin. */
 #define _GNU_SOURCE
 #include "cu.h"
 #include <stdlib.h>
 
-/* Before the driver is opened: the manager is on the last device, which is not the one
- * whose context anybody else would make current. */
+/* Before the driver is opened: the manager is on the last device, whose context no other
+ * code makes current. */
 __attribute__((constructor)) static void ask_for_two_devices(void)
 {
     setenv("TARN_SIM", "devices=2", 1);
@@ -24,12 +24,12 @@ struct plugin {
     int allocations;
     int outside; /* calls that came with another context than its own */
     void *context;
-    bool no_pointer; /* say TARN_OK and hand out nothing */
+    bool no_pointer; /* return TARN_OK and no result */
     bool fail_initialize;
     unsigned flags;
     tarn_stream stream;
     void (*falsify)(tarn_pointer_options *options); /* makes results wrong; NULL: right */
-    int finalized;                                  /* pointers that have gone */
+    int finalized;                                  /* pointers that ended */
     tarn_ipc_handle handle;
     size_t free_bytes, total_bytes;
 };
@@ -79,7 +79,7 @@ static tarn_status plugin_reset(void *self)
     return TARN_OK;
 }
 
-/* A pointer as the operations have to return it, unless it is to be wrong. */
+/* A pointer as the operations have to return it, unless the test requests a wrong one. */
 static tarn_status return_pointer(struct plugin *plugin, tarn_pointer_options options,
                                   tarn_pointer **out)
 {
@@ -216,7 +216,7 @@ TEST(allocation_initializes_first_and_again_after_a_reset)
     CHECK_EQUAL(2, plugin.initialized);
     for (int i = 0; i < 1000; i++)
         CHECK_OK(tarn_manager_initialize(manager));
-    CHECK_EQUAL(2, plugin.initialized); /* for nothing, so it is not told */
+    CHECK_EQUAL(2, plugin.initialized); /* already initialized: not called */
     CHECK_OK(tarn_manager_reset(manager));
     CHECK_OK(tarn_manager_reset(manager));
     CHECK_EQUAL(3, plugin.resets);

@@ -1,4 +1,4 @@
-/* No capture ends because somebody asks a manager for memory, or lets it go. */
+/* Check that no capture ends because a manager allocates or frees memory. */
 #include "capturing.h"
 #include "test.h"
 #include <stdlib.h>
@@ -25,7 +25,8 @@ static tarn_status allocate_and_release(void)
     return status;
 }
 
-/* One of each kind, and two of them go back meanwhile: more than one is too many. */
+/* One of each kind, and two of them are freed meanwhile: more than one exceeds the limit.
+ */
 static tarn_status take_and_flush(void)
 {
     tarn_pointer *pointers[3] = {NULL, NULL, NULL};

@@ -1,4 +1,4 @@
-/* cu.h -- the context of device 0, asked of the driver beside Tarn. */
+/* cu.h -- the context of device 0, queried from the driver beside Tarn. */
 #ifndef TEST_MANAGER_CU_H
 #define TEST_MANAGER_CU_H
 
@@ -15,7 +15,7 @@ static inline void *current_context(void)
     return context;
 }
 
-/* Make device 0's primary context current, and put back what was. */
+/* Make device 0's primary context current, and restore the previous one. */
 static inline void enter_context(void)
 {
     int (*retain)(void **, int) =

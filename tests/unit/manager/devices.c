@@ -1,10 +1,11 @@
-/* A manager for each of two devices: each serves its own, whatever context is current. */
+/* Test a manager for each of two devices: each serves its own, with any current context.
+ */
 #define _GNU_SOURCE
 #include "cu.h"
 #include <stdlib.h>
 
-/* Before the driver is opened, so that the stand-in has two; a GPU machine may have one.
- */
+/* Before the driver is opened, so that the simulator has two devices; a GPU machine may
+ * have one. */
 __attribute__((constructor)) static void ask_for_two_devices(void)
 {
     setenv("TARN_SIM", "devices=2", 1);
@@ -26,7 +27,7 @@ static tarn_manager *make(int device)
     return manager;
 }
 
-/* The device that the driver says an address is on. */
+/* The driver's device of an address. */
 static int device_of(const tarn_pointer *pointer)
 {
     enum { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9 };

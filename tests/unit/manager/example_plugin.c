@@ -1,5 +1,7 @@
-/* The plugin of examples/plugins, loaded: it does what it says of itself. Each test is a
- * process of its own, as a plugin stays loaded. */
+/* Load the plugin of examples/plugins, and check its documented behaviour.
+ *
+ * Each test is a process of its own, as a plugin stays loaded.
+ */
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
@@ -36,7 +38,7 @@ static tarn_pointer *allocate(size_t bytes)
     return pointer;
 }
 
-/* How much the driver has given out. */
+/* The number of bytes that the driver has allocated. */
 static size_t live_blocks(void)
 {
     tarn_resource *cuda;
@@ -54,11 +56,11 @@ static void give_same_block_again(void)
     tarn_device_ptr address = tarn_pointer_address(pointer);
     CHILD_STATUS(TARN_OK, tarn_pointer_view(pointer, 500, 100, &view));
     tarn_pointer_release(pointer);
-    pointer = allocate(1000); /* the view has the first one still */
+    pointer = allocate(1000); /* the view still has the first one */
     CHILD_CHECK(tarn_pointer_address(pointer) != address);
     tarn_pointer_release(pointer);
     tarn_pointer_release(view);
-    pointer = allocate(1000); /* the last that came back */
+    pointer = allocate(1000); /* the last one that was freed */
     CHILD_CHECK(tarn_pointer_address(pointer) == address);
     tarn_pointer_release(pointer);
     tarn_pointer_release(allocate(2000));
@@ -111,7 +113,7 @@ static void reset_the_context(void)
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     int (*reset)(int) = (int (*)(int))dlsym(library, "cuDevicePrimaryCtxReset_v2");
     CHILD_CHECK(reset && reset(0) == 0);
-    after = allocate(3000); /* not the one that was kept: that is gone */
+    after = allocate(3000); /* not the cached one: that is gone */
     tarn_pointer_release(before);
     tarn_pointer_release(allocate(1000));
     tarn_pointer_release(after);
@@ -136,7 +138,8 @@ static void end_and_leave(void)
 
 static void exit_with_one_live(void)
 {
-    /* Before the driver is opened, so it runs after Tarn has noticed the end. */
+    /* Registered before the driver is opened, so it runs after Tarn has noticed the exit.
+     */
     if (atexit(end_and_leave) != 0)
         child_fail("no atexit");
     load();

@@ -1,5 +1,7 @@
-/* What is given back when its context is gone, when exit has begun, and what goes on after:
- * of each manager that comes with Tarn, and of a plugin that has to be told. */
+/* Test frees after the context is gone and after exit began, and the calls after that.
+ *
+ * The test covers each manager that comes with Tarn, and a plugin that is notified.
+ */
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
@@ -10,7 +12,7 @@
 
 enum { BYTES = 4096 };
 
-static const tarn_manager_ops *ops; /* whose turn it is */
+static const tarn_manager_ops *ops; /* the manager under test */
 static unsigned char page[2 * BYTES];
 
 static void each_in_child(void (*function)(void))
@@ -68,7 +70,7 @@ static void use(tarn_manager *manager)
     CHILD_CHECK(tarn_pointer_deferred_count() == 0);
 }
 
-/* --- the context is reset by somebody --- */
+/* --- a reset of the context by other code --- */
 
 static void reset_under_a_manager(void)
 {
@@ -78,7 +80,7 @@ static void reset_under_a_manager(void)
     take(manager, before);
     tarn_pointer_release(before[2]);
     take(manager, pending);
-    release_pointers(pending); /* the native manager has some of these still */
+    release_pointers(pending); /* the native manager still has some of these */
     reset_the_device();
     tarn_pointer_release(before[0]);
     tarn_pointer_release(before[1]);
@@ -145,12 +147,13 @@ static void end_and_leave(void)
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_memory_manager(0, &kept));
     CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
     tarn_manager_release(kept);
-    _exit(none ? 1 : 0); /* in_child() looks for it: exit() alone has to come here */
+    _exit(none ? 1 : 0); /* in_child() looks for it: only exit() may reach this line */
 }
 
 static void exit_with_all_live(void)
 {
-    /* Before the driver is opened, so it runs after Tarn has noticed the end. */
+    /* Registered before the driver is opened, so it runs after Tarn has noticed the exit.
+     */
     if (atexit(end_and_leave) != 0)
         child_fail("no atexit");
     kept = make();
@@ -191,11 +194,11 @@ TEST(memory_may_be_freed_in_a_forked_child)
     each_in_child(fork_with_all_live);
 }
 
-/* --- a plugin that is told --- */
+/* --- a plugin that is notified --- */
 
 struct plugin {
     int initialized, resets, gone;
-    int late; /* calls after a reset of the context that came before it was told */
+    int late; /* calls after a reset of the context that came before the notification */
     uint64_t generation;
     struct {
         uint64_t generation;
@@ -245,7 +248,7 @@ static void plugin_context_gone(void *self)
     plugin->generation = tarn_context_generation(0);
 }
 
-/* As the header says that a finalizer does it. */
+/* As a finalizer does according to the header. */
 static void plugin_finalize(void *data, tarn_device_ptr address, size_t bytes)
 {
     struct plugin *plugin = data;
@@ -299,7 +302,7 @@ static void tell_a_plugin(void)
     CHILD_STATUS(TARN_OK, tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &pointer));
     CHILD_CHECK(plugin.initialized == 1 && plugin.gone == 0);
     reset_the_device();
-    CHILD_STATUS(TARN_OK, tarn_manager_reset(manager)); /* told first, then asked */
+    CHILD_STATUS(TARN_OK, tarn_manager_reset(manager)); /* notified first, then called */
     CHILD_CHECK(plugin.gone == 1 && plugin.resets == 1 && plugin.initialized == 1);
     tarn_pointer_release(pointer);
     CHILD_CHECK(plugin.block.forgotten && !plugin.block.freed);
@@ -350,7 +353,7 @@ TEST(finalizer_of_a_plugin_can_tell_that_exit_has_begun)
 
 static void ask_for_lives(void)
 {
-    CHILD_CHECK(tarn_context_generation(0) == 0); /* and no driver was opened for it */
+    CHILD_CHECK(tarn_context_generation(0) == 0); /* and that opened no driver */
     CHILD_STATUS(TARN_OK, tarn_driver_synchronize(0));
     uint64_t generation = tarn_context_generation(0);
     CHILD_CHECK(generation != 0);

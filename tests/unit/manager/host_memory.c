@@ -1,4 +1,4 @@
-/* Host and managed memory of the resource-backed manager. */
+/* Test host and managed memory of the resource-backed manager. */
 #include "cu.h"
 #include <stdlib.h>
 
@@ -52,7 +52,7 @@ static void fail_release(void *owner)
     fail_msg("an owner was let go that was never taken");
 }
 
-/* The driver is not asked, so the manager was not. */
+/* The driver is not called, so the manager was not. */
 TEST(mapped_memory_of_a_device_that_cannot_map_is_rejected_before_the_manager_a92)
 {
     tarn_pointer *const untouched = (tarn_pointer *)(uintptr_t)77;
@@ -88,7 +88,7 @@ TEST(mapped_memory_of_a_device_that_cannot_map_is_rejected_before_the_manager_a9
     tarn_manager_release(manager);
 }
 
-/* cuMemHostGetFlags tells what the driver was asked for. */
+/* cuMemHostGetFlags reports the flags of the allocation. */
 TEST(host_memory_is_allocated_with_driver_flags_and_freed_to_the_driver)
 {
     int (*get_flags)(unsigned *, void *) =
@@ -159,7 +159,7 @@ TEST(pinning_keeps_the_owner_until_it_is_undone)
     tarn_pointer_release(view);
     CHECK_EQUAL(1, released);
 
-    /* It is unpinned, or it could not be pinned again. */
+    /* It is unpinned; otherwise it could not be pinned again. */
     CHECK_OK(tarn_manager_mempin(manager, memory, 4096, 0, NULL, NULL, &pointer));
     CHECK_EQUAL(TARN_POINTER_PINNED, tarn_pointer_get_kind(pointer));
     tarn_pointer_release(pointer);
@@ -203,8 +203,7 @@ TEST(pinning_is_undone_at_once_even_while_cleanup_is_deferred)
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
     tarn_pointer_release(host);
     tarn_pointer_release(managed);
-    CHECK_EQUAL(1,
-                tarn_pointer_deferred_count()); /* pinned memory goes back to its pool */
+    CHECK_EQUAL(1, tarn_pointer_deferred_count()); /* pinned memory returns to its pool */
     CHECK_OK(tarn_manager_defer_cleanup_end(manager));
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
     free(memory);

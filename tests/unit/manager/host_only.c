@@ -1,4 +1,5 @@
-/* The host-only base: a manager that brings device memory alone, and what it may replace. */
+/* Test the host-only base: a manager for device memory alone, and the members that it may
+ * replace. */
 #include "cu.h"
 #include <stdlib.h>
 
@@ -97,7 +98,7 @@ TEST(base_serves_host_and_managed_memory_a60)
     tarn_pointer_release(pinned);
     tarn_pointer_release(mapped);
     tarn_pointer_release(managed);
-    CHECK_EQUAL(3, pending()); /* A101: it has pending memory of its own */
+    CHECK_EQUAL(3, pending()); /* it has pending memory of its own */
     tarn_manager_release(manager);
     CHECK_OK(tarn_pointer_reclaim_deferred());
 }
@@ -162,7 +163,7 @@ TEST(base_defers_cleanup_a63)
     tarn_manager_release(manager);
 }
 
-/* The end comes also where the context cannot be made current: it is for its device. */
+/* The finalizer also runs if the context cannot be made current: it gets the device. */
 TEST(base_ends_deferred_cleanup_where_the_driver_fails)
 {
     struct plugin plugin = {0};

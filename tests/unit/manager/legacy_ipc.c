@@ -1,4 +1,5 @@
-/* IPC handles: what has one, where the block lies, and what has none. */
+/* Test IPC handles: which memory has one, the offset of the block, and memory without a
+ * handle. */
 #include "cu.h"
 
 static tarn_manager *make(void)

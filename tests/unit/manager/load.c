@@ -1,4 +1,4 @@
-/* Managers from shared libraries: what is wrong with one is told apart in words. */
+/* Test managers from shared libraries: each defect has its own message. */
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
@@ -8,10 +8,11 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* What the dynamic linker says of this program's rights; a test makes it a set-uid one. */
+/* The dynamic linker's answer about this program's rights; a test makes it a set-uid
+ * program. */
 static unsigned long is_secure;
 
-/* In front of the C library's, for libtarn as well. */
+/* In front of the C library's, also for libtarn. */
 TARN_API unsigned long getauxval(unsigned long type)
 {
     unsigned long found[2], value = 0;
@@ -66,7 +67,7 @@ TEST(plugin_returns_its_table_and_works)
     in_child(load_and_serve);
 }
 
-/* Each failure has a status and words of its own, and leaves the output alone. */
+/* Each failure has its own status and message, and leaves the output unchanged. */
 TEST(invalid_plugin_is_rejected_with_a_message)
 {
     const struct {

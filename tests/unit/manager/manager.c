@@ -1,16 +1,17 @@
-/* Instances: tables that do not fit are told apart, and what is made is ended once. */
+/* Test manager instances: invalid tables are distinguished, and each created instance is
+ * destroyed once. */
 #include "cu.h"
 
 struct plugin {
     int created;
     int destroyed;
     int deferring;
-    void *context;        /* that create was given */
+    void *context;        /* passed to create */
     void *current[2];     /* at create and destroy */
     tarn_manager *itself; /* used in its own operations; NULL: not */
-    bool fails_to_create; /* to be created */
+    bool fails_to_create; /* at create */
     bool fails_to_end;    /* deferred cleanup */
-    bool wordless;        /* ... and say nothing */
+    bool wordless;        /* ... and set no message */
 };
 
 static tarn_status plugin_create(void *config, int device, void *context, void **self_out)
@@ -199,7 +200,7 @@ TEST(manager_without_a_required_operation_is_rejected_by_its_name)
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(NULL, NULL, 0, &manager));
 }
 
-/* A table of the days before the optional operations: what lies behind it is not read. */
+/* A table from before the optional operations: Tarn does not read past its end. */
 TEST(manager_with_a_shorter_table_has_no_optional_operations)
 {
     struct plugin plugin = {0};

@@ -1,4 +1,4 @@
-/* The native manager: frees go back in company, when there are enough of them. */
+/* Test the native manager: frees are batched until there are enough of them. */
 #include "test.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ TEST(native_flushes_at_a_part_of_the_memory_a11)
     CHECK_OK(tarn_manager_set_pending_deallocs_limits(1000, 0));
     tarn_pointer *pointer = allocate(manager, 1);
     tarn_pointer_release(pointer);
-    CHECK_EQUAL(0, pending()); /* any byte is more than none of the memory */
+    CHECK_EQUAL(0, pending()); /* any byte exceeds a ratio of zero */
     CHECK_OK(
         tarn_manager_set_pending_deallocs_limits(1000, 1e6 / (double)info.total_bytes));
     come_and_go(manager, 250000, 4);
@@ -111,7 +111,7 @@ TEST(native_keeps_nothing_where_the_limit_is_0)
     end(manager);
 }
 
-/* Half of what is free, twice: the second needs the pending first. */
+/* Half of the free memory, twice: the second one needs the pending memory first. */
 TEST(native_flushes_and_retries_once_when_memory_runs_out)
 {
     tarn_manager *manager = make();
@@ -172,7 +172,7 @@ TEST(native_keeps_everything_while_cleanup_is_deferred_a12)
     CHECK_OK(tarn_manager_defer_cleanup_end(manager));
     CHECK_EQUAL(0, pending()); /* the last end flushes */
     come_and_go(manager, 100, 3);
-    CHECK_EQUAL(3, pending()); /* and all is as before */
+    CHECK_EQUAL(3, pending()); /* and everything is as before */
     end(manager);
 }
 
@@ -188,7 +188,7 @@ TEST(native_shares_pending_deallocs_with_host_and_managed_memory_a103)
     for (int i = 0; i < 4; i++)
         tarn_pointer_release(pointers[i]);
     CHECK_EQUAL(4, pending());
-    CHECK_EQUAL(800, pending_bytes()); /* what is only pinned is not the device's */
+    CHECK_EQUAL(800, pending_bytes()); /* only pinned: not the device's memory */
     end(manager);
 }
 
@@ -200,7 +200,7 @@ TEST(native_unpins_at_once_a98)
 
     CHECK(memory != NULL);
     CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
-    for (int i = 0; i < 2; i++) { /* or it could not be pinned again */
+    for (int i = 0; i < 2; i++) { /* otherwise it could not be pinned again */
         CHECK_OK(tarn_manager_mempin(manager, memory, 4096, 0, NULL, NULL, &pointer));
         tarn_pointer_release(pointer);
         CHECK_EQUAL(0, pending());
@@ -252,8 +252,8 @@ static void note_stream(void *data, const tarn_observer_event *event)
         freed_on = event->stream;
 }
 
-/* A raw stream may be gone when its memory goes back, so nobody is told of it then: a tap
- * or a resource might use the handle. */
+/* A raw stream may be destroyed when its memory is freed. The free does not name it,
+ * because an observer or a resource might use the handle. */
 TEST(native_needs_no_stream_to_free_memory)
 {
     tarn_manager *manager = make();
@@ -272,7 +272,7 @@ TEST(native_needs_no_stream_to_free_memory)
     end(manager);
 }
 
-/* A free that fails is not lost, and does not keep others. */
+/* A failed free is not lost, and does not delay others. */
 TEST(native_flush_that_fails_is_tried_again)
 {
     tarn_manager *manager = make();

@@ -1,5 +1,7 @@
-/* When pending memory goes back: limits, from the environment and by call. Each test is a
- * process of its own, as the environment is read once. */
+/* Test when pending memory is freed: limits from the environment and by a call.
+ *
+ * Each test is a process of its own, as the environment is read once.
+ */
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"

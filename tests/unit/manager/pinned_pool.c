@@ -1,5 +1,5 @@
-/* Pinned memory that a manager keeps: what a pair costs, and that nothing is handed out
- * while work of any stream still uses it. */
+/* Test pinned memory that a manager caches: the cost of a pair, and that no block is
+ * reused while work of any stream still uses it. */
 #define _GNU_SOURCE
 #include "cu.h"
 #include <pthread.h>
@@ -24,7 +24,7 @@ static tarn_pointer *take(tarn_manager *manager, size_t bytes)
     return pointer;
 }
 
-/* Does the driver know the address as pinned memory? */
+/* Return whether the driver knows the address as pinned memory. */
 static bool is_pinned(void *host)
 {
     int (*get_flags)(unsigned *, void *) =
@@ -66,7 +66,7 @@ TEST(pinned_pairs_need_no_driver_allocation)
         pointer = take(manager, BYTES);
         tarn_pointer_release(pointer);
     }
-    CHECK(is_pinned(host)); /* the first one is still there, whoever has it */
+    CHECK(is_pinned(host)); /* the first one is still mapped, for any owner */
     tarn_manager_release(manager);
     CHECK(!is_pinned(host));
 }
@@ -101,8 +101,8 @@ TEST(pinned_blocks_may_outlive_their_manager)
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
 }
 
-/* Another life of the context has a pool of its own; what was out in the old one went with
- * it, and no address of it is handed out again as if it were there. */
+/* Another generation of the context has a pool of its own. Live blocks of the old one
+ * ended with it, and none of their addresses is reused as if it were valid. */
 TEST(pinned_memory_is_available_again_after_a_context_reset)
 {
     tarn_manager *manager = make();
@@ -135,8 +135,8 @@ static void wait_at_gate(void *unused)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* A copy from a block is queued behind a gate, on a stream that waits for nobody, and the
- * block goes; another one comes, and the host writes into it. */
+/* Queue a copy from a block behind a gate, on a stream that waits for no other, and free
+ * the block. Allocate another block, and write into it from the host. */
 TEST(pinned_memory_is_not_reused_while_a_copy_of_it_is_queued)
 {
     int (*create)(tarn_stream *, unsigned) =

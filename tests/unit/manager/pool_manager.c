@@ -1,12 +1,13 @@
-/* The pool manager: blocks go back to the pool at once, segments when that is allowed. */
+/* Test the pool manager: blocks return to the pool at once, segments at permitted times.
+ */
 #include "test.h"
 #include <stdlib.h>
 
-/* A resource that has the device's memory, waits for nothing, and counts. */
+/* A resource with the device's memory that waits for nothing, and counts. */
 struct counted {
     tarn_resource *below; /* retained */
     int made, frees, trims, destroyed;
-    size_t last_keep_bytes; /* what the last trim was to keep */
+    size_t last_keep_bytes; /* the argument of the last trim */
     tarn_status fails;
 };
 
@@ -110,7 +111,7 @@ TEST(pool_manager_returns_a_block_to_the_pool_at_once_a16)
     struct counted counted = {0};
     tarn_manager *manager = make(&counted, 0);
 
-    CHECK_EQUAL(0, counted.made); /* create touches no memory */
+    CHECK_EQUAL(0, counted.made); /* create allocates no memory */
     tarn_pointer *pointer = allocate(manager, 100);
     CHECK_EQUAL(1, counted.made);
     tarn_pointer_release(pointer);
@@ -150,7 +151,7 @@ TEST(pool_manager_releases_segments_only_outside_deferred_cleanup_a18)
     tarn_manager_release(manager);
 }
 
-/* The same of a pool: what the device has in it is what counts. */
+/* The same for a pool, whose reserved bytes are checked. */
 static tarn_resource *made; /* retained */
 
 static tarn_status make_pool(void *data, int device, tarn_resource **out)
@@ -186,7 +187,7 @@ TEST(pool_releases_memory_only_outside_deferred_cleanup_a18)
     tarn_manager *manager;
 
     CHECK_OK(tarn_manager_create(tarn_pool_manager_ops(), &options, 0, &manager));
-    for (int i = 0; i < 2; i++) { /* also where it is held back until all work is done */
+    for (int i = 0; i < 2; i++) { /* also if its free is deferred */
         CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
         come_and_go(manager, streams[i]);
         CHECK(reserved() >= 100 << 20);
@@ -220,7 +221,7 @@ TEST(pool_manager_keeps_a_failed_trim_to_itself)
     tarn_pointer_release(allocate(manager, 100));
     CHECK_EQUAL(1, counted.trims);
     CHECK_TEXT("an older failure", tarn_error_last()->message);
-    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_manager_reset(manager)); /* there it is news */
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_manager_reset(manager)); /* a new failure */
     tarn_manager_release(manager);
 }
 

@@ -1,4 +1,5 @@
-/* The manager over resources: which one serves, what waits, what is put off. */
+/* Test the manager over resources: the resource that serves, its waits, and its deferred
+ * frees. */
 #define _GNU_SOURCE
 #include "cu.h"
 #include <stdatomic.h>
@@ -7,16 +8,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A resource over real memory that says what the test wants it to say. */
+/* A resource over real memory with properties and failures that the test chooses. */
 struct shell {
     tarn_resource *below; /* retained */
     bool deallocate_synchronizes;
-    bool supports_no_stream; /* as well as a resource can whose free waits */
+    bool supports_no_stream; /* as far as its waiting free allows */
     int frees;
-    int full;          /* so many of the next allocations are out of memory */
-    int failing_frees; /* so many of the next frees fail */
+    int full;          /* this many of the next allocations are out of memory */
+    int failing_frees; /* this many of the next frees fail */
     int trims;
-    atomic_int *done; /* must be set before a free comes; NULL: do not look */
+    atomic_int *done; /* must be set before a free comes; NULL: do not check */
     int too_early;
 };
 
@@ -70,7 +71,8 @@ static tarn_status shell_trim(void *self, size_t keep_bytes, size_t *released_ou
     return tarn_resource_trim(((struct shell *)self)->below, keep_bytes, released_out);
 }
 
-/* Put a shell around `below`, whose reference it takes, in charge of device 0. */
+/* Put an adaptor around `below`, whose reference it takes, and make it current for device
+ * 0. */
 static void install(struct shell *shell, tarn_resource *below)
 {
     static const tarn_resource_ops ops = {.size = sizeof ops,
@@ -223,7 +225,7 @@ static void finish_late(void *done)
     atomic_store((atomic_int *)done, 1);
 }
 
-/* Work that is not done before it is told to be. */
+/* Work that is not done before the test completes it. */
 static void finish_when_released(void *released)
 {
     struct timespec while_ = {.tv_nsec = 1000 * 1000};
@@ -372,7 +374,7 @@ TEST(deferred_cleanup_that_cannot_free_reports_it_and_has_ended)
     CHECK_EQUAL(0, deferred().waiting_count);
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_defer_cleanup_end(manager));
 
-    /* A failure that was reported before is not this end's. */
+    /* A failure that was reported before does not belong to this end. */
     CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
     shell.failing_frees = 1;
     CHECK_OK(tarn_manager_defer_cleanup_end(manager));
@@ -427,8 +429,7 @@ TEST(release_to_a_resource_that_supports_no_stream_does_not_wait)
     void *stream = queue_work(finish_when_released, &released);
     tarn_pointer_release(pointer);
     pointer = allocate(manager, 100);
-    atomic_store(&released,
-                 1); /* it comes here, though the work has not come to its end */
+    atomic_store(&released, 1); /* this call returns, though the work is not done */
     tarn_pointer_release(pointer);
     end_stream(stream);
     uninstall();
@@ -453,7 +454,7 @@ TEST(deferred_cleanup_ends_where_memory_runs_out)
     tarn_manager_release(manager);
 }
 
-/* 0 if all is as it should be, else which step was not. */
+/* Return 0 if everything is as expected, else the number of the failed step. */
 static int use_in_child(tarn_manager *manager, tarn_pointer *pointer)
 {
     tarn_pointer *none = NULL;

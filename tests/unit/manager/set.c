@@ -1,4 +1,5 @@
-/* The process's manager. Each test is a process of its own: it is set once in one. */
+/* Test the process's manager. Each test is a process of its own: a process sets it once.
+ */
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
@@ -24,7 +25,7 @@ static const char *plugin(void)
     return path;
 }
 
-/* Another device, where there is one. */
+/* Another device, if there is one. */
 static int last_device(void)
 {
     tarn_driver_info info;
@@ -76,7 +77,7 @@ TEST(process_has_one_instance_a_context)
     in_child(ask_twice);
 }
 
-/* A manager that counts its instances and is slow to make one. */
+/* A manager that counts its instances and is slow to create one. */
 static atomic_int made;
 static tarn_status (*meanwhile)(void);
 
@@ -146,7 +147,7 @@ TEST(process_has_one_instance_whichever_thread_comes_first)
     in_child(ask_from_threads);
 }
 
-/* Whoever comes first decides, and the others are told. */
+/* The first caller decides, and the others get an error. */
 static atomic_int taken, rejected;
 
 static void *set_or_ask(void *data)
@@ -176,7 +177,7 @@ static void set_from_threads(void)
                                    (void *)(uintptr_t)all[i]) == 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    CHILD_CHECK(taken + rejected == 4 && taken <= 2); /* one is there twice */
+    CHILD_CHECK(taken + rejected == 4 && taken <= 2); /* one exists twice */
 }
 
 TEST(threads_agree_on_one_manager)
@@ -200,7 +201,7 @@ static void ask_within_create(void)
     CHILD_STATUS(TARN_REENTRANT_CALL, tarn_memory_manager(0, &manager));
     CHILD_MESSAGE("while its manager creates it");
     CHILD_CHECK(manager == NULL);
-    meanwhile = NULL; /* nothing is stuck */
+    meanwhile = NULL; /* no call is blocked */
     serves("slow", 0);
 }
 
@@ -250,7 +251,7 @@ TEST(manager_is_set_before_the_first_use_a107)
     in_child(set_late);
 }
 
-/* By a plugin that was named by the environment, so that none is set yet. */
+/* By a plugin that the environment names, so that no manager is set yet. */
 static void set_while_one_is_made(void)
 {
     char text[700];
@@ -282,7 +283,7 @@ static void set_broken(void)
     broken.memalloc = NULL;
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_set_memory_manager(&broken, NULL));
     CHILD_MESSAGE("slow has no memalloc");
-    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(NULL, NULL)); /* nothing was decided */
+    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(NULL, NULL)); /* that decided nothing */
     serves("resource", 0);
 }
 

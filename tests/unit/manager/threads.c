@@ -1,12 +1,15 @@
-/* One manager, many threads: allocations, deferred cleanup and resets at once, while
- * frees fail now and then. Under TSan this names what is not ordered. */
+/* Test one manager with many threads: allocations, deferred cleanup and resets at once,
+ * while some frees fail.
+ *
+ * TSan reports unordered accesses.
+ */
 #include "test.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
 enum { THREADS = 4, ROUNDS = 300 };
 
-/* A resource over another one that refuses every seventh free. */
+/* A resource over another one that fails every seventh free. */
 struct moody {
     tarn_resource *below; /* retained */
     atomic_int frees;
@@ -73,7 +76,7 @@ static void *work(void *data)
         if (i % 3 == 0 && tarn_manager_defer_cleanup_end(manager) != TARN_OK)
             CHECK_MESSAGE("moody: not now"); /* it ended, a free failed */
         if (i % 50 == 0)
-            (void)tarn_manager_reset(manager); /* may tell of a free that fails again */
+            (void)tarn_manager_reset(manager); /* may report a free that fails again */
     }
     tarn_manager_release(manager);
     return NULL;

@@ -1,4 +1,4 @@
-/* The function table of each instance, and of one that is not there. */
+/* Test the function table of each instance, and of an instance that does not exist. */
 #include "test.h"
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ TEST(each_instance_has_a_table_of_its_own)
         CHECK(api->get_data(blocks[i]) == tarn_meminfo_data(blocks[i]));
         api->acquire(blocks[i]);
         api->release(blocks[i]);
-        tarn_runtime_api(other)->release(blocks[i]); /* any table knows whose it is */
+        tarn_runtime_api(other)->release(blocks[i]); /* any table knows its instance */
     }
     CHECK_EQUAL(1, ended);
     CHECK_OK(tarn_runtime_release(one));

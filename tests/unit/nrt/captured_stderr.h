@@ -1,4 +1,4 @@
-/* captured_stderr.h -- a child process, how it ended, and what it said on stderr. */
+/* captured_stderr.h -- run a child process, and return its end and its output on stderr. */
 #ifndef TARN_TESTS_CAPTURED_STDERR_H
 #define TARN_TESTS_CAPTURED_STDERR_H
 
@@ -9,8 +9,8 @@
 
 static char captured_stderr[16384];
 
-/* Run `function` in a child and let it exit() (or _exit(), where `hard`): its exit code,
- * or minus the signal that ended it; `captured_stderr` has what it wrote to stderr. */
+/* Run `function` in a child, and let it call exit() (or _exit(), if `hard`). Return its
+ * exit code, or minus the signal that ended it; `captured_stderr` is its stderr. */
 static int child_status(void (*function)(void), int hard)
 {
     FILE *file = tmpfile();

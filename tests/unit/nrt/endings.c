@@ -1,5 +1,8 @@
-/* Destructors of MemInfos that call the runtime themselves: about the MemInfo that ends,
- * which is misuse and said once, and about others, which is not. */
+/* Test destructors of MemInfos that call the runtime themselves.
+ *
+ * Calls about the ending MemInfo are misuse and reported once; calls about others are
+ * valid.
+ */
 #include "test.h"
 #include "nrt/meminfo.h"
 #include <pthread.h>
@@ -101,7 +104,7 @@ static void *end_one(void *data)
     return NULL;
 }
 
-/* Plain, and with the debug modes that change how a block goes. */
+/* Without debug modes, and with those that change the end of a block. */
 static void end_in_each_mode(void (*act)(struct ending *), int wanted)
 {
     static const unsigned modes[] = {0, TARN_NRT_POISON,

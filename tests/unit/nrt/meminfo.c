@@ -1,4 +1,5 @@
-/* MemInfos: the layout, and a destructor that runs exactly once, on the last thread. */
+/* Test MemInfos: the layout, and a destructor that runs exactly once, on the last thread.
+ */
 #include "test.h"
 #include "nrt/meminfo.h"
 #include <pthread.h>
@@ -92,8 +93,8 @@ TEST(meminfo_without_a_runtime_is_rejected_and_the_output_stays)
     CHECK(meminfo == (tarn_meminfo *)(uintptr_t)0x10);
 }
 
-/* Each thread takes and drops references; the plain field is written before the drop and
- * read by the destructor, so a missing ordering is a race that TSan names. */
+/* Each thread takes and drops references. The plain field is written before the drop and
+ * read by the destructor, so TSan reports a missing ordering as a race. */
 struct shared {
     tarn_meminfo *meminfo;
     int written[THREADS];

@@ -1,4 +1,5 @@
-/* Debug modes: what each of them sees, and what it leaves alone. */
+/* Test debug modes: the misuse that each of them detects, and the behaviour that it does
+ * not change. */
 #define _GNU_SOURCE
 #include "test.h"
 #include "captured_stderr.h"
@@ -99,7 +100,7 @@ TEST(guards_see_bytes_written_before_the_beginning)
     CHECK_EQUAL(1, misuses);
     CHECK(strstr(last_misuse, "2 red-zone bytes before its data and 0 after"));
     data = allocate(runtime, 100, &meminfo);
-    memset(data - 16, 0, 16); /* and with it the place of the data */
+    memset(data - 16, 0, 16); /* and with it the address of the data */
     tarn_meminfo_release(meminfo);
     CHECK_EQUAL(2, misuses);
     drop_runtime(runtime);
@@ -141,7 +142,7 @@ TEST(quarantine_catches_a_late_release_of_any_block)
     drop_runtime(runtime);
 }
 
-/* Not under ASan, which ends the program at the write: that is what it is told for. */
+/* Not under ASan, which ends the program at the write, as it should. */
 #ifndef __SANITIZE_ADDRESS__
 TEST(quarantine_sees_bytes_written_after_the_end)
 {

@@ -1,4 +1,5 @@
-/* Numba's names: what facts.c cannot ask of every core, and misuse that is seen. */
+/* Test Numba's names: facts that facts.c cannot check on every core, and detected misuse.
+ */
 #define _GNU_SOURCE
 #include "test.h"
 #include <pthread.h>
@@ -16,7 +17,7 @@ static void record_misuse(void *data, const char *message)
     misuses++;
 }
 
-/* Slabs by name, so that late releases meet the same memory under sanitizers too. */
+/* Slabs by name, so that late releases find the same memory under sanitizers too. */
 static void begin(void)
 {
     CHECK_OK(tarn_runtime_set_modes(tarn_runtime_default(), TARN_NRT_SLABS));
@@ -315,7 +316,7 @@ TEST(the_sample_allocator_is_an_allocator)
     sample->free(raw, NULL);
 }
 
-/* --- a handler of misuse that is taken away while it runs --- */
+/* --- a misuse handler that is removed while it runs --- */
 
 static struct {
     atomic_bool is_inside, may_leave, has_left;
@@ -363,7 +364,7 @@ TEST(misuse_handler_that_is_replaced_is_left_by_all_threads)
     while (!atomic_load(&visit.is_inside))
         usleep(500);
     CHECK_EQUAL(0, pthread_create(&threads[1], NULL, take_handler_away, NULL));
-    usleep(20000); /* it gets this far, or the test shows less */
+    usleep(20000); /* otherwise the test shows less */
     atomic_store(&visit.may_leave, true);
     for (int i = 0; i < 2; i++)
         CHECK_EQUAL(0, pthread_join(threads[i], NULL));

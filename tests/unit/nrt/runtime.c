@@ -1,4 +1,5 @@
-/* Runtime instances: counters of their own, and no release while blocks are out. */
+/* Test runtime instances: each has counters of its own, and none is released while blocks
+ * are live. */
 #include "test.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -67,7 +68,8 @@ static void *drop(void *meminfo)
     return NULL;
 }
 
-/* A thread that lets the last block go must not touch the instance after counting it. */
+/* A thread that releases the last block must not access the instance after counting it.
+ */
 TEST(runtime_can_be_released_the_moment_the_last_block_is_counted)
 {
     for (int round = 0; round < 200; round++) {

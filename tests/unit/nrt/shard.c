@@ -1,4 +1,5 @@
-/* Threads and processes: one block shared, ends of threads, forks at any moment. */
+/* Test threads and processes: a shared block, ends of threads, and forks at any moment.
+ */
 #define _GNU_SOURCE
 #include "test.h"
 #include "captured_stderr.h"
@@ -57,7 +58,7 @@ TEST(threads_of_both_kinds_share_one_block)
     CHECK_EQUAL(1, calls);
 }
 
-/* A block lives on when the thread that made it has ended, and can be freed anywhere. */
+/* A block outlives the thread that allocated it, and any thread can free it. */
 static void *make_one(void *data)
 {
     *(NRT_MemInfo **)data = NRT_MemInfo_alloc(64);
@@ -95,7 +96,8 @@ TEST(destructors_of_others_may_use_it_while_a_thread_ends)
     tarn_runtime_counts before, after;
     pthread_t thread;
 
-    /* Made before and after the library's own key, whichever of them runs first. */
+    /* Created before and after the library's own key, for either order of their
+     * destructors. */
     tarn_runtime_counts_read(tarn_runtime_default(), &before);
     pthread_key_create(&late_key, use_late);
     for (int i = 0; i < 20; i++) {
@@ -133,7 +135,7 @@ static void use_in_child(void)
     tarn_runtime_counts before, after;
     tarn_nrt_snapshot *snapshot;
 
-    alarm(60); /* a lock that is held for good ends the child, and the test */
+    alarm(60); /* a lock that stays held ends the child, and the test */
     tarn_runtime_counts_read(forked, &before);
     for (int i = 0; i < 1000; i++)
         tarn_meminfo_release(tarn_runtime_api(forked)->allocate((size_t)i));

@@ -1,4 +1,4 @@
-/* Small blocks: apart from each other, aligned, passed between threads, given back. */
+/* Test small blocks: separate, aligned, passed between threads, and released. */
 #include "test.h"
 #include <pthread.h>
 #include <sched.h>
@@ -68,7 +68,7 @@ TEST(a_freed_block_serves_the_next)
     CHECK_OK(tarn_runtime_release(runtime));
 }
 
-/* No mode at all: the ways that are short. */
+/* Without debug modes: the fast paths. */
 TEST(blocks_around_the_largest_small_one_come_and_go)
 {
     tarn_runtime_stats before = {.size = sizeof before}, after = {.size = sizeof after};
@@ -117,8 +117,8 @@ TEST(trim_frees_unused_chunks)
     CHECK_OK(tarn_runtime_release(runtime));
 }
 
-/* Header and MemInfo are 64 bytes, and what chunks need for themselves is a twentieth of a
- * byte more. Seen when the last chunk is full. */
+/* Header and MemInfo are 64 bytes, and chunks add a twentieth of a byte for themselves.
+ * The check runs when the last chunk is full. */
 TEST(memory_costs_64_bytes_a_block)
 {
     enum { AT_LEAST = 100000, MOST = 120000 };
@@ -138,7 +138,8 @@ TEST(memory_costs_64_bytes_a_block)
     CHECK_OK(tarn_runtime_release(runtime));
 }
 
-/* What nobody has asked for yet is everybody's, and goes with what was given back. */
+/* Blocks that were never allocated serve every thread, and are returned with the released
+ * ones. */
 TEST(a_chunk_that_is_not_all_cut_is_shared_and_trimmed)
 {
     static tarn_meminfo *blocks[MANY];
@@ -167,8 +168,8 @@ TEST(a_chunk_that_is_not_all_cut_is_shared_and_trimmed)
     CHECK_OK(tarn_runtime_release(runtime));
 }
 
-/* One thread makes blocks, another lets them go. What the chunks take stays small: the
- * blocks find their way back. */
+/* One thread allocates blocks, another releases them. The chunks stay small, because the
+ * blocks return to their thread. */
 struct belt {
     tarn_runtime *runtime;
     _Atomic(tarn_meminfo *) places[256]; /* NULL: free */
@@ -208,7 +209,8 @@ TEST(blocks_that_other_threads_free_are_reused)
     CHECK_OK(tarn_runtime_release(belt.runtime));
 }
 
-/* Chunks go while others cut theirs and pass lists on; nobody's block is in them. */
+/* Chunks are returned while other threads split theirs and pass lists on; no chunk
+ * contains a live block. */
 static void *churn(void *data)
 {
     enum { HELD = 300, TURNS = 6000 };
@@ -292,7 +294,7 @@ TEST(a_small_block_returns_to_the_allocator_it_came_from)
     CHECK_EQUAL(1, pocket.out);
     tarn_meminfo_release(before);
     tarn_meminfo *other = allocate(runtime, 64, 0);
-    CHECK(other != before); /* which is libc's */
+    CHECK(other != before); /* the one of libc */
     CHECK_OK(tarn_runtime_set_allocator(runtime, NULL));
     CHECK(allocate(runtime, 64, 0) == before);
     tarn_meminfo_release(during);
@@ -331,7 +333,7 @@ TEST(allocators_are_numbered_once_and_limited)
 
 /* --- every allocation fails once ----------------------------------------------------- */
 
-/* What a program may do; all of it is undone, whatever failed. */
+/* The operations of a program; all of them are undone, whatever failed. */
 static void use_all(tarn_runtime *runtime)
 {
     const NRT_api_functions *api = tarn_runtime_api(runtime);
@@ -381,7 +383,7 @@ TEST(nothing_is_lost_whichever_allocation_fails)
     fail_each(TARN_NRT_GUARD | TARN_NRT_QUARANTINE | TARN_NRT_SITES);
 }
 
-/* The same through the default instance, for what works on it alone. */
+/* The same through the default instance, for functions that work on it alone. */
 TEST(varsize_loses_nothing_whichever_allocation_fails)
 {
     static struct pocket pocket;

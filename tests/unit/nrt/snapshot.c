@@ -1,4 +1,4 @@
-/* Leak reports: who allocated what is out, between two times, at exit. */
+/* Test leak reports: the sites of live blocks, between two times and at exit. */
 #define _GNU_SOURCE
 #include "test.h"
 #include "captured_stderr.h"
@@ -14,7 +14,7 @@ static tarn_runtime *make_runtime(void)
     return runtime;
 }
 
-/* Two places that allocate: each call of these two is one of its own. */
+/* Two sites that allocate: each call of these two is a site of its own. */
 static __attribute__((noinline)) tarn_meminfo *here(tarn_runtime *runtime, size_t bytes)
 {
     tarn_meminfo_options options = {.size = sizeof options, .bytes = bytes};
@@ -165,8 +165,8 @@ TEST(raw_memory_and_new_sizes_are_followed)
     CHECK_OK(tarn_runtime_set_modes(runtime, 0));
 }
 
-/* Each of these calls is a place: more than the table's probes find room for must not be
- * lost, only unknown. */
+/* Each of these calls is a site. Sites that exceed the table's probes must not be lost,
+ * only unknown. */
 TEST(many_places_are_all_counted)
 {
     enum { PLACES = 2000 };
@@ -220,7 +220,7 @@ static void leave_something(void)
 
 TEST(live_blocks_are_reported_at_exit)
 {
-    /* LeakSanitizer has its own words for it, and its own exit code. */
+    /* LeakSanitizer has its own message for it, and its own exit code. */
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
     child_status(leave_something, 0);
     CHECK(strstr(captured_stderr,
@@ -251,7 +251,7 @@ TEST(a_difference_is_printed_with_signs)
     CHECK_OK(tarn_runtime_release(runtime));
 }
 
-/* --- a symbolizer that is taken away while it runs --- */
+/* --- a symbolizer that is removed while it runs --- */
 
 static struct {
     atomic_bool is_inside, may_leave, has_left;
@@ -298,7 +298,7 @@ TEST(symbolizer_that_is_taken_away_is_left_by_all_threads)
     while (!atomic_load(&visit.is_inside))
         usleep(500);
     CHECK_EQUAL(0, pthread_create(&threads[1], NULL, take_symbolizer_away, NULL));
-    usleep(20000); /* it gets this far, or the test shows less */
+    usleep(20000); /* otherwise the test shows less */
     atomic_store(&visit.may_leave, true);
     for (int i = 0; i < 2; i++)
         CHECK_EQUAL(0, pthread_join(threads[i], NULL));

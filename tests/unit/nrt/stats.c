@@ -1,4 +1,4 @@
-/* Statistics: exact whatever thread did what, also of threads that ended. */
+/* Test statistics: exact for the work of any thread, including threads that ended. */
 #include "test.h"
 #include <pthread.h>
 
@@ -100,7 +100,7 @@ TEST(an_older_caller_gets_the_fields_it_knows)
 
 struct work {
     tarn_runtime *runtime;
-    tarn_meminfo *kept; /* for the one who joins */
+    tarn_meminfo *kept; /* for the joining thread */
     unsigned index;
 };
 

@@ -1,4 +1,4 @@
-/* What stands in for a function that was never compiled (F15). */
+/* Test the replacement of a function that was never compiled. */
 #define _GNU_SOURCE
 #include "test.h"
 #include "captured_stderr.h"
@@ -6,7 +6,7 @@
 typedef int unknown(int one, double two, const char *three, long four, long five,
                     long six, long seven, double eight);
 
-/* As a compiler's table of symbols has it. */
+/* As in a compiler's symbol table. */
 static unknown *unresolved(void)
 {
     return (unknown *)(void (*)(void))nrt_unresolved_abort;

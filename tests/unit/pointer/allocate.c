@@ -1,4 +1,4 @@
-/* Pointers over blocks of a resource: who is kept, which stream, and when it waits. */
+/* Test pointers over blocks of a resource: their owners, streams and waits. */
 #include "fake.h"
 
 TEST(pointer_from_a_resource_returns_its_block)
@@ -79,17 +79,17 @@ TEST(pointer_frees_on_the_stream_that_was_set)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-/* A pointer to device memory looks twice at the life of its context: cuCtxGetId. */
+/* A pointer to device memory checks the generation of its context twice: cuCtxGetId. */
 enum { LOOKS = 2 };
 
-/* Driver calls that one pointer's life makes; the fake makes none itself. */
+/* The driver calls of one pointer's lifetime; the fake resource makes none itself. */
 static unsigned long long calls_of_a_lifetime(struct fake *fake, int device,
                                               tarn_stream stream)
 {
     tarn_resource *resource = make_fake(fake, device);
     tarn_pointer *pointer;
 
-    CHECK_OK(tarn_driver_synchronize(0)); /* the context is there before counting */
+    CHECK_OK(tarn_driver_synchronize(0)); /* the context exists before the count */
     unsigned long long before = sim_calls();
     CHECK_OK(tarn_pointer_allocate(resource, 100, stream, &pointer));
     tarn_pointer_release(pointer);
@@ -107,7 +107,7 @@ TEST(no_stream_pointer_waits_where_the_resource_does_not)
     struct fake promises = {.supports_streams = true, .supports_no_stream = true};
 
     if (!on_sim())
-        return; /* the calls are counted by the stand-in */
+        return; /* the simulator counts the calls */
     CHECK_EQUAL(LOOKS, calls_of_a_lifetime(&waits, 0, TARN_STREAM_NONE));
     CHECK(calls_of_a_lifetime(&ordered, 0, TARN_STREAM_NONE) >= LOOKS + 2);
     CHECK(calls_of_a_lifetime(&neither, 0, TARN_STREAM_NONE) >= LOOKS + 2);

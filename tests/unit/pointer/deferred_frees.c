@@ -1,4 +1,4 @@
-/* Memory that could not be given back is kept, counted and given back later. */
+/* Test deferred frees: memory whose free failed is kept, counted and freed later. */
 #include "fake.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -107,7 +107,7 @@ TEST(allocation_that_finds_no_memory_reclaims_and_tries_again)
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *pointer = allocate(resource);
 
-    tarn_pointer_release(pointer); /* refused, and again before the allocation */
+    tarn_pointer_release(pointer); /* failed, and failed again before the allocation */
     fake.failing_allocations = 1;
     CHECK_OK(tarn_pointer_allocate(resource, 50, TARN_STREAM_LEGACY, &pointer));
     CHECK_EQUAL(2, fake.failed_frees);
@@ -149,7 +149,7 @@ TEST(failed_free_is_reported_once)
 
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(one));
     CHECK_MESSAGE("fake: keep your 100 bytes");
-    tarn_pointer_release(allocate(resource)); /* fails again, and then does not */
+    tarn_pointer_release(allocate(resource)); /* fails again, and then succeeds */
     CHECK_EQUAL(2, fake.failed_frees);
     CHECK_OK(tarn_pointer_release_checked(other));
     CHECK_EQUAL(3, fake.frees);
@@ -216,7 +216,7 @@ TEST(release_that_succeeds_reports_no_failure)
     CHECK_OK(tarn_pointer_release_checked(NULL));
     CHECK_OK(tarn_pointer_view(pointer, 0, 10, &view));
     fake.failing_frees = 1;
-    CHECK_OK(tarn_pointer_release_checked(pointer)); /* the view has it still */
+    CHECK_OK(tarn_pointer_release_checked(pointer)); /* the view still has it */
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(view));
     CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_OK(tarn_resource_release(resource));
@@ -266,7 +266,7 @@ static void *allocate_and_release(void *resource)
 
 static atomic_int every_third;
 
-/* As the fake, but usable from several threads: every third free is refused. */
+/* Like the fake, but usable from several threads: every third free fails. */
 static tarn_status shared_allocate(void *self, size_t bytes, size_t alignment,
                                    tarn_stream stream, tarn_device_ptr *out)
 {

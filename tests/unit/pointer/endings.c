@@ -1,5 +1,8 @@
-/* The end of a pointer: whatever its finalizer, its owner and its resource do then, each
- * of them is called once, nothing is lost, and a failure is reported once. */
+/* Test the end of a pointer: finalizer, owner and resource are called once each, whatever
+ * they call.
+ *
+ * Nothing is lost, and a failure is reported once.
+ */
 #define _GNU_SOURCE
 #include "fake.h"
 #include "child.h"
@@ -8,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* --- what is reported --- */
+/* --- reported failures --- */
 
 static struct {
     int warnings, misuses;
@@ -67,7 +70,7 @@ TEST(free_that_fails_is_a_warning_once_however_often_it_is_tried_again)
     tarn_pointer_release(other);
     CHECK_EQUAL(2, reported.warnings);
     CHECK(strstr(reported.warning, "0x20000"));
-    tarn_pointer *third = allocate(resource); /* tries the first again */
+    tarn_pointer *third = allocate(resource); /* tries the first one again */
     CHECK_EQUAL(3, fake.failed_frees);
     tarn_pointer_release(third);
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
@@ -106,7 +109,7 @@ TEST(failures_of_older_blocks_are_not_those_of_a_checked_release)
 
     listen_anew();
     tarn_pointer_release(allocate(refusing));
-    CHECK_OK(tarn_pointer_release_checked(pointer)); /* and the old one is tried again */
+    CHECK_OK(tarn_pointer_release_checked(pointer)); /* and the old one is retried */
     CHECK_EQUAL(2, bad.failed_frees);
     CHECK_EQUAL(1, good.frees);
     bad.failing_frees = 0;
@@ -173,7 +176,7 @@ struct ending {
     tarn_pointer *pointer;   /* the one that ends */
     tarn_resource *resource; /* of others */
     int finalized, owner_released;
-    bool in_finalizer; /* where to do it; else in owner_release */
+    bool in_finalizer; /* the place of the call; else in owner_release */
     void (*act)(struct ending *ending);
 };
 
@@ -325,11 +328,11 @@ TEST(failing_free_within_a_finalizer_is_a_warning_of_its_own)
     }
 }
 
-/* --- a resource that calls Tarn while it takes a block back --- */
+/* --- a resource that calls Tarn during a free --- */
 
 struct nested {
     tarn_resource *resource;
-    tarn_pointer *others[3]; /* released in its deallocate, one a call */
+    tarn_pointer *others[3]; /* released in its deallocate, one per call */
     int left, frees, destroyed;
     bool fails; /* each first try of a block */
     tarn_device_ptr tried;
@@ -425,7 +428,7 @@ static void release_at_exit(void)
 
     tarn_pointer_release(last_pointer);
     end_one(&ending);
-    /* At exit nothing is tried again, so a failure is nobody's news. */
+    /* At exit no free is retried, so a failure is not reported. */
     if (last_fake.frees + last_fake.failed_frees != 1 || reported.warnings != 0 ||
         reported.misuses != 1)
         _exit(3);

@@ -1,5 +1,5 @@
-/* fake.h -- a resource whose answers a test chooses, and that writes down what it was
- * asked. It hands out addresses of nothing. */
+/* fake.h -- a resource whose answers a test chooses, and that records its calls. Its
+ * addresses have no memory. */
 #ifndef TEST_POINTER_FAKE_H
 #define TEST_POINTER_FAKE_H
 
@@ -7,10 +7,10 @@
 
 struct fake {
     int allocations;
-    int frees;               /* that were taken */
-    int failed_frees;        /* frees that were not */
-    int failing_frees;       /* so many of the next frees fail */
-    int failing_allocations; /* so many of the next allocations are out of memory */
+    int frees;               /* that succeeded */
+    int failed_frees;        /* frees that failed */
+    int failing_frees;       /* this many of the next frees fail */
+    int failing_allocations; /* this many of the next allocations are out of memory */
     int destroyed;
     bool deallocate_synchronizes;
     bool supports_streams;
@@ -65,7 +65,7 @@ static bool fake_supports_streams(const void *self)
     return ((const struct fake *)self)->supports_streams;
 }
 
-/* A fake that says nothing of it is one whose frees say it. */
+/* A fake without this operation is one whose frees report failures themselves. */
 static bool fake_supports_no_stream(const void *self)
 {
     const struct fake *fake = self;

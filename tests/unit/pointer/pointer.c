@@ -1,4 +1,4 @@
-/* Pointers and views over memory that is there already: no driver is needed. */
+/* Test pointers and views over existing memory: no driver is needed. */
 #include "test.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -6,7 +6,7 @@
 struct lifetime {
     atomic_int finalized;
     atomic_int owner_released;
-    int finalized_first; /* when the owner was let go */
+    int finalized_first; /* when the owner was released */
     tarn_device_ptr address;
     size_t bytes;
 };
@@ -50,7 +50,7 @@ static tarn_pointer *make(struct lifetime *lifetime)
     return pointer;
 }
 
-/* Pointers that are out now. */
+/* The number of live pointers. */
 static uint64_t live_pointers(void)
 {
     tarn_runtime_counts counts;

@@ -1,5 +1,5 @@
-/* After somebody has reset the device's context: pointers of before take nothing from those
- * who have the same addresses now. */
+/* Test pointers from before a reset of the device's context. They free nothing of the
+ * blocks that have the same addresses now. */
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
@@ -25,7 +25,7 @@ static void release_after_a_reset(void)
         CHILD_STATUS(TARN_OK, tarn_resource_allocate(cuda, BYTES, 0, NULL, &later[i]));
         same = same || later[i] == address;
     }
-    CHILD_CHECK(same); /* else this test shows nothing */
+    CHILD_CHECK(same); /* otherwise this test shows nothing */
 
     tarn_pointer_release(before);
     CHILD_CHECK(tarn_pointer_deferred_count() == 0);
@@ -63,7 +63,7 @@ static void release_host_memory_after_a_reset(void)
     tarn_pointer_release(pinned);
     tarn_pointer_release(managed);
     CHILD_CHECK(tarn_pointer_deferred_count() == 0);
-    /* The manager serves in the context's new life. */
+    /* The manager serves the new generation of the context. */
     CHILD_STATUS(TARN_OK, tarn_manager_memhostalloc(manager, BYTES, 0, &host));
     CHILD_STATUS(TARN_OK,
                  tarn_manager_mempin(manager, page, sizeof page, 0, NULL, NULL, &pinned));

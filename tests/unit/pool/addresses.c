@@ -1,6 +1,5 @@
-/* Where a block starts, and which node that is: many of them, and threads that look while
- * others change what is there.
- */
+/* Test the index from addresses to nodes: many blocks, and lookups while other threads
+ * change the index. */
 #include "pools.h"
 #include "colliding_keys.h"
 #include "pool/blocks/addresses.h"
@@ -91,8 +90,8 @@ TEST(addresses_that_were_prepared_for_a_known_hash_are_spread)
     tarn__nodes_free(&nodes);
 }
 
-/* Blocks come and go, cut and joined, while the chains become more; a free of a block that
- * is out never fails. */
+/* Blocks are allocated and freed, split and coalesced, while the hash chains grow. The
+ * free of a live block never fails. */
 static tarn_resource *pool;
 
 static void *loop(void *data)

@@ -1,8 +1,9 @@
-/* Handles that lie in pieces of several streams, in a pool that may not grow. */
+/* Test cross-stream assembly: handles that lie in parts of several streams, in a pool at
+ * its maximum. */
 #include "pools.h"
 
-/* Two handles that two streams have in halves, each before one that is live. Both streams are
- * held up, and what they freed is behind fences. */
+/* Two handles of which two streams own a half each, in front of a live half. Both streams
+ * are held up, and event fences cover their frees. */
 struct halves {
     tarn_resource *pool;
     tarn_stream one, other, asking;
@@ -46,8 +47,8 @@ static void clear_away(struct halves *halves)
     end_pool(halves->pool);
 }
 
-/* A GPU runs the host functions of all streams one after the other: who opens the first gate
- * has not opened the second one yet. */
+/* A GPU runs the host functions of all streams in sequence. Opening the first gate has
+ * not opened the second one yet. */
 static void open_gates(struct halves *halves)
 {
     for (int i = 0; i < 2; i++) {
@@ -59,7 +60,7 @@ static void open_gates(struct halves *halves)
     CU(cuCtxSynchronize());
 }
 
-/* A block of 4 MiB for the third stream, and what it took. */
+/* Allocate a block of 4 MiB for the third stream, and note the memory that it used. */
 struct asked {
     tarn_device_ptr block;
     tarn_pool_statistics before, after;
@@ -91,7 +92,7 @@ TEST(handles_in_pieces_of_two_streams_are_had_behind_a_wait_for_each)
     clear_away(&halves);
 }
 
-/* Without the wait each piece is its stream's, as before. */
+/* Without the wait each part stays with its stream. */
 TEST(handles_in_pieces_stay_their_streams_where_a_wait_is_refused)
 {
     tarn_device_ptr low[2], high[2];
@@ -122,7 +123,7 @@ TEST(handles_in_pieces_stay_their_streams_where_a_wait_is_refused)
     clear_away(&halves);
 }
 
-/* A pool that is to grow first takes nobody's memory before that. */
+/* A pool with `grow_first` takes no memory of other streams before it has grown. */
 TEST(handles_in_pieces_are_left_alone_where_the_pool_is_to_grow_first)
 {
     struct halves halves;

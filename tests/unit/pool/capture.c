@@ -1,4 +1,5 @@
-/* Memory of graphs: it stays with the graph, and comes back when nobody can run it. */
+/* Test memory of graphs: the graph keeps it, and the pool gets it back when the graph
+ * cannot run any more. */
 #include "pools.h"
 #include "capturing.h"
 #include <unistd.h>
@@ -20,7 +21,7 @@ static void *runnable(void *graph)
     return exec;
 }
 
-/* The driver says on a thread of its own that a graph is gone, sooner or later. */
+/* The driver reports the end of a graph on a thread of its own, with a delay. */
 static void comes_back(tarn_resource *pool, size_t bytes, tarn_stream stream)
 {
     for (int i = 0; i < 20000 && is_refused(pool, bytes, stream); i++)
@@ -32,7 +33,7 @@ static void until_it_is_let_go(tarn_resource *pool, tarn_stream stream)
 {
     for (int i = 0; i < 20000 && statistics(pool).captured > 0; i++) {
         usleep(500);
-        CHECK(is_refused(pool, 3 * MIB, stream)); /* a search looks for graphs */
+        CHECK(is_refused(pool, 3 * MIB, stream)); /* looks for ended graphs */
     }
     CHECK_EQUAL(0, statistics(pool).captured);
 }
@@ -52,7 +53,7 @@ TEST(block_that_a_capture_freed_is_had_again_in_it_on_the_same_stream)
     put(pool, block, 3 * MIB, one);
     adds_up(pool);
     CHECK(statistics(pool).captured >= 3 * MIB);
-    CHECK(is_refused(pool, 3 * MIB, NULL)); /* nobody else */
+    CHECK(is_refused(pool, 3 * MIB, NULL)); /* no other stream */
     CU(cuGraphDestroy(graph_of(one)));
     CU(cuGraphDestroy(graph_of(other)));
     comes_back(pool, 3 * MIB, NULL);
@@ -131,7 +132,8 @@ static void hear(void *data, const char *message)
         strstr(message, "pool: the last reference was released while 1 blocks are live"));
 }
 
-/* The handle is gone whatever comes of the pool: it is no failure of the release. */
+/* The handle is invalid, whatever happens to the pool. The release does not report that
+ * as a failure. */
 TEST(memory_of_a_graph_that_is_a_pools_last_owner_goes_and_the_pool_stays)
 {
     for (int drops = 0; drops < 2; drops++) {
@@ -152,12 +154,12 @@ TEST(memory_of_a_graph_that_is_a_pools_last_owner_goes_and_the_pool_stays)
                        : tarn_pool_capture_release(capture, stream));
         CHECK_EQUAL(1, warnings);
         put(pool, block, MIB, stream);
-        end_pool(pool); /* by the reference that was left */
+        end_pool(pool); /* by the remaining reference */
         CU(cuStreamDestroy_v2(stream));
     }
 }
 
-/* Whoever drops a reference says nothing about the graph, which may run again. */
+/* Dropping a reference does not end the graph, which may run again. */
 TEST(reference_that_is_dropped_leaves_the_memory_with_its_graph)
 {
     use_driver(0);
@@ -238,12 +240,12 @@ TEST(capture_tells_what_is_kept_for_its_graph)
     keeps(capture, 0, MIB + 1024, 2);
     put(pool, one, MIB, stream);
     keeps(capture, MIB, 1024, 1);
-    put(pool, before, 2 * MIB, stream); /* of before, and the graph's all the same */
+    put(pool, before, 2 * MIB, stream); /* from before, and still the graph's */
     keeps(capture, 3 * MIB, 1024, 1);
     CHECK_EQUAL(1, kept_for(capture).streams);
     CHECK_EQUAL(statistics(pool).captured, kept_for(capture).retained);
     void *graph = graph_of(stream);
-    put(pool, two, 1000, NULL); /* elsewhere: its graph may still use it */
+    put(pool, two, 1000, NULL); /* on another stream: its graph may still use it */
     keeps(capture, 3 * MIB + 1024, 0, 0);
     CHECK(!kept_for(capture).has_ended);
     CU(cuGraphDestroy(graph));
@@ -309,7 +311,7 @@ TEST(block_of_before_that_a_capture_freed_waits_for_what_used_it)
     CU(cuStreamDestroy_v2(other));
 }
 
-/* It was freed on a stream whose work the end of the graph does not wait for. */
+/* It was freed on another stream; the end of the graph does not wait for its work. */
 TEST(block_of_a_graph_that_was_freed_outside_waits_for_what_used_it)
 {
     use_driver(0);
@@ -336,8 +338,8 @@ TEST(block_of_a_graph_that_was_freed_outside_waits_for_what_used_it)
             CHECK_OK(tarn_pool_capture_release(capture, stream));
         adds_up(pool);
         let_on(&gate);
-        CHECK_OK(tarn_pool_suspend(
-            pool, TARN_POOL_SUSPEND_DISCARD)); /* a wait for the device */
+        CHECK_OK(
+            tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD)); /* a device-wide wait */
         CHECK_OK(tarn_pool_resume(pool));
     }
     put(pool, take(pool, 3 * MIB, stream), 3 * MIB, stream);
@@ -355,7 +357,7 @@ TEST(block_of_a_graph_that_outlives_it_is_freed_as_any)
     CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
     tarn_device_ptr block = take(pool, 3 * MIB, stream);
     CU(cuGraphDestroy(graph_of(stream)));
-    do /* once the end of the graph is noticed */
+    do /* once the pool notices the end of the graph */
         CHECK(is_refused(pool, 3 * MIB, stream));
     while (statistics(pool).streams > 2 && usleep(500) == 0);
     put(pool, block, 3 * MIB, other);
@@ -405,8 +407,7 @@ TEST(lost_capture_gives_its_memory_back)
         CHECK(is_refused(pool, 5 * MIB, stream));
     }
     adds_up(pool);
-    CHECK_OK(
-        tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD)); /* a wait for the device */
+    CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD)); /* a device-wide wait */
     CHECK_OK(tarn_pool_resume(pool));
     put(pool, take(pool, 4 * MIB, stream), 4 * MIB, stream);
     CHECK_EQUAL(0, statistics(pool).captured);
@@ -422,7 +423,7 @@ TEST(captures_leave_nothing_behind)
     tarn_device_ptr block;
 
     for (int i = 0; i < 4000; i++) {
-        bool only_frees = i & 1; /* then nobody searches */
+        bool only_frees = i & 1; /* then no thread allocates */
         if (only_frees)
             block = take(pool, 4 * KIB, stream);
         CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
@@ -432,7 +433,7 @@ TEST(captures_leave_nothing_behind)
         CU(cuGraphDestroy(graph_of(stream)));
         while (i % 500 == 0 && statistics(pool).captured > 32 * KIB) {
             usleep(500);
-            CHECK(is_refused(pool, (size_t)1 << 39, NULL)); /* a search */
+            CHECK(is_refused(pool, (size_t)1 << 39, NULL)); /* an allocation */
         }
     }
     CHECK(statistics(pool).streams <= 2100);
@@ -442,7 +443,7 @@ TEST(captures_leave_nothing_behind)
     CU(cuStreamDestroy_v2(stream));
 }
 
-/* --- letting go while a call on the capture is under way --- */
+/* --- the last reference is dropped while a call on the capture runs --- */
 
 struct release {
     tarn_pool_capture *capture;
@@ -503,12 +504,12 @@ TEST(report_of_a_capture_that_finds_no_memory_adds_up)
     CU(cuStreamDestroy_v2(stream));
 }
 
-/* --- nothing ends a capture --- */
+/* --- no call ends a capture --- */
 
 static tarn_resource *shared;
 static tarn_stream shared_stream, opened_stream;
 
-/* Of each kind, on streams that do not capture. */
+/* One resource of each kind, on streams that do not capture. */
 static tarn_status everything(void)
 {
     tarn_device_ptr blocks[8] = {0};
@@ -554,8 +555,8 @@ static tarn_status sleep_and_wake(void)
     return status;
 }
 
-/* The legacy stream may not be used while a blocking stream captures, but memory may be
- * asked for and freed on it. */
+/* A program may not use the legacy stream while a blocking stream captures. It may
+ * allocate and free memory on it. */
 static tarn_status on_legacy(void)
 {
     tarn_device_ptr one = 0, two = 0;
@@ -622,7 +623,7 @@ TEST(nothing_that_a_pool_of_cuda_memory_does_ends_a_capture)
     nothing_ends_a_capture(upstream);
 }
 
-/* What a program does on the stream that captures. */
+/* The calls of a program on the capturing stream. */
 TEST(use_on_the_stream_that_captures_does_not_end_the_capture)
 {
     use_driver(0);
@@ -632,7 +633,7 @@ TEST(use_on_the_stream_that_captures_does_not_end_the_capture)
     int state = 0;
 
     for (int mode = 0; mode < 3; mode++) {
-        put(pool, small, 512, stream); /* parked, and not for the graph */
+        put(pool, small, 512, stream); /* thread-cached, and not for the graph */
         CU(cuStreamBeginCapture_v2(stream, mode));
         tarn_device_ptr inside = take(pool, 512, stream);
         CHECK(inside != small);
@@ -710,7 +711,7 @@ TEST(threads_ask_and_let_go_side_by_side)
     }
     for (int i = 0; i < 20000 && statistics(pool).captured > 0; i++) {
         usleep(500);
-        CHECK(is_refused(pool, (size_t)1 << 39, NULL)); /* a search looks for graphs */
+        CHECK(is_refused(pool, (size_t)1 << 39, NULL)); /* looks for ended graphs */
     }
     CHECK_EQUAL(0, statistics(pool).captured);
     adds_up(pool);

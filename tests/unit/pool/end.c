@@ -1,4 +1,4 @@
-/* The end of a process, a context or a device, and a pool that is still there. */
+/* Test a pool that still exists at the end of a process, a context or a device. */
 #include "pools.h"
 #include "child.h"
 #include "pool/pool.h"
@@ -107,9 +107,9 @@ static bool say_no(void *data, tarn_resource *of, size_t bytes, unsigned attempt
 
 static tarn_stream opened;
 static tarn_pool_capture *memory;
-static tarn_resource *unused; /* a pool that nothing else has a reference to */
+static tarn_resource *unused; /* a pool with no other reference */
 
-/* Each call of tarn/pool.h, and those on a resource. */
+/* Each call of tarn/pool.h, and each call on a resource. */
 static void ask_everything(void)
 {
     tarn_pool_statistics all = {.size = sizeof all};
@@ -140,7 +140,7 @@ static void ask_everything(void)
                  tarn_resource_memory_info(pool, NULL, &free_bytes, &total_bytes));
     CHILD_STATUS(TARN_OK, tarn_resource_trim(pool, 0, &bytes));
     CHILD_CHECK(bytes == 0 && block == 77 && !another);
-    tarn_resource_requested_bytes(pool, live, &bytes); /* it may be known still */
+    tarn_resource_requested_bytes(pool, live, &bytes); /* it may still be known */
     CHILD_CHECK(tarn_resource_live_blocks(pool) == 0);
     CHILD_CHECK(tarn_pool_get_capture(pool, stream, &more) != TARN_OK && !more);
     CHILD_STATUS(TARN_BUSY, tarn_pool_capture_get_statistics(memory, &kept));
@@ -153,8 +153,8 @@ static void ask_everything(void)
 
 static atomic_bool may_end;
 
-/* What a thread keeps goes at its end, under the lock of the list of pools; and it waits there
- * for the pool's own. */
+/* A thread's caches end with the thread, under the lock of the list of pools. The thread
+ * waits there for the pool's own lock. */
 static void *keep_something(void *data)
 {
     tarn_device_ptr block;
@@ -169,8 +169,8 @@ static void *keep_something(void *data)
     return NULL;
 }
 
-/* As if other threads were in the middle of calls: each of the pool's locks is held for
- * good in the child, and so is that of the list of pools. */
+/* Act as if other threads were inside calls. In the child each lock of the pool stays
+ * held, and so does the lock of the list of pools. */
 static void fork_with_all_locks_held(void)
 {
     struct tarn__pool *its;
@@ -194,7 +194,7 @@ static void fork_with_all_locks_held(void)
     pthread_mutex_lock(&its->device_wait);
     tarn__lock_take(&its->lock);
     atomic_store(&may_end, true);
-    usleep(20000); /* where it has not come so far, the child has one lock less to fear */
+    usleep(20000); /* otherwise one lock of the child is free */
     pid_t child = fork();
     if (child == 0) {
         alarm(20);
@@ -283,6 +283,6 @@ static void lose_the_device(void)
 TEST(after_the_device_is_lost_frees_and_statistics_answer_and_no_call_is_made)
 {
     if (!has_sim())
-        skip(); /* a GPU is not lost for a test */
+        skip(); /* a test cannot lose a real GPU */
     in_child(lose_the_device);
 }

@@ -1,7 +1,7 @@
-/* Streams that end: what they freed can be used again, and never too early. */
+/* Test streams that end: the pool reuses their frees, and never too early. */
 #include "pools.h"
 
-/* The most that a pool may have for each byte that was live at once. */
+/* The maximum of reserved bytes per byte of peak live memory. */
 #define MOST_RESERVED 2.5
 
 struct usage {
@@ -55,7 +55,7 @@ enum { TASKS = 300, BATCHES = 200 };
 #endif
 enum { BLOCKS = 40, STEPS = 80 };
 
-/* Blocks of up to 8 MiB come and go; all of them are freed in the end. */
+/* Allocate and free blocks of up to 8 MiB; free all of them in the end. */
 static void task_on(struct usage *usage, tarn_stream stream)
 {
     tarn_device_ptr blocks[BLOCKS];
@@ -174,7 +174,8 @@ TEST(pool_whose_memory_is_freed_on_a_stream_that_allocates_none_is_bounded)
     CHECK_EQUAL(0, device_waits);
 }
 
-/* The same with `grow_first`, where no search ever asks for another stream's fence. */
+/* The same with `grow_first`, where an allocation never requests another stream's event
+ * fence. */
 TEST(pool_that_grows_first_is_bounded_on_a_stream_that_allocates_none)
 {
     tarn_pool_options options = {.size = sizeof options, .grow_first = true};
@@ -193,8 +194,8 @@ TEST(pool_that_grows_first_is_bounded_on_a_stream_that_allocates_none)
     is_bounded(&usage);
 }
 
-/* Its thread asks for no id: frees do not need it. `block_first`: one that is
- * allocated tells. */
+/* The thread requests no stream id, because frees do not need it. `block_first`: a block
+ * that is allocated first requests it. */
 static void consume(bool block_first)
 {
     struct usage usage;
@@ -220,7 +221,7 @@ TEST(pool_whose_memory_is_freed_on_a_new_stream_for_each_batch_is_bounded)
     consume(true);
 }
 
-/* --- what a stream left --- */
+/* --- orphaned memory --- */
 
 /* A stream frees and ends; the next one has its handle. */
 static tarn_stream next_stream(tarn_stream stream)
@@ -232,7 +233,7 @@ static tarn_stream next_stream(tarn_stream stream)
     return next;
 }
 
-/* So little that no fence is due. */
+/* Too little for an event fence to be due. */
 static tarn_stream leave_two_mib(tarn_resource *pool)
 {
     tarn_stream stream = new_stream();
@@ -270,7 +271,7 @@ TEST(pool_that_may_not_wait_only_counts_what_a_stream_left)
     end_pool(pool);
 }
 
-/* Its events are good, and are asked about. */
+/* Its events are valid, and the pool queries them. */
 TEST(what_a_stream_left_behind_a_fence_needs_no_wait_for_the_device)
 {
     struct gate gate;
@@ -282,8 +283,8 @@ TEST(what_a_stream_left_behind_a_fence_needs_no_wait_for_the_device)
     tarn_device_ptr block = take(pool, 2 * MIB, stream);
     hold_up(stream, &gate);
     put(pool, block, 2 * MIB, stream);
-    bool before = is_refused(pool, 2 * MIB, other); /* it asks for a fence */
-    put(pool, small, 64 * KIB, stream);             /* and there is one */
+    bool before = is_refused(pool, 2 * MIB, other); /* it requests an event fence */
+    put(pool, small, 64 * KIB, stream);             /* and the fence is recorded */
     uint64_t fences = statistics(pool).events_recorded;
     let_on(&gate);
     stream = next_stream(stream);
@@ -304,7 +305,7 @@ struct cached {
     pthread_barrier_t meet;
 };
 
-/* Frees on the handle before and after it names another stream, and allocates then. */
+/* Free on the handle before and after it names another stream, and allocate then. */
 static void *keeps_blocks(void *data)
 {
     struct cached *cached = data;
@@ -352,9 +353,9 @@ TEST(blocks_that_another_thread_has_cached_of_a_stream_leave_with_it)
     pthread_barrier_destroy(&cached.meet);
 }
 
-/* --- what the waits cost --- */
+/* --- the costs of the waits --- */
 
-/* The pool has so much that a stream's 4 MiB are due no fence. */
+/* The pool is so large that 4 MiB of a stream are due no event fence. */
 TEST(device_is_waited_for_once_in_64_mib_that_streams_left)
 {
     enum { STREAMS = 320, MIBS = 4 };
@@ -375,7 +376,7 @@ TEST(device_is_waited_for_once_in_64_mib_that_streams_left)
     CHECK(all.reserved <= 192 * MIB);
 }
 
-/* A wait that ends no capture, on whichever thread and in whichever mode it goes on. */
+/* A wait that ends no capture, on any thread and in any capture mode. */
 TEST(captures_go_on_while_the_pool_waits_for_what_streams_left)
 {
     struct usage usage;

@@ -1,30 +1,31 @@
-/* Fences: when they are recorded, asked about, and what becomes ready by them. */
+/* Test event fences: when the pool records and queries them, and which memory they
+ * complete. */
 #define _GNU_SOURCE
 #include "child.h"
 #include "pools.h"
 #include <stdatomic.h>
 #include <unistd.h>
 
-enum { BUSY = 40 }; /* more streams than one round of questions holds */
+enum { BUSY = 40 }; /* more streams than one round of queries covers */
 
-/* A GPU runs the host functions of all streams one after the other, and has fewer queues than
- * these streams: there the one that is done would never be. */
+/* A GPU runs the host functions of all streams in sequence, and has fewer queues than
+ * these streams. There the one completed stream would never complete. */
 static void needs_the_stand_in(void)
 {
     if (!has_sim())
         skip();
 }
 
-/* One stream that is done, and others that are behind; each has freed 2 MiB, of which
- * a fence covers more than half. */
+/* One stream is completed, and others are behind. Each has freed 2 MiB, of which an event
+ * fence covers more than half. */
 struct field {
     tarn_resource *pool;
     tarn_stream done, behind[BUSY];
     struct gate gate[BUSY];
 };
 
-/* Whoever names no stream gets what is done alone. What is got goes back on a stream: freed
- * without one it would be waited for, with the streams that are held up. */
+/* A no-stream allocation gets completed memory alone. The test frees the block on a
+ * stream: a no-stream free would wait for the streams that are held up. */
 static bool none_is_done(tarn_resource *pool, size_t bytes, tarn_stream back)
 {
     tarn_device_ptr block;
@@ -35,7 +36,8 @@ static bool none_is_done(tarn_resource *pool, size_t bytes, tarn_stream back)
     return status == TARN_OUT_OF_MEMORY;
 }
 
-/* A stream is asked for a fence by another one's miss, and records it at its next call. */
+/* A miss of another stream requests an event fence of this stream, which records it at
+ * its next call. */
 static void have_fenced(tarn_resource *pool, tarn_stream stream)
 {
     put(pool, take(pool, 64 * KIB, stream), 64 * KIB, stream);
@@ -59,7 +61,7 @@ static void lay_out(struct field *field)
         put(field->pool, blocks[i], 2 * MIB, field->behind[i]);
 }
 
-/* The one that is done last, or the others would have what it freed. */
+/* The stream that completes last; otherwise the others would get its frees. */
 static void fence_all(struct field *field)
 {
     for (int i = 0; i < BUSY; i++)
@@ -101,7 +103,7 @@ TEST(streams_that_are_behind_do_not_hide_one_that_is_done)
     CHECK(more);
 }
 
-/* A miss does not ask without end: each stream that is behind is asked a few times. */
+/* A miss sends a bounded number of queries: each stream that is behind gets a few. */
 TEST(streams_that_are_behind_are_asked_each_for_one_fence)
 {
     static struct field field;
@@ -169,7 +171,8 @@ TEST(stream_that_is_idle_is_asked_and_needs_no_event)
     end_pool(pool);
 }
 
-/* Where the answer was no, a stream is asked again after one fence, three, seven. */
+/* After a negative answer the pool queries a stream again after one fence, three, seven.
+ */
 TEST(stream_that_is_behind_is_asked_seldom_whether_it_is_idle)
 {
     enum { FENCES = 12, ASKED = 3 };
@@ -195,13 +198,14 @@ TEST(stream_that_is_behind_is_asked_seldom_whether_it_is_idle)
     let_on(&gate);
 
     CHECK(fences >= FENCES / 2);
-    CHECK(asked <= 2 * ASKED); /* as seldom whether an older fence is done */
+    CHECK(asked <= 2 * ASKED); /* queries of an older fence are as rare */
     CU(cuStreamSynchronize(stream));
     CU(cuStreamDestroy_v2(stream));
     end_pool(pool);
 }
 
-/* It has nothing queued, and yet what it frees is behind what the legacy stream has. */
+/* It has nothing queued, but its frees are ordered behind the work of the legacy stream.
+ */
 TEST(blocking_stream_is_not_asked_since_the_legacy_stream_may_be_behind)
 {
     tarn_stream stream;
@@ -228,7 +232,7 @@ TEST(blocking_stream_is_not_asked_since_the_legacy_stream_may_be_behind)
     end_pool(pool);
 }
 
-/* --- a capture that begins while another stream looks for memory --- */
+/* --- a capture that begins while another stream searches for memory --- */
 
 struct search {
     tarn_resource *pool;
@@ -237,7 +241,8 @@ struct search {
     atomic_bool has_begun;
 };
 
-/* Finds none but what an opened stream has freed, for which a fence is recorded there. */
+/* Find only memory that a registered stream has freed, for which the pool records an
+ * event fence there. */
 static void *search_on_another(void *data)
 {
     struct search *search = data;
@@ -249,7 +254,7 @@ static void *search_on_another(void *data)
     return NULL;
 }
 
-/* The driver's record is slow, so that it is under way when the capture is announced. */
+/* The driver's record is slow, so that it runs while the capture is announced. */
 TEST(fence_that_is_being_recorded_does_not_get_into_a_capture_that_is_announced)
 {
     struct search search = {.block = 0};
@@ -289,8 +294,8 @@ TEST(fence_that_is_being_recorded_does_not_get_into_a_capture_that_is_announced)
     end_pool(search.pool);
 }
 
-/* Streams that find everything at hand are fenced seldom; large blocks are not to pile up
- * without a fence meanwhile, since nobody else can have them. */
+/* Streams that find memory immediately record few event fences. Large blocks must not
+ * pile up without a fence meanwhile, since no other stream can use them. */
 TEST(large_blocks_of_several_streams_are_fenced_within_their_bound)
 {
     enum { STREAMS = 4, BLOCKS = 10, ROUNDS = 400 };
@@ -327,8 +332,8 @@ TEST(large_blocks_of_several_streams_are_fenced_within_their_bound)
     end_pool(pool);
 }
 
-/* Blocks that stay with their stream, without a fence: each of another size, so that the thread
- * keeps the last one alone. */
+/* Blocks that stay with their stream, without an event fence. Each has another size, so
+ * that the thread cache keeps the last one alone. */
 static void leave_some(tarn_resource *pool, tarn_stream stream)
 {
     enum { SOME = 8 };
@@ -340,8 +345,8 @@ static void leave_some(tarn_resource *pool, tarn_stream stream)
         put(pool, blocks[i], MIB + i * 64 * KIB, stream);
 }
 
-/* It alone is over the bound, wherever two more streams have memory: what one thread keeps for
- * the next round is not given up for that. */
+/* It alone exceeds the bound when two more streams have memory. The pool does not drop
+ * the block that a thread cache keeps for the next round. */
 TEST(loop_over_a_large_block_on_a_raw_stream_is_not_fenced_among_others)
 {
     enum { OTHERS = 3, WARM = 50, ROUNDS = 500 };

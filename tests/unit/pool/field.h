@@ -1,8 +1,7 @@
-/* field.h -- a pool in which every free piece is of a known size and owner, for the tests of what
- * a pool says of itself.
+/* field.h -- a pool with free blocks of known sizes and owners, for the tests of reports.
  *
- * The pieces lie between blocks that stay out, all of them smaller than what could be moved:
- * of a stream that is held up, of another one, ready ones, and a graph's.
+ * The free blocks lie between live blocks, and are all too small to move. Their owners
+ * are a stream that is held up, another stream, no stream (completed), and a graph.
  */
 #ifndef TARN_TESTS_POOL_FIELD_H
 #define TARN_TESTS_POOL_FIELD_H
@@ -21,7 +20,7 @@ static inline struct tarn__pool *inside(tarn_resource *resource)
     return pool;
 }
 
-/* Into the heap, past what the thread keeps. */
+/* Into the heap, past the thread cache. */
 static inline void give(tarn_resource *pool, tarn_device_ptr block, size_t bytes,
                         tarn_stream stream)
 {
@@ -66,7 +65,8 @@ static inline void begin_field(void)
     field.rest = take(field.pool, field.rest_bytes, field.own);
 }
 
-/* The graph's, what is ready, and what two streams have, of which one is held up. */
+/* The free bytes of the graph, of completed blocks, and of two streams, one of which is
+ * held up. */
 static inline void give_pieces(void)
 {
     give(field.pool, field.piece[3], GRAPHS * KIB, field.captured);

@@ -52,7 +52,7 @@ static tarn__index take(struct tarn__heap *heap, struct tarn__stream_state *stre
     return tarn__take_block(heap, stream_state, &request, &was_completed, &no_memory);
 }
 
-/* As a fence is taken. */
+/* As a stream state records a fence. */
 static CUevent_ fence(struct tarn__heap *heap, struct tarn__stream_state *stream_state,
                       uintptr_t event)
 {
@@ -154,7 +154,7 @@ TEST(heap_gives_a_younger_epoch_to_what_is_joined)
     tarn__index low = take(heap, one, MIB), high = take(heap, one, MIB);
     tarn__heap_put(heap, low, one);
     fence(heap, one, 0x100);
-    tarn__heap_put(heap, high, one); /* takes the fenced one in */
+    tarn__heap_put(heap, high, one); /* absorbs the fenced one */
     CHECK_EQUAL(1, heap->blocks);
     CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &donor, &number));
     fence(heap, one, 0x200);
@@ -275,8 +275,9 @@ TEST(heap_welds_what_several_streams_freed_side_by_side)
     end_heap(heap);
 }
 
-/* Every lane and no lane, blocks of all sizes, fences taken, done and late: the checker
- * after each step, and each byte in one block alone. */
+/* Run with every stream and no stream, blocks of all sizes, and fences that are recorded,
+ * completed and late. The checker runs after each step, and each byte is in exactly one
+ * block. */
 enum { LANES = 5, BLOCKS = 400 };
 
 struct world {

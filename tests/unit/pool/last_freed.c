@@ -1,5 +1,7 @@
-/* A pool of one stream takes some memory to spare. Where that is not to be had, because of the
- * device, its limit or its options, it does with what it needs, and with what is idle.
+/* Test the extra memory that a pool of one stream reserves.
+ *
+ * If it is unavailable because of the device, the maximum or the options, the pool uses
+ * what it needs and its idle memory.
  */
 #include "memory.h"
 #include "pools.h"
@@ -8,7 +10,7 @@ enum { MANY = 480 };
 
 static tarn_device_ptr blocks[MANY];
 
-/* Blocks of 2 MiB, of which two go that do not touch, and nothing else is idle. */
+/* Blocks of 2 MiB. Two that are not adjacent are freed, and nothing else is idle. */
 static tarn_resource *pool_with_two_idle(const tarn_pool_options *options,
                                          tarn_stream stream)
 {
@@ -35,7 +37,7 @@ static void end_with(tarn_resource *pool, tarn_device_ptr block, size_t bytes,
     end_pool(pool);
 }
 
-/* Somebody else has all of the device but for so many pages. */
+/* Another user has all of the device's memory except this number of pages. */
 static void fill_device(struct tarn__pages *other, size_t left)
 {
     size_t taken = 0;
@@ -47,7 +49,7 @@ static void fill_device(struct tarn__pages *other, size_t left)
         CHECK_OK(tarn__pages_remove(other, span_at(other, taken - left, left)));
 }
 
-/* A block of all that is idle, and of the pages that the device has left. */
+/* A block of all idle memory plus the pages that the device has left. */
 static void take_of_full_device(size_t left)
 {
     tarn_pool_options options = {.size = sizeof options,
@@ -85,7 +87,7 @@ TEST(pool_grows_by_what_it_needs_where_the_device_has_no_more)
     take_of_full_device(1);
 }
 
-/* What a pool has, so many bytes of blocks out, with these options. */
+/* Return the reserved bytes of a pool with these live bytes and options. */
 static size_t reserved_for(size_t bytes, const tarn_pool_options *options)
 {
     use_driver(0);
@@ -105,7 +107,7 @@ TEST(pool_has_nothing_to_spare_over_its_limit_or_beside_the_users_step)
 {
     tarn_pool_options options = {.size = sizeof options, .growth_bytes = 2 * MIB};
 
-    if (!on_sim()) /* where handles are larger at the beginning */
+    if (!on_sim()) /* if handles are larger at the beginning */
         skip();
     CHECK_EQUAL(960 * MIB, reserved_for(4 * MIB, &options));
     options.growth_bytes = 0;

@@ -1,4 +1,4 @@
-/* The lock of a pool: one thread at a time, and who waits gets it. */
+/* Test the lock of a pool: one thread holds it at a time, and waiting threads get it. */
 #define _GNU_SOURCE
 #include "pool/lock.h"
 #include "test.h"
@@ -10,7 +10,7 @@
 enum { THREADS = 4, ROUNDS = 5000 };
 
 static struct tarn__lock lock;
-static unsigned long turns; /* not atomic: the lock is what keeps it right */
+static unsigned long turns; /* not atomic: the lock protects it */
 
 static void *take_turns(void *data)
 {
@@ -35,7 +35,7 @@ TEST(lock_lets_in_one_thread_at_a_time)
     CHECK_EQUAL((unsigned long)THREADS * ROUNDS, turns);
 }
 
-/* It sleeps by then; that it does is not what is asked, but that it comes back. */
+/* It sleeps by then. The test does not check the sleep, but that the thread returns. */
 TEST(lock_that_is_held_for_long_is_waited_for)
 {
     const struct timespec a_while = {.tv_nsec = 20 * 1000 * 1000};
@@ -64,7 +64,7 @@ static void *take_while_cancelled(void *data)
     return NULL;
 }
 
-/* It would end with the other locks that it has. */
+/* It would end with the other locks that it holds. */
 TEST(lock_is_waited_for_by_a_thread_that_is_cancelled)
 {
     const struct timespec a_while = {.tv_nsec = 20 * 1000 * 1000};

@@ -1,17 +1,19 @@
-/* No driver call is made under a lock that a hit needs: the pool's own, and a magazine's.
+/* Check that the pool makes no driver call under a lock that a cache hit needs: its own
+ * and a thread cache's.
  *
- * The calls of Tarn's table are replaced by ones that look at these locks first. One thread
- * calls here, so a lock that is taken is taken by whoever makes the driver call.
+ * The test replaces the calls of Tarn's driver table by functions that check these locks
+ * first. One thread calls here, so the caller of the driver holds every lock that is
+ * taken.
  */
 #include "pool/cache/thread_cache.h"
 #include "field.h"
 #include "driver/driver.h"
 
 static struct tarn__calls real;
-static struct tarn__pool *watched; /* NULL: nobody looks */
+static struct tarn__pool *watched; /* NULL: no check */
 static char caught[64];            /* the first call that was made under a lock */
 
-/* X(field, parameters, arguments): calls of which a pool makes some in each scenario. */
+/* X(field, parameters, arguments): calls, some of which a pool makes in each scenario. */
 #define WATCHED(X)                                                                       \
     X(event_create, (CUevent_ * a, unsigned b), (a, b))                                  \
     X(event_record, (CUevent_ a, CUstream_ b), (a, b))                                   \
@@ -105,7 +107,7 @@ static void watch(tarn_resource *pool)
     watched = inside(pool);
 }
 
-/* The pool goes; what was looked at is told. */
+/* Release the pool, and report the findings. */
 static void end_watch(tarn_resource *pool)
 {
     adds_up(pool);
@@ -198,7 +200,7 @@ TEST(hits_call_the_driver_under_no_lock)
                 i < 200 ? raw : opened);
     CHECK(statistics(pool).cache_hits > 1000);
     CHECK(looked[CALL_stream_is_capturing] > 1000);
-    CHECK_OK(tarn_stream_unregister(opened)); /* a last fence */
+    CHECK_OK(tarn_stream_unregister(opened)); /* a last event fence */
     end_watch(pool);
     CU(cuStreamDestroy_v2(raw));
 }
@@ -274,8 +276,7 @@ TEST(pool_that_serves_captures_calls_the_driver_under_no_lock)
         else
             CHECK_OK(tarn_pool_capture_unreference(capture));
         CU(cuGraphDestroy(graph));
-        CHECK(is_refused(pool, (size_t)1 << 45,
-                         stream)); /* looks for graphs that are gone */
+        CHECK(is_refused(pool, (size_t)1 << 45, stream)); /* looks for ended graphs */
     }
     end_watch(pool);
     CU(cuStreamDestroy_v2(stream));
@@ -322,7 +323,7 @@ TEST(pool_without_streams_calls_the_driver_under_no_lock)
         WERE_SEEN(CALL_ctx_record_event);
 }
 
-/* The watch itself sees what it is for. */
+/* The check itself notices a driver call under a lock. */
 TEST(driver_call_under_a_lock_would_be_seen)
 {
     tarn_resource *pool = pool_of(NULL, NULL);

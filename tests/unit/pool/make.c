@@ -10,7 +10,8 @@ static tarn_status make(const tarn_pool_options *options, tarn_resource **out)
     return tarn_pool_create(0, NULL, options, out);
 }
 
-/* A program that was built with a later version, and asks for what this one cannot do. */
+/* A program that was built with a later version, and requests an option that this version
+ * lacks. */
 TEST(option_of_a_later_version_is_refused_where_it_is_set)
 {
     struct {
@@ -26,14 +27,14 @@ TEST(option_of_a_later_version_is_refused_where_it_is_set)
     options.later = 1;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, make(&options.known, &pool));
     CHECK_MESSAGE("that this libtarn knows");
-    options.known.size = (size_t)1 << 40; /* never set: nobody reads that far */
+    options.known.size = (size_t)1 << 40; /* never set: no code reads that far */
     CHECK_STATUS(TARN_INVALID_ARGUMENT, make(&options.known, &pool));
     options.known.size = SIZE_MAX;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, make(&options.known, &pool));
     CHECK(pool == NULL);
 }
 
-/* A pool of just so much, which need not be whole pages. */
+/* A pool with this maximum, which need not be a multiple of the handle size. */
 TEST(pool_that_has_its_maximum_from_the_start_has_the_whole_pages_of_it)
 {
     static const size_t sizes[] = {1000000000, 5 * MIB, 4 * MIB, 2 * MIB + 1, 2 * MIB};
@@ -111,8 +112,8 @@ TEST(what_no_range_has_room_for_is_not_said_to_be_over_a_limit)
     end_pool(pool);
 }
 
-/* What another stream freed is behind a fence that is not done: is it had behind a wait, or is
- * the pool to grow? */
+/* Another stream's free is behind an event fence that is not completed. Return whether
+ * the pool reuses it behind a wait, or grows. */
 static void looks_first_to(bool grow_first)
 {
     tarn_pool_options options = {.size = sizeof options,
@@ -131,7 +132,7 @@ static void looks_first_to(bool grow_first)
     give(pool, first, 4 * MIB, donor);
     tarn_device_ptr one = take(pool, 4 * MIB, thief);
     tarn_pool_statistics then = statistics(pool);
-    tarn_device_ptr two = take(pool, 4 * MIB, thief); /* by the other way, at last */
+    tarn_device_ptr two = take(pool, 4 * MIB, thief); /* by the other path, at last */
     tarn_pool_statistics after = statistics(pool);
     let_on(&gate);
     CHECK_EQUAL(grow_first, then.grown - before.grown);

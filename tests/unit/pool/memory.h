@@ -1,4 +1,4 @@
-/* memory.h -- opening pages, and looking at what is in them. */
+/* memory.h -- helpers that create pages and check their contents. */
 #ifndef TEST_POOL_MEMORY_H
 #define TEST_POOL_MEMORY_H
 
@@ -8,7 +8,8 @@
 #define MIB ((size_t)1 << 20)
 #define PAGE TARN__PAGE_BYTES
 
-/* Bytes that are taken from the stand-in; a GPU has other users, so there it is 0. */
+/* Return the bytes that are allocated from the simulator; 0 on a GPU, which has other
+ * users. */
 static inline unsigned long long live_bytes(void)
 {
     return on_sim() ? sim_live_bytes() : 0;
@@ -46,7 +47,7 @@ static inline tarn_status grow_at(struct tarn__pages *pages, size_t first, size_
     return status;
 }
 
-/* The ends of a span alone, to be quick; the stand-in's memory is the host's. */
+/* Fill only the ends of a span, to be fast; the simulator's memory is host memory. */
 static inline void write_bytes(struct tarn__span span, unsigned char value)
 {
     unsigned char *memory = (unsigned char *)(uintptr_t)span.address;
@@ -76,8 +77,8 @@ static inline void check_bytes(struct tarn__span span, unsigned char value)
     CHECK_EQUAL(value, byte_at(span.address + span.bytes - 1));
 }
 
-/* Can `device` use all of it, across borders, too? The middle of its first page is written,
- * or nothing; the work is done at the return. */
+/* Check that `device` can use all of the span, across the borders of handles. Write the
+ * middle of its first page, or nothing; the work is done at the return. */
 static inline bool is_usable(int device, struct tarn__span span)
 {
     bool is = tarn_memset_async(device, span.address + PAGE / 2, 1, 1, NULL) == TARN_OK;

@@ -1,5 +1,5 @@
-/* Memory that comes and goes without a stream: who promises what, when it is waited for,
- * and that none of it is lost. */
+/* Test no-stream allocations and frees: the promises of the caller, the waits of the
+ * pool, and that no memory is lost. */
 #include "pools.h"
 
 static size_t supports_no_stream(tarn_resource *resource)
@@ -80,8 +80,8 @@ TEST(resources_say_whether_they_serve_those_without_a_stream)
     CHECK(!supports_no_stream(limited(async())));
 }
 
-/* An upstream that orders by stream gives what it has in the order of the default stream to
- * those who name none. The stream that used it is another one. */
+/* An upstream that orders by stream allocates in the order of the default stream for a
+ * no-stream request. Another stream used the memory before. */
 TEST(pool_waits_for_what_an_upstream_in_order_gives_without_a_stream)
 {
     use_driver(0);
@@ -124,7 +124,7 @@ TEST(trim_gives_back_what_was_freed_without_a_stream)
     end_pool(strict);
 }
 
-/* The work of a stream that is gone is not over with it. */
+/* The work of a destroyed stream continues after the stream's end. */
 TEST(memory_freed_without_a_stream_waits_for_streams_that_are_gone)
 {
     use_driver(0);
@@ -150,7 +150,7 @@ TEST(memory_freed_without_a_stream_waits_for_streams_that_are_gone)
     end_pool(pool);
 }
 
-/* --- how much is held back, and what it costs --- */
+/* --- the amount of deferred memory, and its cost --- */
 
 static tarn_resource *pool_by(tarn_pool_no_stream_policy streamless, size_t most)
 {
@@ -167,7 +167,7 @@ static void loop(tarn_resource *pool, size_t bytes, int times)
         put(pool, take(pool, bytes, TARN_STREAM_NONE), bytes, TARN_STREAM_NONE);
 }
 
-/* Driver calls of so many pairs, when the loop has found its pace. */
+/* Count the driver calls of this number of pairs, once the loop is stable. */
 static unsigned long long calls_of(tarn_resource *pool, size_t bytes, int pairs)
 {
     loop(pool, bytes, 4 * pairs);
@@ -194,7 +194,7 @@ TEST(loop_without_a_stream_takes_one_barrier_in_many_frees)
     }
 }
 
-/* Each asks for the context's id; what comes on top is the barriers', and the events'. */
+/* Each pair requests the context's id. Device-wide waits and events come on top. */
 TEST(pair_without_a_stream_makes_two_driver_calls_and_few_more)
 {
     use_driver(0);
@@ -222,7 +222,7 @@ TEST(statistics_tell_what_is_held_back)
     put(pool, block, MIB, TARN_STREAM_NONE);
     CHECK_EQUAL(3 * MIB, statistics(pool).no_stream_deferred);
     CHECK_EQUAL(0, statistics(pool).device_synchronizations);
-    block = take(pool, 3 * MIB, TARN_STREAM_NONE); /* it rather waits than grows */
+    block = take(pool, 3 * MIB, TARN_STREAM_NONE); /* it waits instead of growing */
     CHECK_EQUAL(0, statistics(pool).no_stream_deferred);
     CHECK_EQUAL(1, statistics(pool).device_synchronizations);
     put(pool, block, 3 * MIB, NULL);
@@ -256,7 +256,7 @@ TEST(event_is_recorded_at_half_and_nobody_waits_for_it)
     CHECK_EQUAL(0, statistics(pool).device_synchronizations);
     CHECK(statistics(pool).reserved <= 24 * MIB);
     hold_up(stream, &gate);
-    /* Up to the bound, nothing waits for the stream that is held up. */
+    /* Up to the bound, the pool does not wait for the stream that is held up. */
     tarn_device_ptr blocks[6];
     for (int i = 0; i < 6; i++)
         blocks[i] = take(pool, MIB, TARN_STREAM_NONE);
@@ -298,7 +298,7 @@ TEST(streams_have_memory_of_no_stream_behind_its_event)
     end_pool(pool);
 }
 
-/* An event would end them; a barrier does not. */
+/* An event would end them; a device-wide wait does not. */
 static void is_left_alone(tarn_stream stream, tarn_stream value, tarn_resource *pool)
 {
     void *graph = NULL;

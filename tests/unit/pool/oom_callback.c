@@ -1,5 +1,5 @@
-/* Callbacks that are called before an allocation fails: which, how often, and never again once
- * they were removed. */
+/* Test out-of-memory callbacks: which run, how often, and never again after their
+ * removal. */
 #include "field.h"
 #include <unistd.h>
 
@@ -73,7 +73,7 @@ TEST(callbacks_are_asked_in_the_order_of_their_coming_whoever_left)
 
 /* --- how often --- */
 
-/* Says that it freed something, and did not. */
+/* Claim to have freed memory, and free none. */
 static bool promise(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
 {
     unsigned *calls = data;
@@ -98,7 +98,7 @@ TEST(callback_that_promises_for_ever_is_called_sixteen_times_for_a_request)
     CHECK_OK(tarn_pool_last_oom_report(&report));
     CHECK_EQUAL(16, report.attempts);
     calls = 0;
-    CHECK(is_refused(pool, 3 * MIB, NULL)); /* the next request has its own */
+    CHECK(is_refused(pool, 3 * MIB, NULL)); /* the next request has a count of its own */
     CHECK_EQUAL(16, calls);
     end_pool(pool);
 }
@@ -120,7 +120,7 @@ TEST(each_callback_has_a_call_of_the_sixteen)
     end_pool(pool);
 }
 
-/* A pool that is put to sleep by a callback, and wakes at its use, searches once more. */
+/* A pool that a callback suspends, and that resumes at its use, searches once more. */
 static bool put_to_sleep(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
 {
     (void)bytes, (void)attempt;
@@ -194,7 +194,8 @@ TEST(callback_that_removes_itself_is_not_called_again)
 
 static unsigned number_of_calls;
 
-/* As one that hands over to the next: it has a place although eight are there. */
+/* A callback that registers its successor: there is a slot although eight are registered.
+ */
 static bool replace_itself(void *data, tarn_resource *pool, size_t bytes,
                            unsigned attempt)
 {
@@ -305,7 +306,7 @@ TEST(removal_waits_for_a_call_on_another_thread)
     while (!atomic_load(&visit.inside))
         usleep(500);
     start(&threads[1], remove_it, &visit);
-    usleep(20000); /* it gets this far, or the test shows less */
+    usleep(20000); /* otherwise the test shows less */
     atomic_store(&visit.may_leave, true);
     for (int i = 0; i < 2; i++)
         CHECK_EQUAL(0, pthread_join(threads[i], NULL));
@@ -313,7 +314,8 @@ TEST(removal_waits_for_a_call_on_another_thread)
     end_pool(visit.pool);
 }
 
-/* All threads come in before one removes the callback: they wait for no call of their own. */
+/* All threads enter the callback before one removes it. They do not wait for calls of
+ * their own. */
 static bool meet_and_remove(void *data, tarn_resource *pool, size_t bytes,
                             unsigned attempt)
 {

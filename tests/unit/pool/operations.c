@@ -1,4 +1,5 @@
-/* A pool's options, misuse that it sees, callbacks, limits, and streams that are gone. */
+/* Test a pool's options, misuse that it detects, callbacks, limits, and destroyed
+ * streams. */
 #include "pools.h"
 #include <sched.h>
 #include <stdatomic.h>
@@ -177,7 +178,7 @@ TEST(memory_over_a_lowered_limit_goes_as_it_becomes_idle)
     put(pool, large, 30 * MIB, NULL);
     CHECK_OK(tarn_driver_synchronize(0));
     put(pool, take(pool, 3 * MIB, TARN_STREAM_NONE), 3 * MIB, NULL);
-    CHECK(is_refused(pool, 64 * MIB, NULL)); /* fences are asked about */
+    CHECK(is_refused(pool, 64 * MIB, NULL)); /* the pool queries fences */
     put(pool, last, 4 * MIB, NULL);
     put(pool, take(pool, 20 * MIB, NULL), 20 * MIB, NULL);
     CHECK(statistics(pool).reserved <= 40 * MIB);
@@ -196,7 +197,7 @@ TEST(request_larger_than_the_device_fails_without_a_call_that_maps_memory)
     CHECK(is_refused(pool, (size_t)400 << 30, NULL));
     CHECK(strstr(tarn_error_last()->message, "429496729600 bytes more are over the "
                                              "device's memory"));
-    if (on_sim()) /* mapping all memory of the device takes more */
+    if (on_sim()) /* mapping all memory of the device takes longer */
         CHECK(sim_calls() - calls < 50);
     CHECK_EQUAL(reserved, statistics(pool).reserved);
     put(pool, block, 2 * MIB, NULL);
@@ -232,7 +233,7 @@ TEST(trim_keeps_what_it_is_told_and_not_much_more)
     end_pool(pool);
 }
 
-/* --- streams that are gone --- */
+/* --- destroyed streams --- */
 
 TEST(no_more_is_free_than_there_is_over_memory_that_is_not_the_devices)
 {
@@ -337,7 +338,7 @@ static bool fall_asleep(void *data, tarn_resource *pool, size_t bytes, unsigned 
     return attempt == 0 && tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD) == TARN_OK;
 }
 
-/* An upstream that uses the pool over it, and what that returned. */
+/* An upstream that uses the pool over it, and the result of that. */
 static struct {
     tarn_resource *cuda, *pool;
     tarn_device_ptr live; /* of the pool, to be freed */
@@ -417,7 +418,7 @@ TEST(pool_that_fell_asleep_in_a_search_hands_nothing_out)
     tarn_stream stream = new_stream();
     tarn_device_ptr block = 77;
 
-    /* So little has no fence yet: nobody else can have it before a wait. */
+    /* Too little for an event fence: no other stream can use it before a wait. */
     put(pool, take(pool, 2 * MIB, stream), 2 * MIB, stream);
     CHECK_OK(tarn_pool_add_oom_callback(pool, fall_asleep, NULL));
     CHECK(tarn_resource_allocate(pool, 2 * MIB, 0, NULL, &block) != TARN_OK);
@@ -462,7 +463,7 @@ TEST(sleeping_pool_takes_frees_and_refuses_or_wakes)
     CHECK(bytes[0] == 42 && bytes[1] == 42);
     put(pool, kept, MIB, NULL);
     CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD));
-    end_pool(pool); /* asleep */
+    end_pool(pool); /* suspended */
 
     tarn_pool_options options = {.size = sizeof options,
                                  .suspended_policy = TARN_POOL_SUSPENDED_RESUME};
@@ -551,7 +552,7 @@ static void *park(void *data)
         if (tarn_pool_get_statistics(parker->pool, &all) != TARN_OK ||
             all.thread_cached >
                 (all.reserved / 64 > 512 * KIB ? all.reserved / 64 : 512 * KIB) +
-                    THREADS * 8 * KIB) /* each a spare */
+                    THREADS * 8 * KIB) /* each in a last-freed slot */
             abort();
     }
     return NULL;
@@ -591,7 +592,7 @@ TEST(limited_pool_in_pieces_serves_what_moved_and_fresh_pages_make_together)
     for (int i = 0; i < 16; i += 2)
         put(pool, blocks[i], 2 * MIB, NULL);
     put(pool, take(pool, 16 * MIB, NULL), 16 * MIB, NULL);
-    put(pool, take(pool, 20 * MIB, NULL), 20 * MIB, NULL); /* 16 moved, 4 fresh */
+    put(pool, take(pool, 20 * MIB, NULL), 20 * MIB, NULL); /* 16 moved, 4 new */
     adds_up(pool);
     for (int i = 1; i < 16; i += 2)
         put(pool, blocks[i], 2 * MIB, NULL);
@@ -652,7 +653,7 @@ TEST(block_that_two_threads_give_back_goes_back_once)
     for (int i = 0; i < CONTESTS; i++) {
         contest.bytes = i % 3 == 0 ? 1000 : i % 3 == 1 ? 100 * KIB : 3 * MIB;
         contest.stream = i % 2 ? NULL : TARN_STREAM_NONE;
-        /* Between two that stay, so that it is no part of what is free beside it. */
+        /* Between two live blocks, so that it does not coalesce with free neighbours. */
         tarn_device_ptr before = take(contest.pool, contest.bytes, NULL);
         contest.block = take(contest.pool, contest.bytes, NULL);
         tarn_device_ptr after = take(contest.pool, contest.bytes, NULL);

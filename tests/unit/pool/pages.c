@@ -1,4 +1,5 @@
-/* The memory beneath a pool: growing, steps, what can be removed, the barrier. */
+/* Test the memory beneath a pool: growth, sizes of steps, removal, and the device-wide
+ * wait. */
 #include "memory.h"
 #include "pool/backing/backing.h"
 #include "pool/backing/handle_size.h"
@@ -18,7 +19,7 @@ TEST(pages_reserve_several_times_the_memory_and_map_none)
     CHECK(range.address % PAGE == 0 && range.bytes >= 3 * info.total_bytes);
     CHECK_EQUAL(0, tarn__pages_reserved(pages));
     CHECK(tarn__pages_metadata(pages) < 8192);
-    CHECK(live_bytes() - before <= PAGE); /* the spare block */
+    CHECK(live_bytes() - before <= PAGE); /* the reserve block */
     tarn__pages_close(pages);
     CHECK_EQUAL(before, live_bytes());
 }
@@ -65,7 +66,7 @@ TEST(pages_grow_only_into_holes_of_the_range)
         TARN_INVALID_ARGUMENT,
         tarn__pages_grow(pages, range.address + PAGE, SIZE_MAX - PAGE + 1, NULL, &got));
     CHECK_EQUAL(2 * PAGE, tarn__pages_reserved(pages));
-    CHECK_OK(grow_at(pages, last, 1)); /* far off costs nothing in between */
+    CHECK_OK(grow_at(pages, last, 1)); /* far apart costs nothing in between */
     write_bytes(span_at(pages, last, 1), 1);
     tarn__pages_close(pages);
 }
@@ -123,7 +124,7 @@ TEST(pages_step_grows_with_the_pool_and_shrinks_near_the_limit)
     tarn__pages_close(pages);
 }
 
-/* What a live block pins is little of what the pool may have. */
+/* Live blocks pin only a small part of the pool's maximum. */
 TEST(pages_of_a_pool_that_has_little_of_a_large_device_have_larger_handles)
 {
     const size_t gib = (size_t)1 << 30;
@@ -145,7 +146,7 @@ TEST(pages_of_a_pool_that_has_little_of_a_large_device_have_larger_handles)
     tarn__pages_close(pages);
 }
 
-/* A 256th of what the limit leaves, where that is less than the device has. */
+/* A 256th of the headroom, if that is less than the device's free memory. */
 TEST(pages_of_a_pool_near_its_limit_have_small_handles)
 {
     const size_t gib = (size_t)1 << 30;
@@ -179,7 +180,7 @@ TEST(pages_step_is_at_least_the_growth_that_was_asked_for)
 
 /* --- handles --- */
 
-/* A pool whose handles have 32 MiB where there is room for them. */
+/* A pool whose handles have 32 MiB while memory is available. */
 static struct tarn__pages *open_with_big_handles(void)
 {
     struct tarn__pages *pages;
@@ -211,7 +212,7 @@ TEST(pages_can_remove_whole_handles_alone)
     check_removable(pages, span_at(pages, 1025, 30), 0, 0);
     check_removable(pages, span_at(pages, 1025, 35), 1040, 20);
     check_removable(pages, span_at(pages, 1041, 10), 0, 0);
-    odd.address += 512; /* a page that is not all idle */
+    odd.address += 512; /* a page that is not entirely idle */
     odd.bytes -= 1024;
     check_removable(pages, odd, 1040, 20);
     check_removable(pages, (struct tarn__span){page_at(pages, 1030) + 512, 1024}, 0, 0);
@@ -241,7 +242,7 @@ TEST(pages_refuse_to_remove_part_of_a_handle)
     tarn__pages_close(pages);
 }
 
-/* --- the barrier --- */
+/* --- the device-wide wait --- */
 
 TEST(pages_barrier_waits_for_streams_of_every_kind)
 {
@@ -336,7 +337,7 @@ TEST(pages_end_no_capture)
 
 static atomic_bool is_over;
 
-/* Questions are asked of the idle span that is the asker's while others grow and shrink. */
+/* Query the caller's own idle span while other threads grow and shrink the pool. */
 static void *ask(void *data)
 {
     struct tarn__pages *pages = data;

@@ -1,5 +1,5 @@
-/* What becomes of a pool's memory where the process forks or ends, where the context is
- * reset, and where the device is lost. */
+/* Test a pool's memory after a fork, at exit, after a reset of the context, and after the
+ * loss of the device. */
 #define _GNU_SOURCE
 #include "memory.h"
 #include "child.h"
@@ -61,7 +61,7 @@ static void give_back_after_a_fork(void)
     }
     waitpid(child, &status, 0);
     CHILD_CHECK(status == 0);
-    CHILD_CHECK(live_bytes() == live); /* nothing of that was felt here */
+    CHILD_CHECK(live_bytes() == live); /* the parent sees no effect */
     CHILD_STATUS(TARN_OK, tarn_memset_async(0, page_at(vmm, 3), 1, 8, TARN_STREAM_NONE));
     CHILD_STATUS(TARN_OK, tarn_driver_synchronize(0));
     tarn__pages_close(vmm);
@@ -78,12 +78,13 @@ static void end_and_leave(void)
 {
     end_both_without_a_driver();
     fflush(NULL);
-    _exit(0); /* what in_child() looks for: exit() alone has to come here */
+    _exit(0); /* the marker that in_child() looks for: only exit() may reach this line */
 }
 
 static void give_back_at_exit(void)
 {
-    /* Before the driver is opened, so it runs after Tarn has noticed the end. */
+    /* Registered before the driver is opened, so it runs after Tarn has noticed the exit.
+     */
     if (atexit(end_and_leave) != 0)
         child_fail("no atexit");
     make_both();
@@ -107,7 +108,8 @@ static bool has_context(void)
     return active != 0;
 }
 
-/* Physical memory outlives the context, and none is made to give it back. */
+/* Physical memory outlives the context, and the pool creates no new context to return it.
+ */
 static void give_back_after_a_reset(void)
 {
     make_both();
@@ -132,7 +134,8 @@ TEST(pages_go_back_after_a_reset)
     in_child(give_back_after_a_reset);
 }
 
-/* The kept bytes went with the context, and their address may be another's by now. */
+/* The kept bytes ended with the context, and another allocation may have their address by
+ * now. */
 static void wake_after_a_reset(void)
 {
     make_both();
@@ -168,7 +171,8 @@ static void use_a_lost_device(void)
     tarn__pages_close(on_cuda);
 }
 
-/* Which driver there is may not be asked before the child: it has to open its own. */
+/* The test may not query the driver before the child, because the child has to open its
+ * own. */
 TEST(pages_of_a_lost_device_are_refused_in_words)
 {
     in_child(use_a_lost_device);

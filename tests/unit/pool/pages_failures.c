@@ -1,14 +1,14 @@
-/* Each call of the driver fails in turn, alone and with all of its undo: what was asked is
- * done or nothing has changed, it works when it is asked again, and nothing leaks. */
+/* Test failing driver calls, alone and with all calls of the undo. A failed operation
+ * changes nothing, succeeds when it is repeated, and leaks nothing. */
 #include "memory.h"
 
-/* A pool with memory at pages 0-3, 8-10 and 16, the bytes of which say where they were,
- * and a peer. Pages 20-27 are a hole. */
+/* A pool with memory at pages 0-3, 8-10 and 16, and a peer. The bytes of each page record
+ * its original position. Pages 20-27 are unmapped. */
 static struct tarn__pages *pages;
 static unsigned long long live_before, live_made;
-static bool has_moved;   /* the second and third piece came from elsewhere */
-static bool may_leak;    /* so much fails that some memory does not go back */
-static bool unmaps_fail; /* so what should not be mapped may be, for a while */
+static bool has_moved;   /* the second and third piece were moved there */
+static bool may_leak;    /* so many calls fail that some memory is not returned */
+static bool unmaps_fail; /* so an unwanted mapping may remain for a while */
 
 static const struct piece {
     size_t first, count;
@@ -45,7 +45,7 @@ static void make(void)
     }
 }
 
-/* All is where make() put it, for both devices. */
+/* Everything is as make() left it, for both devices. */
 static void check_as_made(void)
 {
     for (size_t i = 0; i < 3; i++)
@@ -167,7 +167,7 @@ static void fall_asleep(void)
     CHECK_OK(tarn__pages_suspend(pages, kept, 2));
 }
 
-/* Something to do, and how it looks before and after. */
+/* An operation, and the checks before and after it. */
 static const struct deed {
     void (*prepare)(void);
     tarn_status (*act)(void);
@@ -185,9 +185,9 @@ static const struct deed {
 
 enum { DEEDS = sizeof deeds / sizeof *deeds, UNDO_CALLS = 6, SLEEP = 3 };
 
-static unsigned refusals; /* deeds that failed, though two calls did */
+static unsigned refusals; /* operations that failed, though two calls did */
 
-/* As deeds[] says, with these faults; how many there were. */
+/* Run each operation of deeds[] with these faults; return the number of faults. */
 static unsigned long long act(const struct deed *deed, const char *faults)
 {
     make();
@@ -210,7 +210,7 @@ static unsigned long long act(const struct deed *deed, const char *faults)
     return count;
 }
 
-/* Its calls, plus a few that an undo makes. */
+/* The calls of the operation, plus a few of an undo. */
 static unsigned calls[DEEDS];
 
 static void each_call_fails(void)
@@ -241,8 +241,8 @@ TEST(pages_that_moved_do_all_or_nothing_whatever_call_fails)
     has_moved = false;
 }
 
-/* And another one fails, which hits the undo: the one that the driver has for it, in its
- * first three calls, or all of them. */
+/* A second call fails and hits the undo: the driver call of the undo, in its first three
+ * calls or in all of them. */
 static void two_calls_fail(void)
 {
     static const char *const also[] = {
@@ -278,8 +278,9 @@ TEST(pages_that_moved_do_all_or_nothing_whatever_two_calls_fail)
     has_moved = false;
 }
 
-/* The second of three runs does not go even when it is tried again, so the first one comes
- * back. (And once the second call is another try for the first run.) */
+/* The second of three runs cannot be unmapped even at the second try, so the pool
+ * restores the first one. (Once the second failing call is another try for the first
+ * run.) */
 TEST(pages_that_cannot_all_sleep_stay_awake)
 {
     if (!on_sim())
@@ -293,7 +294,8 @@ TEST(pages_that_cannot_all_sleep_stay_awake)
     CHECK_EQUAL(2, refusals);
 }
 
-/* Where so many fail, some memory cannot be given back; but nothing is mixed up. */
+/* With so many failures the pool cannot return some memory. No contents may be mixed up.
+ */
 TEST(pages_do_all_or_nothing_whatever_calls_fail)
 {
     if (!on_sim())

@@ -1,7 +1,10 @@
-/* Random changes of a pool's memory beside a plain model of it: a table that says of each
- * page whether it has memory, in which handle it is, which byte is in it, and which memory
- * that is. Some calls of the driver fail on the way: any of them, two tries for one as well,
- * so that memory may stay; or in such a way that all of it has to go back, and does. */
+/* Change a pool's memory at random beside a plain model of it.
+ *
+ * The model is a table of pages: whether a page has memory, its handle, its byte, and the
+ * number of its physical memory. Some driver calls fail: any call, also twice in a row,
+ * so that memory may remain. Other failures are such that all memory has to be returned,
+ * and is.
+ */
 #include "memory.h"
 #include "base/random.h"
 #include "pool/backing/backing.h"
@@ -12,17 +15,18 @@ enum { PAGES = 96, ROUNDS = 1500, MOVED_MAX = 4 };
 static struct tarn__pages *pages;
 static uint64_t random_state;
 static struct cell {
-    unsigned char value; /* 0: a hole */
+    unsigned char value; /* 0: unmapped */
     bool begins;         /* a handle begins here */
-    bool lingers;        /* it moved, and this place is still used */
-    unsigned memory;     /* number of the page of memory */
+    bool lingers;        /* it moved, and the old address is still in use */
+    unsigned memory;     /* number of the page of physical memory */
 } model[PAGES];
-static unsigned memories; /* that there were */
+static unsigned memories; /* the highest number so far */
 static bool is_suspended, peer_has_access;
-static bool is_exact; /* all memory goes back */
+static bool is_exact; /* all memory has to be returned */
 static unsigned long long live_when_empty;
 
-/* What is being done: on an H200 this test died of a signal once, which cmocka catches. */
+/* The current operation: on an H200 this test once died of a signal, which cmocka
+ * catches. */
 static struct {
     uint64_t seed;
     unsigned round, what;
@@ -51,7 +55,7 @@ static size_t count_mapped(void)
     return count;
 }
 
-/* Pages of memory that have a place. */
+/* Pages of memory that have an address. */
 static size_t count_memories(void)
 {
     size_t count = 0;
@@ -66,16 +70,16 @@ static size_t count_memories(void)
     return count;
 }
 
-/* No more memory is had than there are pages of, but where the driver keeps some. (While the
- * pool sleeps, less than a page is kept of the bytes.) */
+/* No more memory is allocated than there are pages of, except by a failed driver call.
+ * (While the pool is suspended, less than a page is kept of the bytes.) */
 static void check_live(void)
 {
     if (on_sim() && is_exact && pages->vmm.unmap_failed_count == 0)
         CHECK_EQUAL(count_memories(), (sim_live_bytes() - live_when_empty) / PAGE);
 }
 
-/* The peer can use what it may use, and no place that memory left. (Its queued work may use
- * a place to the end.) */
+/* The peer can use its memory, and no retired mapping. (Its queued work may use a retired
+ * mapping to the end.) */
 static void check_peer(void)
 {
     size_t page = below(PAGES);
@@ -93,7 +97,7 @@ static void check_model(void)
     CHECK_EQUAL(count_mapped() * PAGE, tarn__pages_reserved(pages));
     CHECK_EQUAL(is_suspended ? count_mapped() * PAGE : 0, tarn__pages_suspended(pages));
     for (size_t i = 0; i < PAGES && !is_suspended; i++)
-        if (model[i].value != 0) /* where it lingers, too */
+        if (model[i].value != 0) /* including retired mappings */
             check_bytes(span_at(pages, i, 1), model[i].value);
 }
 
@@ -110,7 +114,7 @@ static bool is_mapped(size_t page)
     return page < PAGES && model[page].value != 0 && !model[page].lingers;
 }
 
-/* A span of `count` pages got memory: where its handles begin is asked of the pool. */
+/* A span of `count` pages got memory: query the pool for the borders of its handles. */
 static void note_grown(size_t first, size_t count)
 {
     for (size_t i = first; i < first + count; i++) {
@@ -122,7 +126,7 @@ static void note_grown(size_t first, size_t count)
     }
 }
 
-/* Whole handles from page `first` on, at most to where a random end is. */
+/* Whole handles from page `first` on, at most up to a random end. */
 static size_t whole_handles(size_t first)
 {
     size_t end = first, limit = first + 1 + below(24);
@@ -138,14 +142,14 @@ static size_t whole_handles(size_t first)
     return end - first;
 }
 
-/* As the model says it should be. */
+/* Compare with the model. */
 static void check_removable(size_t first, size_t count)
 {
     size_t low = first, high = first + count;
 
     for (size_t i = first; i < first + count; i++)
         if (!is_mapped(i))
-            return; /* only what is mapped is asked about */
+            return; /* only mapped addresses are queried */
     while (low < high && !model[low].begins)
         low++;
     while (high > low && is_mapped(high) && !model[high].begins)
@@ -156,7 +160,7 @@ static void check_removable(size_t first, size_t count)
         CHECK_EQUAL(page_at(pages, low), got.address);
 }
 
-/* What fails in such a way that what does not go back at once does so later. */
+/* Calls whose failures only delay the return of memory. */
 static const char *const calls[] = {
     "cuMemUnmap",     "cuMemUnmap:1",  "cuMemMap:2",
     "cuMemSetAccess", "cuMemCreate:2", "cuMemRetainAllocationHandle:2",
@@ -195,7 +199,7 @@ static void change(tarn_status (*act)(void *), void *data, void (*done)(void *),
 struct plan {
     size_t first, count, target;
     struct tarn__span spans[MOVED_MAX];
-    size_t span_count, done; /* of the others, work uses the old place */
+    size_t span_count, done; /* work of the others uses the old address */
 };
 
 static tarn_status do_grow(void *data)
@@ -301,7 +305,7 @@ static void nothing(void *data)
     (void)data;
 }
 
-/* All bytes that the model knows are kept: the ends of each page. */
+/* All bytes that the model knows are kept: check the ends of each page. */
 static tarn_status do_sleep(void *data)
 {
     static struct tarn__span kept[2 * PAGES];
@@ -376,7 +380,7 @@ static void do_something(void)
         if (plan.count > 0)
             change(do_remove, &plan, removed, true);
         break;
-    case 2: /* often, so that many places are left */
+    case 2: /* often, so that many mappings are retired */
     case 5:
     case 10:
         plan.count = 0;
@@ -398,7 +402,7 @@ static void do_something(void)
         break;
     case 9:
         if (below(4) == 0)
-            /* An H200 refuses it for memory that can be had by RDMA (docs/pool.md). */
+            /* An H200 rejects it for memory with RDMA support (docs/pool.md). */
             change(do_set_peer, NULL, peer_set, on_sim());
         break;
     default:
@@ -412,13 +416,13 @@ static void do_all(uint64_t seed)
     is_suspended = peer_has_access = false;
     memories = 0;
     memset(model, 0, sizeof model);
-    /* Steps of 16 MiB, so that handles of more than a page come. */
+    /* Steps of 16 MiB, so that some handles have more than a page. */
     CHECK_OK(tarn__pages_open(0, NULL, 16 * MIB, &pages));
     live_when_empty = live_bytes();
     for (unsigned i = 0; i < ROUNDS; i++) {
         doing.round = i;
         do_something();
-        doing.what = 99; /* a look */
+        doing.what = 99; /* a check */
         check_live();
         if (i % 8 == 0 || is_suspended)
             check_model();

@@ -1,14 +1,15 @@
-/* Where memory moves to: beside what is free already, so that few handles do. */
+/* Test the placement of compaction: next to existing free memory, so that few handles
+ * move. */
 #include "pools.h"
 #include "pool/pool.h"
 
-enum { HANDLE = 2, ALL = 8 }; /* MiB; handles of a pool that may have no more */
+enum { HANDLE = 2, ALL = 8 }; /* MiB; handles of a pool that has reached its maximum */
 
-/* A full pool of handles of 2 MiB, a block on each, by address. */
+/* A full pool of handles of 2 MiB, one block on each, in the order of addresses. */
 struct row {
     tarn_resource *pool;
     tarn_stream stream;
-    tarn_device_ptr blocks[ALL]; /* 0: given back */
+    tarn_device_ptr blocks[ALL]; /* 0: freed */
 };
 
 static void drop(struct row *row, int which)
@@ -17,7 +18,7 @@ static void drop(struct row *row, int which)
     row->blocks[which] = 0;
 }
 
-/* Nothing is queued on the stream, and the pool has seen that. */
+/* The stream has no queued work, and the pool has noticed that. */
 static void settle(struct row *row)
 {
     CU(cuStreamSynchronize(row->stream));
@@ -50,8 +51,8 @@ static void end(struct row *row, size_t peak)
     CU(cuStreamDestroy_v2(row->stream));
 }
 
-/* The last block and those from `first` to `end` become one block, which lies at the end of
- * the range: they leave a hole. */
+/* The last block and those from `first` to `end` become one block at the end of the
+ * range. They leave an unmapped range. */
 static tarn_device_ptr make_hole(struct row *row, int first, int end)
 {
     uint64_t moves = statistics(row->pool).moves;
@@ -68,7 +69,7 @@ static tarn_device_ptr make_hole(struct row *row, int first, int end)
     return block;
 }
 
-/* All of a block can be written. */
+/* Check that all of a block can be written. */
 static void write_all(const struct row *row, tarn_device_ptr block, size_t handles)
 {
     CU(cuMemsetD8Async(block, 1, handles * HANDLE * MIB, row->stream));
@@ -145,7 +146,7 @@ TEST(handles_move_behind_what_is_free)
     end(&row, ALL);
 }
 
-/* A block of several handles goes in parts, of which each is one of its own. */
+/* A block of several handles moves in parts, each with a handle of its own. */
 TEST(handles_of_one_block_move_and_the_others_stay)
 {
     struct row row;
@@ -165,7 +166,8 @@ TEST(handles_of_one_block_move_and_the_others_stay)
     end(&row, ALL);
 }
 
-/* The whole of a small hole is not enough, and no more than it can be filled. */
+/* A small unmapped range is not enough as a whole, and the pool maps no more than it can
+ * fill. */
 TEST(small_hole_is_left_where_it_is_not_enough)
 {
     struct row row;
@@ -186,7 +188,8 @@ TEST(small_hole_is_left_where_it_is_not_enough)
     end(&row, ALL);
 }
 
-/* Two would be missing behind what is free at the end of the range; between, one is. */
+/* Behind the free memory at the end of the range two handles would be missing; between,
+ * one is. */
 TEST(new_memory_comes_where_little_of_it_is_needed)
 {
     struct row row;

@@ -1,5 +1,7 @@
-/* pools.h -- what the tests of a whole pool share: the driver's calls as a program beside
- * Tarn has them, streams that are held up, and what a pool says of itself.
+/* pools.h -- helpers of the tests of a whole pool: driver calls, streams that are held
+ * up, and statistics.
+ *
+ * The driver calls are those that a program beside Tarn has.
  */
 #ifndef TARN_TESTS_POOLS_H
 #define TARN_TESTS_POOLS_H
@@ -82,7 +84,7 @@ static inline tarn_stream new_stream(void)
     return stream;
 }
 
-/* --- a stream that is held up until the test lets it go --- */
+/* --- a stream that is held up until the test releases it --- */
 
 struct gate {
     pthread_mutex_t lock;
@@ -125,7 +127,7 @@ static inline tarn_resource *new_pool(const tarn_pool_options *options)
     return pool;
 }
 
-/* At most so much, and no wait for the device. */
+/* A bounded number of calls, and no device-wide wait. */
 static inline tarn_resource *strict_pool(size_t maximum)
 {
     tarn_pool_options options = {.size = sizeof options,
@@ -174,7 +176,7 @@ static inline void end_pool(tarn_resource *pool)
     CHECK_OK(tarn_resource_release(pool));
 }
 
-/* What is there adds up. */
+/* Check that the statistics add up. */
 static inline void adds_up(tarn_resource *pool)
 {
     tarn_pool_statistics all = statistics(pool);

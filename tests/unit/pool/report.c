@@ -16,7 +16,7 @@ static tarn_pool_oom_report last_report(void)
 static bool free_nothing(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
 {
     (void)data, (void)pool, (void)bytes;
-    return attempt < 2; /* or so it says */
+    return attempt < 2; /* or the upstream reports it */
 }
 
 TEST(report_tells_who_has_the_memory)
@@ -38,7 +38,7 @@ TEST(report_tells_who_has_the_memory)
     CHECK_EQUAL(field.rest_bytes + (size_t)PIECES * 64 * KIB, report.live);
     CHECK_EQUAL(0, report.thread_cached);
     CHECK_EQUAL((OWN + OTHERS + READY) * KIB, report.cached);
-    CHECK_EQUAL(OTHERS * KIB, report.unfenced); /* it fenced its own */
+    CHECK_EQUAL(OTHERS * KIB, report.unfenced); /* it fenced its own frees */
     CHECK_EQUAL(GRAPHS * KIB, report.captured);
     CHECK_EQUAL(POOL_MIB * MIB, report.reserved);
     CHECK_EQUAL(POOL_MIB * MIB, report.maximum);
@@ -60,7 +60,7 @@ TEST(report_of_another_stream_has_other_owners)
     give_pieces();
     bool is = is_refused(field.pool, 10 * MIB, field.other);
     tarn_pool_oom_report report = last_report();
-    /* What it fenced may be done by now: then it is anybody's. */
+    /* The fenced memory may be completed by now: then every stream can use it. */
     uint64_t own_or_ready = report.same_stream + report.completed;
     end_field();
 
@@ -70,7 +70,8 @@ TEST(report_of_another_stream_has_other_owners)
     CHECK_EQUAL(OTHERS * KIB, report.largest_free);
 }
 
-/* Its own is what its graph has, which is not among the cached bytes. */
+/* The capturing stream's own memory is that of its graph, which is not among the cached
+ * bytes. */
 TEST(report_of_a_capture_has_its_graphs_memory_as_its_own)
 {
     void *graph = NULL;
@@ -95,7 +96,8 @@ TEST(report_of_a_capture_has_its_graphs_memory_as_its_own)
     CHECK_EQUAL((READY - 64) * KIB, report.largest_free);
 }
 
-/* Before memory is said to be out no thread keeps any; but another one may have come since. */
+/* The pool drains every thread cache before it fails. Another block may have been cached
+ * since. */
 TEST(report_counts_what_threads_keep)
 {
     tarn_error upstream = {.status = TARN_OUT_OF_MEMORY};
@@ -136,7 +138,7 @@ TEST(words_of_a_refusal_have_the_numbers)
     CHECK(strstr(error.message, "exceed the maximum") != NULL);
 }
 
-/* A pool without a limit has as much as the device. */
+/* A pool without a maximum has as much as the device. */
 TEST(words_of_a_refusal_have_the_device_for_a_limit)
 {
     int (*mem_get_info)(size_t *free_bytes, size_t *total_bytes);
@@ -157,7 +159,7 @@ TEST(words_of_a_refusal_have_the_device_for_a_limit)
     end_pool(pool);
 }
 
-/* --- whose report it is ----------------------------------------------------------------- */
+/* --- the thread of a report --------------------------------------------------------- */
 
 static void *refused_on_a_thread(void *data)
 {
@@ -214,7 +216,7 @@ TEST(report_is_as_long_as_its_reader_knows)
     end_pool(pool);
 }
 
-/* --- in words --------------------------------------------------------------------------- */
+/* --- the text ----------------------------------------------------------------------- */
 
 static const tarn_pool_oom_report a_report = {.size = sizeof a_report,
                                               .requested = 1000,

@@ -28,7 +28,7 @@ TEST(statistics_tell_where_the_bytes_are)
     CHECK_EQUAL(POOL_MIB * MIB, all.peak_reserved);
 }
 
-/* A graph's piece is nobody else's, however large it is. */
+/* A free block of a graph is no other stream's, however large it is. */
 TEST(largest_free_block_is_one_that_somebody_can_have)
 {
     use_driver(0);
@@ -52,7 +52,7 @@ TEST(largest_free_block_is_one_that_somebody_can_have)
     CU(cuStreamDestroy_v2(stream));
 }
 
-/* What served an allocation: each count goes up by what it counts, and no other with it. */
+/* Check the source of an allocation: its count goes up, and no other with it. */
 struct served {
     uint64_t hits, own, ready, steals, grown;
 };
@@ -71,8 +71,8 @@ static void is_served_by(struct served wanted, tarn_pool_statistics before,
 
 TEST(statistics_tell_what_served_an_allocation)
 {
-    enum { WARM = 200 };             /* until the thread keeps it */
-    const size_t bytes = 1536 * KIB; /* so little that it is not fenced by itself */
+    enum { WARM = 200 };             /* until the thread caches it */
+    const size_t bytes = 1536 * KIB; /* too little for an event fence of its own */
     tarn_stream raw, other;
     tarn_stream opened;
     struct gate gate;
@@ -91,7 +91,7 @@ TEST(statistics_tell_what_served_an_allocation)
     }
     put(pool, block, bytes, opened);
     before = statistics(pool);
-    block = take(pool, bytes, opened); /* the thread kept it */
+    block = take(pool, bytes, opened); /* the thread cached it */
     is_served_by((struct served){.hits = 1}, before, statistics(pool));
 
     hold_up(raw, &gate);
@@ -139,7 +139,7 @@ TEST(statistics_count_calls_by_how_they_ended_and_by_size)
     CHECK_EQUAL(3 * MIB + 1, all.live_requested);
     CHECK_EQUAL(3 * MIB + 512, all.live);
     CHECK(all.streams == 1 ||
-          all.streams == 2); /* that of NULL has nothing, and may be gone */
+          all.streams == 2); /* the one of NULL has nothing, and may be deleted */
     CHECK_EQUAL(1, all.size_classes[0]);
     CHECK_EQUAL(2, all.size_classes[21]);
     for (int i = 0; i < TARN_POOL_SIZE_CLASSES; i++)
@@ -254,7 +254,7 @@ TEST(statistics_are_as_long_as_their_reader_knows)
     end_pool(pool);
 }
 
-/* In a child of a fork: 0 where all is as it should be. */
+/* In a child of a fork: return 0 if everything is as expected. */
 static int look_in_child(bool was_locked)
 {
     tarn_pool_statistics all = {.size = sizeof all};
@@ -267,7 +267,7 @@ static int look_in_child(bool was_locked)
         return 3;
     if (all.live_blocks != PIECES + 1 || all.reserved != POOL_MIB * MIB)
         return 4;
-    if (tarn_pool_get_statistics(field.pool, &all) != TARN_OK) /* not locked for good */
+    if (tarn_pool_get_statistics(field.pool, &all) != TARN_OK) /* still not locked */
         return 5;
     if (tarn_pool_snapshot(field.pool, (tarn_pool_block_fn)abort, NULL) !=
         TARN_DRIVER_FAILURE)

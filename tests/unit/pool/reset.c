@@ -1,5 +1,8 @@
-/* A pool whose context somebody resets: what outlives the reset goes back to the driver, once,
- * and nothing of what went with the context is given to the driver again. */
+/* Test a pool after a reset of its context: it returns the surviving objects to the
+ * driver once.
+ *
+ * It passes nothing to the driver that ended with the context.
+ */
 #include "pools.h"
 #include "child.h"
 #include "pool/pool.h"
@@ -7,7 +10,7 @@
 static tarn_resource *pool;
 static tarn_stream stream;
 
-/* --- what a pool can lie on --- */
+/* --- the upstreams of a pool --- */
 
 static tarn_resource *exportable(void)
 {
@@ -90,17 +93,17 @@ static void reset(void)
     CHILD_CHECK(cu.cuDevicePrimaryCtxReset_v2(0) == 0);
 }
 
-/* Nothing was given to the driver that it does not have. On a GPU there are other users. */
+/* The pool passed no invalid object to the driver. On a GPU there are other users. */
 static void nothing_is_left(void)
 {
     CHILD_STATUS(TARN_OK, tarn_resource_release(pool));
     CHILD_CHECK(!has_sim() || (sim_live_bytes() == 0 && sim_misuses() == 0));
 }
 
-/* --- memory goes back --- */
+/* --- memory is returned --- */
 
-/* What is freed after the reset on the default stream, by a thread that has blocks of it, asks
- * nothing of the driver: the pool does not learn of the reset before its end. */
+/* Free on the default stream after the reset, on a thread that has blocks of it cached.
+ * That makes no driver call, so the pool notices the reset only at its end. */
 static void end_after_a_reset(tarn_resource *(*upstream_of)(void))
 {
     make_on(upstream_of);
@@ -123,7 +126,7 @@ TEST(pool_returns_what_outlives_a_reset_that_it_did_not_see)
     in_child(end_on_every_upstream);
 }
 
-/* Its blocks are gone, so that they keep nobody from releasing it. */
+/* Its blocks are gone, so they do not keep a caller from releasing it. */
 static void end_with_live_blocks(void)
 {
     begin();
@@ -167,7 +170,7 @@ static void open_gate(struct gate *gate)
     pthread_mutex_unlock(&gate->lock);
 }
 
-/* Memory moved while queued work used it: what is mapped at two places goes from both. */
+/* Memory moved while queued work used it: the pool unmaps both mappings. */
 static void end_with_retired_mappings(void)
 {
     tarn_device_ptr blocks[6];
@@ -233,8 +236,8 @@ static void count_addresses(void)
     table->mem_address_free = count_free;
 }
 
-/* A suspended pool has no memory; its addresses go back, and what it kept went with the
- * context. */
+/* A suspended pool has no memory. It returns its addresses; the bytes that it kept ended
+ * with the context. */
 static void end_suspended(void)
 {
     begin();
@@ -256,11 +259,11 @@ TEST(suspended_pool_returns_its_addresses_after_a_reset)
     in_child(end_suspended);
 }
 
-/* --- what is somebody else's by now --- */
+/* --- objects that another owner has by now --- */
 
 enum { OTHERS = 32 };
 
-/* The driver hands addresses of before out again: blocks of the next owner stay. */
+/* The driver reuses old addresses: blocks of the next owner stay. */
 static void leave_the_next_owner_alone(void)
 {
     tarn_resource *next = NULL;
@@ -278,7 +281,7 @@ static void leave_the_next_owner_alone(void)
         CHILD_STATUS(TARN_OK, tarn_resource_allocate(next, 2 * MIB, 0, NULL, &blocks[i]));
         same = same || blocks[i] == before;
     }
-    CHILD_CHECK(same || !has_sim()); /* else this shows nothing */
+    CHILD_CHECK(same || !has_sim()); /* otherwise this shows nothing */
     CHILD_STATUS(TARN_OK, tarn_resource_release(pool));
     for (int i = 0; i < OTHERS; i++) {
         CHILD_STATUS(TARN_OK, tarn_memset_async(0, blocks[i], 7, 2 * MIB, NULL));
@@ -314,9 +317,9 @@ static void reset_and_forbid_events(void)
 }
 
 static tarn_device_ptr
-    large; /* on the default stream, with its thread's blocks beside it */
+    large; /* on the default stream, with the thread's cached blocks beside it */
 
-/* Memory behind fences that were not done when they were last asked about. */
+/* Memory behind event fences that were not completed at the last query. */
 static void make_fenced_and_reset(const tarn_pool_options *options)
 {
     tarn_device_ptr blocks[16];
@@ -379,7 +382,7 @@ TEST(pool_makes_no_call_with_events_that_went_with_their_context)
     in_child(end_after_a_reset_with_fences);
 }
 
-/* --- what else lies on pools --- */
+/* --- other objects on top of pools --- */
 
 static void end_managers_pools(void)
 {
@@ -409,7 +412,7 @@ TEST(managers_pools_return_what_outlives_a_reset)
     in_child(end_managers_pools);
 }
 
-/* --- a wait that fails in a context that lives --- */
+/* --- a wait that fails in a context that exists --- */
 
 static CUresult_ refuse_alloc(CUdeviceptr_ *out, size_t bytes)
 {
@@ -417,7 +420,7 @@ static CUresult_ refuse_alloc(CUdeviceptr_ *out, size_t bytes)
     return CUDA_ERROR_INVALID_VALUE_;
 }
 
-/* What the device may still use is not returned: the wait for it failed twice. */
+/* Memory that the device may still use is not returned: the wait for it failed twice. */
 static void fail_the_waits(void)
 {
     const struct tarn__calls *calls;

@@ -1,5 +1,5 @@
-/* Whose stream it is: one of a context beside the device's primary one, and one that captures
- * without a word. */
+/* Test stream resolution: a stream of a context other than the primary one, and a stream
+ * that captures without an announcement. */
 #include "pools.h"
 
 static int (*ctx_create)(void **out, unsigned flags, int device);
@@ -45,7 +45,7 @@ TEST(stream_of_another_context_is_refused_and_changes_nothing)
     is_not_taken(block);
     CU(cuStreamBeginCapture_v2(foreign, CAPTURE_RELAXED));
     is_not_taken(block);
-    CU(cuStreamEndCapture(foreign, &graph)); /* it goes on, and ends well */
+    CU(cuStreamEndCapture(foreign, &graph)); /* it goes on, and ends without an error */
     CU(cuGraphDestroy(graph));
     CHECK_EQUAL(before.live, statistics(pool).live);
     CHECK_EQUAL(before.reserved, statistics(pool).reserved);
@@ -62,8 +62,8 @@ TEST(stream_of_another_context_is_refused_and_changes_nothing)
     CU(cuStreamDestroy_v2(own));
 }
 
-/* The owner of an opened stream has not announced it: all but hits see it nevertheless, and
- * nothing ends it. */
+/* The owner of a registered stream has not announced the capture. Every call but a cache
+ * hit notices it, and no call ends it. */
 TEST(capture_that_was_not_announced_is_seen_where_it_is_no_hit)
 {
     enum { WARM = 200 };
@@ -92,7 +92,7 @@ TEST(capture_that_was_not_announced_is_seen_where_it_is_no_hit)
     put(pool, inside, 5 * MIB, opened);
     uint64_t hits = statistics(pool).cache_hits;
     CHECK_EQUAL(small,
-                take(pool, 4 * KIB, opened)); /* a hit: what was promised is believed */
+                take(pool, 4 * KIB, opened)); /* a hit: the pool trusts the promise */
     CHECK_EQUAL(hits + 1, statistics(pool).cache_hits);
     put(pool, small, 4 * KIB, opened);
     CU(cuStreamIsCapturing(own, &state));
@@ -100,7 +100,7 @@ TEST(capture_that_was_not_announced_is_seen_where_it_is_no_hit)
     CU(cuStreamEndCapture(own, &graph));
     CHECK(graph != NULL);
     CHECK_EQUAL(5 * MIB,
-                statistics(pool).captured); /* the graph's, as long as it lives */
+                statistics(pool).captured); /* the graph's, while the graph exists */
     CU(cuGraphDestroy(graph));
     adds_up(pool);
     CHECK_OK(tarn_stream_unregister(opened));

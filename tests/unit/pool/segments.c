@@ -1,4 +1,4 @@
-/* A pool's memory as blocks of another resource. */
+/* Test a pool whose memory consists of blocks of another resource. */
 #include "memory.h"
 #include "pool/backing/handle_size.h"
 #include "scripted.h"
@@ -78,7 +78,7 @@ TEST(pages_of_an_upstream_with_streams_are_ordered)
     CHECK_OK(tarn_resource_release(async));
 }
 
-/* Host memory begins anywhere until it is told otherwise. */
+/* Host memory has any alignment unless one is specified. */
 TEST(pages_of_an_upstream_that_does_not_align_are_asked_for_aligned)
 {
     struct scripted script;
@@ -105,7 +105,7 @@ TEST(pages_of_an_upstream_that_does_not_align_are_asked_for_aligned)
                  tarn__pages_grow(pages, 0, PAGE, NULL, &segments[39]));
     CHECK_MESSAGE("scripted");
     tarn__pages_close(pages);
-    CHECK_EQUAL(script.allocations - 2, script.frees - 1); /* those that failed */
+    CHECK_EQUAL(script.allocations - 2, script.frees - 1); /* the failed ones */
     scripted_end(&script);
 }
 
@@ -171,6 +171,6 @@ static void grow_and_remove_with_one_failure(void)
 TEST(pages_of_an_upstream_survive_any_driver_call_failing)
 {
     if (!on_sim())
-        skip(); /* its calls do not fail by request */
+        skip(); /* its calls do not fail on request */
     torture(grow_and_remove_with_one_failure);
 }

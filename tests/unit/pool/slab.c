@@ -1,7 +1,7 @@
-/* A slab: blocks of one size, for any request that fits into one. */
+/* Test a slab: blocks of one size, for any request up to that size. */
 #include "test.h"
 
-enum { BLOCK = 10000, TAKEN = 10240 }; /* bytes: as asked for, and as the slab rounds */
+enum { BLOCK = 10000, TAKEN = 10240 }; /* bytes: requested, and as rounded */
 
 static tarn_resource *slab_of(size_t initial, size_t maximum)
 {
@@ -102,7 +102,7 @@ TEST(slab_rejects_a_free_of_other_bytes)
     CHECK_OK(tarn_resource_release(slab));
 }
 
-/* All blocks of a filled slab are used again: not one is lost between others. */
+/* All blocks of a filled slab are reused: none is lost between others. */
 TEST(slab_loses_nothing_between_blocks)
 {
     enum { COUNT = 200 };
@@ -142,7 +142,7 @@ TEST(slab_defaults_are_those_of_rmm)
     CHECK_OK(tarn_resource_release(slab));
 }
 
-/* However little that is, and whether it is whole pages or not. */
+/* However small the slab is, and whether it is whole pages or not. */
 TEST(slab_has_all_blocks_of_its_maximum)
 {
     static const struct {

@@ -1,4 +1,5 @@
-/* A snapshot of a pool: every block, and what becomes of it, also while threads go on. */
+/* Test a snapshot of a pool: every block and its state, also while threads use the pool.
+ */
 #include "field.h"
 #include "pool/blocks/take.h"
 #include "pool/cache/thread_cache.h"
@@ -65,7 +66,7 @@ TEST(snapshot_tells_what_becomes_of_every_block)
     uint64_t own = id_of(field.own), other = id_of(field.other);
     give_pieces();
     seen[0] = snapshot(field.pool);
-    is_refused(field.pool, 10 * MIB, field.own); /* it fences its own */
+    is_refused(field.pool, 10 * MIB, field.own); /* it fences its own frees */
     seen[1] = snapshot(field.pool);
     end_field();
 
@@ -145,12 +146,12 @@ TEST(snapshot_tells_holes_and_what_is_in_the_hands_of_a_call)
     end_pool(pool);
 }
 
-/* --- an upstream that hands out addresses from the top downward --- */
+/* --- an upstream that allocates addresses from the top downward --- */
 
 struct downward {
     tarn_resource *cuda;
     tarn_device_ptr block;
-    size_t left; /* of it, below what was handed out */
+    size_t left; /* the part below is not allocated yet */
 };
 
 static tarn_status downward_allocate(void *self, size_t bytes, size_t alignment,
@@ -183,7 +184,7 @@ static const tarn_resource_ops downward_ops = {.size = sizeof downward_ops,
                                                .deallocate = downward_deallocate,
                                                .destroy = downward_destroy};
 
-/* On an upstream each growth is a segment, wherever that lies. */
+/* On an upstream each growth is a segment, at any address. */
 TEST(snapshot_goes_by_address_through_all_segments)
 {
     enum { BLOCKS = 6, EACH_MIB = 2 };
@@ -241,7 +242,7 @@ TEST(snapshot_ends_where_its_visitor_wants_it)
     end_pool(pool);
 }
 
-/* --- more blocks than are copied at once --- */
+/* --- more blocks than one slice copies --- */
 
 enum { MANY = 5 * TARN__SLICE };
 
@@ -264,11 +265,11 @@ static void give_many(tarn_resource *pool, int first, int step)
     tarn__thread_caches_drain(inside(pool));
 }
 
-/* What one snapshot has. */
+/* The contents of one snapshot. */
 struct walk {
     size_t live, moving, bytes;
     uint64_t end;
-    unsigned wrong; /* blocks that overlap, or have a gap before them */
+    unsigned wrong; /* blocks that overlap the one before, or leave a gap */
 };
 
 static bool walk(void *data, const tarn_pool_block *block)
@@ -321,7 +322,7 @@ static struct walk walk_copy(const struct tarn__snapshot *copy)
     return all;
 }
 
-/* The heap is another one after each slice. `change` gets the number of slices so far. */
+/* Change the heap after each slice. `change` gets the number of slices so far. */
 static struct walk snapshot_while(tarn_resource *pool,
                                   void (*change)(tarn_resource *, int))
 {
@@ -342,7 +343,7 @@ static void give_all_at_first(tarn_resource *pool, int slices)
         give_many(pool, 0, 1);
 }
 
-/* All that was copied is one free block then, which goes on behind it. */
+/* All copied blocks become one free block, which continues behind them. */
 TEST(snapshot_goes_on_where_all_that_it_had_seen_was_freed)
 {
     tarn_resource *pool = pool_of_many();
@@ -373,7 +374,7 @@ TEST(snapshot_has_what_is_live_throughout_whatever_is_freed_meanwhile)
     end_pool(pool);
 }
 
-/* What was copied becomes blocks of another size, by the same nodes. */
+/* The copied blocks become blocks of other sizes, with the same nodes. */
 static void cut_anew(tarn_resource *pool, int slices)
 {
     static tarn_device_ptr smaller[3 * 64];
@@ -398,7 +399,7 @@ TEST(snapshot_goes_on_where_nodes_were_used_for_other_blocks)
     end_pool(pool);
 }
 
-/* --- segments that go meanwhile --- */
+/* --- segments that are released meanwhile --- */
 
 static void give_back_at_first(tarn_resource *pool, int slices)
 {
@@ -454,7 +455,7 @@ enum { KEPT = 64, CHURNERS = 2, ROUNDS = 60 };
 
 static atomic_bool is_over;
 
-/* Hits and misses of many sizes: blocks are cut, joined and kept by the thread. */
+/* Hits and misses of many sizes: blocks are split, coalesced and cached by the thread. */
 static void *churn(void *pool)
 {
     tarn_device_ptr blocks[256] = {0};
@@ -511,7 +512,7 @@ TEST(snapshot_beside_threads_has_what_is_live_throughout)
         kept.bytes[i] = 100 + 7 * (size_t)i;
         kept.blocks[i] = take(pool, kept.bytes[i], NULL);
     }
-    give_many(pool, 0, 2); /* holes for the threads between those that stay */
+    give_many(pool, 0, 2); /* unmapped ranges for the threads, between live blocks */
     for (int i = 0; i < CHURNERS; i++)
         CHECK_EQUAL(0, pthread_create(&threads[i], NULL, churn, pool));
     for (int round = 1; round <= ROUNDS; round++) {

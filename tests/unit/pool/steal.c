@@ -1,4 +1,5 @@
-/* Memory of another stream, behind a wait: steps of the search, called one by one. */
+/* Test cross-stream reuse behind a wait: steps of the allocation path, called one by one.
+ */
 #include "pools.h"
 #include "pool/blocks/take.h"
 #include "pool/cache/thread_cache.h"
@@ -8,8 +9,8 @@
 #include "pool/resolve.h"
 #include <unistd.h>
 
-/* A pool, streams that are open, so that who needs their memory can have it fenced, and one
- * that takes. */
+/* A pool, registered source streams, so that a consumer can request event fences of them,
+ * and one consumer stream. */
 enum { DONORS = 2, BLOCKS = 6, POOL_MIB = 256 };
 
 static struct {
@@ -18,14 +19,14 @@ static struct {
     tarn_stream raw[DONORS], donor[DONORS], thief;
     tarn_device_ptr block[BLOCKS]; /* 1 MiB each, side by side */
     bool is_out[BLOCKS];
-    tarn_device_ptr rest; /* so that nothing is free */
+    tarn_device_ptr rest; /* so that no memory is free */
 } at;
 
 static int (*stream_query)(tarn_stream stream);
 
 static void lay_out(void)
 {
-    /* So much that nothing is fenced because it is much. */
+    /* A bound so high that the amount of memory causes no fence. */
     const tarn_pool_options options = {.size = sizeof options,
                                        .initial_bytes = POOL_MIB * MIB,
                                        .maximum_bytes = POOL_MIB * MIB,
@@ -65,7 +66,7 @@ static void clear_away(void)
     end_pool(at.resource);
 }
 
-/* Into the heap, past what the thread keeps. */
+/* Into the heap, past the thread cache. */
 static void give(int block, tarn_stream stream)
 {
     put(at.resource, at.block[block], MIB, stream);
@@ -81,7 +82,7 @@ static struct tarn__caller caller_of(tarn_stream stream)
     return caller;
 }
 
-/* What the donors freed is behind fences now. */
+/* Event fences now cover the frees of the source streams. */
 static void fence_donors(void)
 {
     struct tarn__caller caller = caller_of(at.thief);
@@ -112,7 +113,7 @@ static uint64_t bytes_of(tarn__index index)
     return tarn__node_bytes(tarn__node(&at.pool->heap.nodes, index));
 }
 
-/* Free what was stolen, on a stream. */
+/* Free the stolen memory, on a stream. */
 static void return_it(tarn__index index, tarn_stream stream)
 {
     struct tarn__caller caller = caller_of(stream);
@@ -123,7 +124,7 @@ static void return_it(tarn__index index, tarn_stream stream)
     tarn__resolve_end(&caller);
 }
 
-/* --- what the pool says of an address --- */
+/* --- the pool's state for an address --- */
 
 struct look {
     tarn_device_ptr address;
@@ -159,7 +160,7 @@ static void fill(tarn_device_ptr address, unsigned char value, tarn_stream strea
     CU(cuMemsetD8Async(address, value, MIB, tarn_stream_handle(stream)));
 }
 
-/* Nothing that is queued on the thief's stream has been done: it waits. */
+/* No work of the consumer stream has run: it waits. */
 static void thief_waits(void)
 {
     enum { NOT_READY = 600 };
@@ -239,7 +240,7 @@ TEST(what_is_cut_off_a_stolen_block_stays_the_donors_behind_its_fence)
     clear_away();
 }
 
-/* The donor's fence says nothing of what the thief did with it. */
+/* The source stream's fence does not cover the consumer's use of the memory. */
 TEST(stolen_block_that_is_freed_has_no_fence_until_the_thief_has_one)
 {
     lay_out();
@@ -275,7 +276,7 @@ TEST(block_whose_wait_fails_is_the_donors_again_without_a_fence)
     clear_away();
 }
 
-/* --- who steals nothing --- */
+/* --- callers that steal nothing --- */
 
 static void steals_nothing(tarn_stream stream)
 {
@@ -339,8 +340,8 @@ TEST(nothing_is_stolen_from_a_pool_that_fell_asleep)
 
 static struct gate gates[DONORS];
 
-/* Two of one donor, one of the other, both of which are held up; one that is ready; and the
- * thief's own. */
+/* Two blocks of one source stream and one of the other, both held up; one completed
+ * block; and the consumer's own. */
 static void give_neighbours(void)
 {
     tarn_stream raw = new_stream(), opened;
@@ -365,7 +366,7 @@ static void give_neighbours(void)
 
 static void let_donors_on(void)
 {
-    for (int i = 0; i < DONORS; i++) { /* all, before the device is waited for */
+    for (int i = 0; i < DONORS; i++) { /* all of them, before a device-wide wait */
         pthread_mutex_lock(&gates[i].lock);
         gates[i].is_open = true;
         pthread_cond_broadcast(&gates[i].change);
@@ -394,7 +395,7 @@ TEST(neighbours_are_had_behind_one_wait_for_each_stream)
     clear_away();
 }
 
-/* Whichever of the two is not done. */
+/* Whichever of the two is not completed. */
 static void waits_for(int held)
 {
     struct gate gate;
@@ -421,8 +422,8 @@ TEST(neighbours_are_used_behind_what_each_of_their_streams_queued)
         waits_for(i);
 }
 
-/* Two blocks of one donor, freed one after the other, each with a fence; what used the later
- * one is not done. */
+/* Two blocks of one source stream, freed one after the other, each with a fence. The work
+ * that used the later one is not done. */
 static void waits_for_the_later(int earlier, int later)
 {
     struct gate gate;
@@ -470,7 +471,7 @@ TEST(neighbours_of_which_a_wait_fails_go_back_to_whom_they_were)
         is_now(at.block[0], TARN_POOL_UNFENCED, at.donor[0]);
         is_now(at.block[1], TARN_POOL_UNFENCED, at.donor[1]);
         is_now(at.block[3], TARN_POOL_UNFENCED,
-               at.donor[0]); /* the ready one joined it */
+               at.donor[0]); /* the completed one coalesced with it */
         is_now(at.block[4], TARN_POOL_UNFENCED, at.thief);
         fence_donors();
         tarn__index index = step(tarn__steal_run, 5 * MIB, at.thief);
@@ -481,7 +482,7 @@ TEST(neighbours_of_which_a_wait_fails_go_back_to_whom_they_were)
     }
 }
 
-/* --- donors that are gone --- */
+/* --- source streams that ended --- */
 
 static void *give_to(void *donor)
 {
@@ -491,7 +492,7 @@ static void *give_to(void *donor)
     return NULL;
 }
 
-/* On a thread that ends, so that nothing which it keeps knows the stream. */
+/* On a thread that ends, so that no thread cache knows the stream. */
 static void give_and_end(int number)
 {
     pthread_t thread;

@@ -1,4 +1,4 @@
-/* Sleep, peers and generations, as a program sees them from outside a pool. */
+/* Test suspend, peer access and generations through the public API of a pool. */
 #include "memory.h"
 #include "pools.h"
 
@@ -28,7 +28,7 @@ TEST(pool_that_wakes_is_its_peers_as_before)
         CHECK(is_usable(1, span_of(after, 40 * MIB)));
     }
     CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD));
-    CHECK_OK(tarn_pool_set_peer_access(pool, 1, false)); /* told while it sleeps */
+    CHECK_OK(tarn_pool_set_peer_access(pool, 1, false)); /* set while it is suspended */
     CHECK_OK(tarn_pool_resume(pool));
     CHECK(!is_usable(1, span_of(before, 4 * MIB)));
     CHECK(is_usable(0, span_of(before, 4 * MIB)));
@@ -58,8 +58,8 @@ TEST(peer_that_is_none_is_refused)
     end_pool(pool);
 }
 
-/* Another user of the device has what the pool had, for as long as it sleeps; and for that
- * long the pool cannot be woken. */
+/* Another user of the device takes the pool's memory while the pool is suspended. Until
+ * it frees that memory, the pool cannot be resumed. */
 TEST(pool_that_sleeps_leaves_its_memory_to_others)
 {
     size_t free_bytes, total_bytes;
@@ -94,7 +94,7 @@ TEST(pool_that_sleeps_leaves_its_memory_to_others)
     CHECK_OK(tarn_resource_release(cuda));
 }
 
-/* Who shared what lies at an address can see that it is another memory now. */
+/* A user that shared an address can see that it has other memory now. */
 TEST(generation_counts_whenever_memory_goes_from_under_addresses)
 {
     uint64_t first = 77, same = 77, trimmed = 77, slept = 77;

@@ -1,4 +1,4 @@
-/* What a thread keeps: the spare, beside the small blocks. */
+/* Test a thread cache: the last-freed slot beside the small blocks. */
 #include "pools.h"
 
 enum { WARM = 200, ROUNDS = 1000 };
@@ -36,7 +36,7 @@ TEST(block_whose_place_is_taken_by_another_size_is_still_had_again_at_once)
     tarn_resource *pool = new_pool(NULL);
     tarn_stream stream = new_stream();
 
-    pairs(pool, 64 * KIB + 1, stream, WARM); /* one place with 1 MiB */
+    pairs(pool, 64 * KIB + 1, stream, WARM); /* one address with 1 MiB */
     pairs(pool, MIB, stream, WARM);
     tarn_pool_statistics before = statistics(pool);
     pairs(pool, MIB, stream, ROUNDS);

@@ -1,6 +1,8 @@
-/* How much more than is live a pool takes: a trace of loops over arrays, made here, in a
- * pool that may have little more than its peak, and again and again in one that may have all;
- * and memory that moves while queued work still uses it.
+/* Test how much more than the live bytes a pool reserves, on a trace of loops over
+ * arrays.
+ *
+ * The trace runs in a pool with a maximum just above its peak, and repeatedly in a pool
+ * without one. Other tests move memory while queued work still uses it.
  */
 #include "child.h"
 #include "pools.h"
@@ -18,7 +20,7 @@ struct run {
     tarn_stream streams[STREAMS_MAX];
     unsigned stream_count;
     tarn_device_ptr blocks[BLOCKS];
-    size_t bytes[BLOCKS]; /* 0: nothing is there */
+    size_t bytes[BLOCKS]; /* 0: no block */
     uint64_t live, peak;
     unsigned failed;
 };
@@ -51,8 +53,8 @@ static void allocate_one(struct run *run, unsigned which, size_t bytes)
         run->failed++;
 }
 
-/* The same operations every time. Blocks come and go one by one, and now and then half of
- * them go. */
+/* Run the same operations every time: single blocks are allocated and freed, and
+ * sometimes half of them are freed. */
 static void replay(struct run *run)
 {
     uint64_t state = 42;
@@ -136,7 +138,7 @@ TEST(trace_that_is_replayed_again_and_again_takes_little_more_than_is_live)
 
 enum { MANY = 480 };
 
-/* Of a large device a pool has larger handles at its beginning. */
+/* A pool on a large device has larger handles at its beginning. */
 static void make_device_small(tarn_resource *resource)
 {
     struct tarn__pool *pool = NULL;
@@ -146,8 +148,8 @@ static void make_device_small(tarn_resource *resource)
         pool->pages->vmm.device_bytes = 8192 * MIB;
 }
 
-/* Half of these go at once: a pool that has so much free in pieces, more than a twentieth,
- * moves what is idle before it grows. */
+/* Free half of these at once. A pool with more than a twentieth of its memory free in
+ * pieces moves idle memory before it grows. */
 enum { HALVES = 160 };
 
 static void free_in_pieces(tarn_resource *pool, tarn_device_ptr halves[HALVES],
@@ -159,7 +161,8 @@ static void free_in_pieces(tarn_resource *pool, tarn_device_ptr halves[HALVES],
         put(pool, halves[i], MIB, stream);
 }
 
-/* The hole that needs the least may be too small for the handle that is to move there. */
+/* The unmapped range that needs the least may be too small for the handle that moves
+ * there. */
 TEST(pool_without_a_limit_is_never_over_it)
 {
     tarn_pool_options options = {.size = sizeof options};
@@ -198,8 +201,8 @@ TEST(pool_without_a_limit_is_never_over_it)
     CU(cuStreamDestroy_v2(stream));
 }
 
-/* Two blocks go that do not touch, 2 of 960 MiB, and one is wanted that takes both: how
- * often memory moved for it. `also`: another stream has a block, too. */
+/* Free two blocks of 960 MiB that are not adjacent, and request one block of both. Return
+ * how often memory moved for it. `also`: another stream has a block, too. */
 static uint64_t moves_for_two(size_t maximum, bool also)
 {
     tarn_pool_options options = {.size = sizeof options, .maximum_bytes = maximum};
@@ -246,8 +249,8 @@ TEST(pool_of_several_streams_or_near_its_limit_moves_first)
 
 enum { PIECES = 6 };
 
-/* A pool that is full: every second of its 2 MiB blocks is given back on `stream`, which is
- * held up before it writes them. */
+/* A full pool: every second of its 2 MiB blocks is freed on `stream`, which is held up
+ * before it writes them. */
 static tarn_resource *pool_of_pieces(tarn_stream stream, struct gate *gate,
                                      tarn_device_ptr blocks[PIECES])
 {
@@ -264,7 +267,7 @@ static tarn_resource *pool_of_pieces(tarn_stream stream, struct gate *gate,
     return pool;
 }
 
-/* Bytes of a block that are not `value`. */
+/* Count the bytes of a block that are not `value`. */
 static size_t wrong_bytes(tarn_device_ptr block, size_t bytes, unsigned char value)
 {
     unsigned char *copy = malloc(bytes);
@@ -286,13 +289,13 @@ static void end_pool_with(tarn_resource *pool, tarn_device_ptr large,
     end_pool(pool);
 }
 
-/* That the stand-in has given out; a GPU does not say. */
+/* Return the bytes that the simulator has allocated; a GPU does not report them. */
 static unsigned long long taken_bytes(void)
 {
     return has_sim() ? sim_live_bytes() : 0;
 }
 
-/* `reader` is the stream that gets the memory that `writer` gave back. */
+/* `reader` is the stream that gets the memory that `writer` freed. */
 static void move_behind_work(tarn_stream writer, tarn_stream reader)
 {
     tarn_device_ptr blocks[PIECES], large = 0;
@@ -346,7 +349,8 @@ TEST(memory_moves_for_another_stream_behind_a_wait)
     CU(cuStreamDestroy_v2(reader));
 }
 
-/* What still is at its old place when the pool sleeps, or ends, goes with the rest. */
+/* Memory that is still at its old address when the pool is suspended or ends is released
+ * with the rest. */
 TEST(pool_sleeps_and_ends_with_old_places)
 {
     tarn_device_ptr blocks[PIECES];

@@ -1,4 +1,5 @@
-/* Memory that moved stays mapped where it was, until its place is wanted or it goes. */
+/* Test retired mappings: moved memory stays mapped at its old address until the pool
+ * needs the address or releases the memory. */
 #include "memory.h"
 
 static void move(struct tarn__pages *pages, size_t from, size_t count, size_t to)
@@ -42,7 +43,7 @@ TEST(place_that_was_left_takes_other_memory)
     are_apart(pages, 1, 101, 2);
     move(pages, 6, 2, 4); /* moved there */
     are_apart(pages, 4, 104, 2);
-    move(pages, 104, 2, 6); /* back to where another one was */
+    move(pages, 104, 2, 6); /* back to the address of another one */
     are_apart(pages, 4, 6, 2);
     tarn__pages_close(pages);
 }
@@ -101,7 +102,8 @@ TEST(memory_that_moves_all_the_time_leaves_only_its_last_places)
     tarn__pages_close(pages);
 }
 
-/* Queued work uses the old place: the memory stays until that is done, and goes then. */
+/* Queued work uses the old address. The memory stays until that work is done, and is
+ * released then. */
 TEST(memory_that_was_given_back_goes_when_its_last_place_is_left)
 {
     struct tarn__pages *pages = open_pages();
@@ -133,7 +135,8 @@ TEST(place_of_queued_work_is_left_like_any_other)
     tarn__pages_close(pages);
 }
 
-/* A place that it left later, too: its queued work may use that to the end alone. */
+/* The same for an address that the memory left later: its queued work may use that to the
+ * end alone. */
 TEST(peer_without_access_has_none_through_old_places)
 {
     struct tarn__pages *pages = open_pages();

@@ -1,4 +1,5 @@
-/* Idle memory moves within the range, with its bytes, all of it or none. */
+/* Test moves of idle memory within the range: with its bytes, completely or not at all.
+ */
 #include "memory.h"
 
 TEST(pages_move_with_their_bytes_to_one_place)
@@ -7,7 +8,7 @@ TEST(pages_move_with_their_bytes_to_one_place)
     struct tarn__pages *pages = open_pages();
     struct tarn__span spans[3];
 
-    CHECK_OK(grow_at(pages, 0, 7)); /* handles of a page each */
+    CHECK_OK(grow_at(pages, 0, 7)); /* handles of one page each */
     live = live_bytes();
     for (size_t i = 0; i < 7; i++)
         write_bytes(span_at(pages, i, 1), (unsigned char)(10 + i));
@@ -22,7 +23,7 @@ TEST(pages_move_with_their_bytes_to_one_place)
     check_bytes(span_at(pages, 102, 1), 11);
     check_bytes(span_at(pages, 103, 1), 13);
     check_bytes(span_at(pages, 2, 1), 12);       /* and the rest stays */
-    CHECK_OK(grow_at(pages, 0, 2));              /* the old places are holes */
+    CHECK_OK(grow_at(pages, 0, 2));              /* the source addresses are unmapped */
     CHECK(is_usable(0, span_at(pages, 100, 4))); /* one block over all of it */
     CHECK_OK(tarn__pages_remove(pages, span_at(pages, 100, 4)));
     CHECK(!on_sim() || live - 2 * PAGE == live_bytes());

@@ -1,4 +1,5 @@
-/* A pool's physical memory goes and comes back at the same addresses. */
+/* Test suspend and resume: a pool's physical memory is released and restored at the same
+ * addresses. */
 #include "memory.h"
 
 TEST(pages_that_sleep_give_all_memory_back)
@@ -10,7 +11,7 @@ TEST(pages_that_sleep_give_all_memory_back)
     CHECK_OK(grow_at(pages, 0, 10));
     CHECK_OK(grow_at(pages, 20, 200));
     CHECK_OK(tarn__pages_suspend(pages, NULL, 0));
-    CHECK(live_bytes() - before <= PAGE); /* the spare block */
+    CHECK(live_bytes() - before <= PAGE); /* the reserve block */
     CHECK_EQUAL(210 * PAGE, tarn__pages_reserved(pages));
     CHECK_EQUAL(210 * PAGE, tarn__pages_suspended(pages));
     CHECK(!is_usable(0, span_at(pages, 0, 1)));
@@ -83,14 +84,14 @@ TEST(pages_that_are_removed_from_a_sleeping_pool_stay_away)
     CHECK_OK(tarn__pages_suspend(pages, NULL, 0));
     CHECK_OK(tarn__pages_remove(pages, span_at(pages, 0, 2)));
     CHECK_OK(tarn__pages_remove(pages, span_at(pages, 5, 1)));
-    CHECK_STATUS(TARN_SUSPENDED, grow_at(pages, 0, 1)); /* asleep though empty */
+    CHECK_STATUS(TARN_SUSPENDED, grow_at(pages, 0, 1)); /* suspended although empty */
     CHECK_OK(tarn__pages_resume(pages));
     CHECK_OK(grow_at(pages, 0, 1));
     tarn__pages_close(pages);
     CHECK_EQUAL(before, live_bytes());
 }
 
-/* A block was kept and then freed, and of its memory a part was given back. */
+/* A block was kept and then freed, and the pool released a part of its memory. */
 TEST(pages_that_wake_bring_no_bytes_to_where_memory_was_given_back)
 {
     struct tarn__pages *pages = open_pages();
@@ -211,7 +212,7 @@ TEST(pages_that_wake_are_their_peers_as_before)
     CHECK_OK(tarn__pages_resume(pages));
     CHECK(is_usable(1, span_at(pages, 0, 2)));
     CHECK_OK(tarn__pages_suspend(pages, NULL, 0));
-    CHECK_OK(tarn__pages_set_peer(pages, 1, false)); /* told while it sleeps */
+    CHECK_OK(tarn__pages_set_peer(pages, 1, false)); /* set while the pool is suspended */
     CHECK_OK(tarn__pages_resume(pages));
     CHECK(!is_usable(1, span_at(pages, 0, 2)) && is_usable(0, span_at(pages, 0, 2)));
     CHECK_OK(tarn__pages_suspend(pages, NULL, 0));

@@ -1,4 +1,4 @@
-/* bytes.c -- modules as bytes: forms, and what is refused with which words. */
+/* bytes.c -- test modules as bytes: formats, and the messages of rejected modules. */
 #include "ir.h"
 #include <llvm-c/Core.h>
 

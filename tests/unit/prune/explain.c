@@ -1,7 +1,7 @@
-/* explain.c -- each rule gives its reason, and says where. */
+/* explain.c -- test that each rule reports its reason and its location. */
 #include "ir.h"
 
-/* What was told last, and how often. */
+/* The last report, and the number of reports. */
 struct explanation {
     unsigned count;
     tarn_prune_rule rule;
@@ -49,7 +49,7 @@ static struct explanation explain_graph(tarn_prune_options options, const char *
     return explanation;
 }
 
-/* In this mode one incref stays, for that reason and at that block. */
+/* In this mode one incref stays, with that reason at that block. */
 static void check_mode(tarn_prune_mode mode, tarn_prune_rule rule, const char *at,
                        const char *graph)
 {
@@ -105,7 +105,7 @@ TEST(a_path_past_the_incref_is_named)
     const char *graph = "A:BC B+a:C C-a:";
 
     check_mode(TARN_PRUNE_SOUND, TARN_PRUNE_NOT_TAKEN, "%C", graph);
-    /* This one walks back until it finds the entry. */
+    /* This one searches back to the entry. */
     check_mode(TARN_PRUNE_LLVMLITE, TARN_PRUNE_NOT_TAKEN, "%A", graph);
 }
 

@@ -1,4 +1,4 @@
-/* graph.c -- dominators, their roots and cycles, on small random graphs and by their
+/* graph.c -- test dominators, their roots and cycles on small random graphs, by their
  * definitions. */
 #include "ir.h"
 #include "base/random.h"
@@ -51,7 +51,8 @@ static void make_random(uint64_t *seed)
     make(blocks, targets);
 }
 
-/* Is `to` reached from `from`, by one edge at least, without entering `without`? */
+/* Return whether `to` is reached from `from`, by at least one edge, without entering
+ * `without`. */
 static bool reaches(const struct tarn__cfg *graph, uint32_t from, uint32_t to,
                     uint32_t without)
 {
@@ -106,7 +107,7 @@ static bool is_root(const uint32_t *roots, uint32_t count, uint32_t block)
     return false;
 }
 
-/* Does every way from `block` to a root come by `after`? */
+/* Return whether every path from `block` to a root passes `after`. */
 static bool always_after(const uint32_t *roots, uint32_t count, uint32_t after,
                          uint32_t block)
 {

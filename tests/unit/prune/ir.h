@@ -1,4 +1,4 @@
-/* ir.h -- what the tests of the pruner share: text in, counts and text out.
+/* ir.h -- helpers of the tests of the pruner: text in, counts and text out.
  *
  * Pointers are written `i8*`: LLVM 14 has no other way to write them, and newer ones still
  * read it.
@@ -24,7 +24,7 @@
 #define FUNCTION(body) \
     DECLARED "define void @f" ARGUMENTS " {\n" body "}\n!0 = !{i1 true}\n"
 
-/* What came of a text. `text` is given back by the next call. */
+/* The results for a text. The next call frees `text`. */
 struct outcome {
     tarn_prune_report report;
     char *text;
@@ -61,10 +61,10 @@ static inline struct outcome prune_soundly(const char *text)
 
 /* --- graphs --------------------------------------------------------------------------- */
 
-/* A function as a line of text, a word a block: its name, what it does, a colon, and the
- * blocks that it leads to; the first is the entry. What it does: `+a` takes a reference to
- * the argument %a, `-b` gives one to %b back, `*a` uses %a, `.` computes and touches no
- * memory, `!` is marked as a raise. */
+/* A function as a line of text, one word per block: its name, its operations, a colon,
+ * and its successors. The first block is the entry. Operations: `+a` takes a reference to
+ * the argument %a, `-b` releases one of %b, `*a` uses %a. `.` computes and accesses no
+ * memory, and `!` is marked as a raise. */
 static inline void write_operation(FILE *out, char what, char value)
 {
     if (what == '!')
@@ -98,7 +98,7 @@ static inline void write_end(FILE *out, char name, const char *targets, size_t c
     }
 }
 
-/* The length of a block's word, and of what stands before its colon. */
+/* The length of a block's word, and of the part before its colon. */
 static inline size_t word_length(const char *word, size_t *colon_out)
 {
     *colon_out = strcspn(word, ":");
@@ -120,7 +120,7 @@ static inline void write_block(FILE *out, const char *word)
     write_end(out, *word, word + colon + 1, length - colon - 1);
 }
 
-/* To be freed. */
+/* The caller frees the result. */
 static inline char *ir_of(const char *graph)
 {
     char *text;
@@ -149,7 +149,7 @@ static inline struct outcome prune_graph(tarn_prune_options options, const char 
     return outcome;
 }
 
-/* How often `what` is in the text. */
+/* Count the occurrences of `what` in the text. */
 static inline unsigned count_of(const char *text, const char *what)
 {
     unsigned count = 0;

@@ -1,4 +1,4 @@
-/* llvmlite.c -- the cases of llvmlite's own tests of its pass, told again, in both modes. */
+/* llvmlite.c -- the cases of llvmlite's own tests of its pass, in both modes. */
 #include "ir.h"
 
 static const tarn_prune_mode modes[] = {TARN_PRUNE_SOUND, TARN_PRUNE_LLVMLITE};
@@ -6,8 +6,8 @@ enum { MODES = 2 };
 
 /* --- graphs --------------------------------------------------------------------------- */
 
-/* Both modes leave `incref` without its incref, and each block of `decrefs` with one decref
- * less than it had; everything else stays. `incref` is 0: nothing goes. */
+/* Both modes leave `incref` without its incref, and each block of `decrefs` with one
+ * decref less; everything else stays. `incref` is 0: both modes remove nothing. */
 static void check_graph(const char *graph, char incref, const char *decrefs)
 {
     for (int mode = 0; mode < MODES; mode++) {
@@ -31,8 +31,8 @@ static void check_graph(const char *graph, char incref, const char *decrefs)
     }
 }
 
-/* The large graph of llvmlite's first case: from D, an exit at once (F), and one behind a
- * loop (G, I) at H. The parameters stand for what the cases change. */
+/* The large graph of llvmlite's first case: from D, an immediate exit (F), and one behind
+ * a loop (G, I) at H. The parameters are the differences of the cases. */
 #define LARGE(b, h, i)                                           \
     "A:B B:CD" b " C: D+a:EF E:G F-a-a: G:HI I:GF" i " H-a:JK" h \
     " J:LM K: L:Z M:ZOP O:Z P:Z Z:"
@@ -206,7 +206,7 @@ TEST(fanout_of_llvmlite_gives_up_at_its_limit_and_ours_does_not)
     CHECK_EQUAL(6, prune_graph(options, TWICE).removed);
 }
 
-/* --- ways that raise ---------------------------------------------------------------------- */
+/* --- paths that raise --------------------------------------------------------------- */
 
 TEST(fanout_raise_forgives_the_decref_where_it_raises)
 {
@@ -230,12 +230,12 @@ TEST(fanout_raise_allows_a_ret_that_all_paths_share)
 
 TEST(fanout_raise_removes_fanouts_that_share_a_raise)
 {
-    /* llvmlite's issue 1023: one of two increfs goes before the second branch, the other
-     * behind it, and a third is taken on one of its ways. */
+    /* A case of llvmlite's tests: one of two increfs is removed before the second branch,
+     * the other behind it. A third one is taken on one of its paths. */
     check_shape(TARN_PRUNE_FANOUT_RAISE, 7, "A+a+a:BC B-a:DE C!: D-a: E+a:FC F-a-a:");
 }
 
-/* A raise in C, as text, and what its mark says. */
+/* A raise in C, as text, and the metadata of its mark. */
 #define RAISING(raise, mark)                                                         \
     DECLARED "define void @f" ARGUMENTS                                              \
              " {\nA:\n" INCREF("%a") "  br i1 %c0, label %B, label %C\nB:\n" DECREF( \
@@ -281,7 +281,8 @@ TEST(the_mark_of_older_numbas_is_used_if_it_is_requested)
 
 TEST(with_the_old_mark_alone_it_is_the_pass_of_then)
 {
-    /* A way to the raise that has not passed the incref: newer ones do not look back there. */
+    /* A path to the raise that has not passed the incref: newer versions do not search
+     * back there. */
     const char *text = FUNCTION("  br i1 %c0, label %B, label %R\nB:\n" INCREF(
         "%a") "  br i1 %c1, label %C, label %R\nC:\n" DECREF("%a") "  ret void\nR:\n  "
                                                                    "ret void, "
@@ -299,7 +300,7 @@ TEST(with_the_old_mark_alone_it_is_the_pass_of_then)
     CHECK_EQUAL(0, prune_with(optnone, options).removed);
 }
 
-/* --- what only shows in the order of things ------------------------------------------------ */
+/* --- the order of operations -------------------------------------------------------- */
 
 #define NEAR "A+a:Bx B:C C:D D:E E:F F:G G:H H:I I:J J:K K:L L:M M:N N:O x-a:"
 
@@ -319,7 +320,7 @@ TEST(llvmlite_looks_no_more_than_fifteen_blocks_far)
 
 TEST(llvmlite_drops_the_other_increfs_of_a_block_that_failed)
 {
-    /* %b would do, but %a comes first and meets a decref that is not its own. */
+    /* %b would match, but %a comes first and meets a decref that is not its own. */
     const char *graph = "A+a+b:BC B-b: C-b:";
     tarn_prune_options options = {.mode = TARN_PRUNE_LLVMLITE};
 

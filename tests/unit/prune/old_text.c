@@ -1,9 +1,10 @@
-/* old_text.c -- the pruner of Numba before 0.52: what it removes, moves and does not see. */
+/* old_text.c -- test the pruner of Numba before 0.52: its removals, its moves, and the
+ * pairs that it misses. */
 #define _GNU_SOURCE
 #include "ir.h"
 #include <time.h>
 
-/* A block of a function goes in, one comes out. */
+/* Pass one block of a function to the pruner, and get one. */
 static void check(const char *wanted, uint64_t removed, const char *block)
 {
     static const char head[] =
@@ -104,7 +105,7 @@ TEST(wrong_arguments_are_rejected)
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_prune_old_text("x", 1, &out, NULL, NULL));
 }
 
-/* Arguments, and where FNV-1a, which was used once, puts them in a table. */
+/* Arguments, and their table slots under FNV-1a, the previous hash. */
 enum { NAMES = 2000, PLACES = 4096 };
 
 static unsigned fnv_place(const char *text)
@@ -124,7 +125,7 @@ static void name(unsigned number, char out[16])
         *at++ = (char)('a' + number % 16);
 }
 
-/* CPU time of pruning a function of many increfs; all arguments belong into one place if
+/* CPU time of pruning a function of many increfs; all arguments hash to one slot if
  * `prepared`. */
 static double prune_many(bool prepared)
 {

@@ -1,4 +1,4 @@
-/* prune.c -- modules in place, options, what counts as a refop, and what is moved. */
+/* prune.c -- test pruning in place, options, the definition of a refop, and moves. */
 #include "ir.h"
 #include <llvm-c/Core.h>
 #include <llvm-c/IRReader.h>
@@ -129,11 +129,11 @@ TEST(a_function_that_is_not_to_be_optimized_is_left_alone)
     }
 }
 
-/* --- what counts -------------------------------------------------------------------------- */
+/* --- refops ------------------------------------------------------------------------- */
 
 TEST(whatever_has_the_name_is_called_a_refop)
 {
-    /* An argument and a result of those names, as llvmlite's pass has it. */
+    /* An argument and a result with these names, as in llvmlite's pass. */
     CHECK_EQUAL(2, prune_soundly("define void @f(i8* %a, void (i8*)* %NRT_incref,"
                                  " void (i8*)** %p) {\n"
                                  "  %NRT_decref = load void (i8*)*, void (i8*)** %p\n"
@@ -172,9 +172,9 @@ TEST(a_refop_may_have_more_arguments_than_one)
                        .removed);
 }
 
-/* --- what is moved ------------------------------------------------------------------------- */
+/* --- moves -------------------------------------------------------------------------- */
 
-/* The order in which a function without blocks calls: `+`, `-`, `u`. */
+/* The order of the calls of a function without blocks: `+`, `-`, `u`. */
 static void check_order(const char *wanted, tarn_prune_mode mode, const char *text)
 {
     char order[64];
@@ -225,7 +225,7 @@ TEST(a_decref_that_moves_keeps_its_line_of_the_source)
     char number[8];
 
     CHECK(incref < decref && five);
-    /* The decref's `!dbg !N` is the one whose line is 5. */
+    /* The decref's `!dbg !N` is the one with line 5. */
     while (*five != '\n')
         five--;
     snprintf(number, sizeof number, "%.*s", (int)strcspn(five + 1, " "), five + 1);

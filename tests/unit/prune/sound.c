@@ -1,8 +1,8 @@
-/* sound.c -- what the sound mode refuses although llvmlite's pass takes it, what it takes
- * although llvmlite's does not, and functions of a hundred thousand blocks. */
+/* sound.c -- test the sound mode: cases that it rejects and llvmlite's pass accepts, the
+ * reverse, and functions of a hundred thousand blocks. */
 #include "ir.h"
 
-/* What each mode removes from a graph. */
+/* The removals of each mode from a graph. */
 static void check_modes(uint64_t sound, uint64_t llvmlite, const char *graph)
 {
     tarn_prune_options options = {.mode = TARN_PRUNE_SOUND};
@@ -12,7 +12,7 @@ static void check_modes(uint64_t sound, uint64_t llvmlite, const char *graph)
     CHECK_EQUAL(llvmlite, prune_graph(options, graph).removed);
 }
 
-/* --- what stands before a decref ------------------------------------------------------ */
+/* --- operations before a decref ----------------------------------------------------- */
 
 TEST(a_use_behind_another_release_keeps_the_pair)
 {
@@ -108,13 +108,13 @@ TEST(a_raise_may_be_reached_past_the_incref)
     check_modes(2, 2, "A:BC B+a:CD C!: D-a:");
 }
 
-/* --- what others keep --------------------------------------------------------------------- */
+/* --- references of other owners ----------------------------------------------------- */
 
 #define STORE "  store i8* %a, i8** @kept\n"
 #define KEEPING(body) FUNCTION(body) "@kept = external global i8*\n"
 
-/* One way gives the reference back, the other takes another one for somebody, lets go of its
- * own, and raises. */
+/* One path releases the reference. The other takes a second one for another owner,
+ * releases its own, and raises. */
 #define SHIFTED(store)                                                        \
     KEEPING(INCREF("%a") "  br i1 %c0, label %B, label %C\nB:\n" INCREF("%a") \
                 store DECREF("%a") "  br label %R\nR:\n" RAISE                \
@@ -124,9 +124,9 @@ TEST(a_reference_that_others_keep_when_a_path_raises_stays_theirs)
 {
     CHECK_EQUAL(0, prune_soundly(SHIFTED(STORE)).report.fanout_raise);
     CHECK_EQUAL(2, prune_as(TARN_PRUNE_LLVMLITE, 0, SHIFTED(STORE)).report.fanout_raise);
-    /* Nobody can have it who was not handed it, and what is called counts for itself. */
+    /* Only a callee that received it can have it, and a callee counts for itself. */
     CHECK_EQUAL(2, prune_soundly(SHIFTED(USE("%a"))).report.fanout_raise);
-    /* Nor does it matter who has it where nothing raises any more. */
+    /* The owner does not matter if nothing raises any more. */
     CHECK_EQUAL(
         2, prune_soundly(
                KEEPING(INCREF("%a") "  br i1 %c0, label %B, label %C\nB:\n" RAISE
@@ -162,14 +162,14 @@ TEST(a_cast_that_is_stored_is_the_same_reference)
     CHECK_EQUAL(0, prune_soundly(text).report.fanout_raise);
 }
 
-/* --- blocks that nothing leads to --------------------------------------------------------- */
+/* --- blocks without a predecessor --------------------------------------------------- */
 
 TEST(what_is_never_reached_is_left_alone_and_does_not_disturb)
 {
     check_modes(2, 2, "A+a:B B-a: C-b:B D+a:E E-b:");
 }
 
-/* --- two that want the same ----------------------------------------------------------------- */
+/* --- two pairs with the same decref ------------------------------------------------- */
 
 TEST(of_two_increfs_the_one_with_more_paths_behind_it_gets_the_decref)
 {
@@ -178,7 +178,7 @@ TEST(of_two_increfs_the_one_with_more_paths_behind_it_gets_the_decref)
 
 /* --- size ----------------------------------------------------------------------------------- */
 
-/* Sanitizers make reading the text slow; a tenth shows them what there is to see. */
+/* Sanitizers make reading the text slow; a tenth of it is enough for them. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { MANY = 5000 };
 #else
@@ -216,7 +216,7 @@ static void write_diamonds(FILE *out, int count)
     fputs("  ret void\n", out);
 }
 
-/* Pairs inside pairs: each decref is in the way of the one around it. */
+/* Nested pairs: each decref is between the operations of the surrounding pair. */
 static void write_nest(FILE *out, int count)
 {
     fputs("  br label %h0\n", out);
@@ -231,7 +231,7 @@ static void write_nest(FILE *out, int count)
     fputs("t-1:\n  ret void\n", out);
 }
 
-/* One incref, and a way out with a decref at each of count tests. */
+/* One incref, and an exit with a decref at each of count tests. */
 static void write_ladder(FILE *out, int count)
 {
     fputs(INCREF("%a") "  br label %s0\n", out);
@@ -243,7 +243,7 @@ static void write_ladder(FILE *out, int count)
     fprintf(out, "s%d:\n" DECREF("%%a") "  ret void\n", count);
 }
 
-/* The same with raises for decrefs, and an incref at each test. */
+/* The same with raises instead of decrefs, and an incref at each test. */
 static void write_checks(FILE *out, int count)
 {
     fputs("  br label %s0\n", out);

@@ -1,4 +1,5 @@
-/* A resource as an allocator of counted memory: host and pinned memory, not a GPU's. */
+/* Test a resource as an allocator of counted memory: host and pinned memory, not device
+ * memory. */
 #include "test.h"
 
 static NRT_ExternalAllocator *make_allocator(tarn_resource *resource)
@@ -78,7 +79,7 @@ TEST(one_block_may_be_pinned)
     CHECK_OK(tarn_resource_release(pinned));
 }
 
-/* A resource of somewhere else: its addresses are nobody's here. (The stand-in's are the
+/* A resource of another device: its addresses are invalid here. (The simulator's are the
  * host's own.) */
 static tarn_status far_allocate(void *self, size_t bytes, size_t alignment,
                                 tarn_stream stream, tarn_device_ptr *out)

@@ -1,4 +1,4 @@
-/* The driver's pool as a resource: what is not in the conformance suite. */
+/* Test the driver's pool as a resource, beyond the conformance suite. */
 #define _GNU_SOURCE
 #include "driver_calls.h"
 #include "test.h"
@@ -28,7 +28,7 @@ static void put(tarn_resource *resource, tarn_device_ptr block, size_t bytes)
     CHECK_OK(tarn_resource_deallocate(resource, block, bytes, 0, TARN_STREAM_DEFAULT));
 }
 
-/* What goes back to the device when all that is cached does. */
+/* The bytes that return to the device when all cached memory does. */
 static size_t cached_bytes(tarn_resource *resource)
 {
     size_t released = 0;
@@ -82,7 +82,7 @@ TEST(async_keeps_freed_memory_until_it_is_trimmed)
     tarn_resource *resource = async_with(NULL);
     size_t before, cached, after, total;
 
-    /* The device's own pool gives back at a wait what other tests left in it. */
+    /* At a wait the device's own pool releases the cached memory of other tests. */
     CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_DEFAULT));
     CHECK_OK(tarn_resource_memory_info(resource, NULL, &before, &total));
     put(resource, take(resource, 64 * MIB, NULL), 64 * MIB);
@@ -101,7 +101,7 @@ TEST(async_releases_memory_over_its_threshold)
     tarn_resource *resource = async_with(&options);
 
     put(resource, take(resource, 64 * MIB, NULL), 64 * MIB);
-    CHECK(cached_bytes(resource) < 64 * MIB); /* it rounds as the driver likes */
+    CHECK(cached_bytes(resource) < 64 * MIB); /* the driver chooses the rounding */
     CHECK_OK(tarn_resource_release(resource));
 }
 
@@ -216,7 +216,7 @@ TEST(async_reads_only_the_options_that_the_caller_knows)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-/* Work that is certainly not done yet when the call after it returns. */
+/* Work that is not done when the call after it returns. */
 static void be_slow(void *done)
 {
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
@@ -239,7 +239,7 @@ static void queue_slow_work(atomic_bool *done)
     CHECK_EQUAL(0, set_current(NULL));
 }
 
-/* Whoever gets it may use it on any stream, so nothing may be pending behind it. */
+/* The next owner may use it on any stream, so no work may be pending behind it. */
 TEST(async_no_stream_allocations_get_completed_memory_only)
 {
     tarn_resource *resource = async_with(NULL);
@@ -251,6 +251,6 @@ TEST(async_no_stream_allocations_get_completed_memory_only)
     block = take(resource, 1000, TARN_STREAM_NONE);
     CHECK(block != before || atomic_load(&done));
     put(resource, block, 1000);
-    CHECK_OK(tarn_driver_synchronize(0)); /* `done` is ours */
+    CHECK_OK(tarn_driver_synchronize(0)); /* `done` belongs to the test */
     CHECK_OK(tarn_resource_release(resource));
 }

@@ -1,4 +1,5 @@
-/* A binning resource sends each size to its bin, and takes each block back there. */
+/* Test a binning resource: it sends each size to its bin, and returns each block there.
+ */
 #include "scripted.h"
 #include "test.h"
 #include <pthread.h>
@@ -18,7 +19,7 @@ static void begin(void)
     CHECK_OK(tarn_binning_create(upstream.resource, NULL, &binning));
 }
 
-/* Bins of 1,000 and of 10,000 bytes, added the other way round. */
+/* Bins of 1,000 and of 10,000 bytes, added in reverse order. */
 static void add_both(void)
 {
     CHECK_OK(tarn_binning_add_bin(binning, 10000, large.resource));
@@ -33,7 +34,7 @@ static void end(void)
     scripted_end(&upstream);
 }
 
-/* Allocate and free `bytes`; both arrive at `wanted`. */
+/* Allocate and free `bytes`; both calls reach `wanted`. */
 static void is_served_by(const struct scripted *wanted, size_t bytes)
 {
     unsigned allocations = wanted->allocations, frees = wanted->frees;
@@ -222,7 +223,7 @@ TEST(binning_has_slabs_for_powers_of_two)
     CHECK_OK(tarn_resource_release(cuda));
 }
 
-/* Threads allocate while bins are added: each block goes back where it came from. */
+/* Threads allocate while bins are added: each block returns to its resource. */
 static atomic_int mistakes;
 
 static void *allocate_and_free(void *unused)

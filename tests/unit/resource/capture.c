@@ -1,4 +1,4 @@
-/* No capture ends because a resource is used meanwhile. */
+/* Check that no capture ends because a resource is used meanwhile. */
 #include "capturing.h"
 #include "test.h"
 

@@ -1,4 +1,4 @@
-/* cuda, managed and pinned: what is not in the conformance suite. */
+/* Test cuda, managed and pinned, beyond the conformance suite. */
 #include "test.h"
 
 typedef tarn_status create_fn(int device, tarn_resource **out);

@@ -1,5 +1,5 @@
-/* The end of a resource: it ends once, whatever its maker does then, and what has to stay
- * because it cannot go is a warning, once. */
+/* Test the end of a resource: it ends once, whatever its maker calls then. A resource
+ * that cannot end is reported in a warning, once. */
 #include "test.h"
 #include "scripted.h"
 #include <tarn/nrt_resource.h>
@@ -24,7 +24,7 @@ static void listen_anew(void)
     tarn_set_warning_handler(hear, NULL);
 }
 
-/* --- a maker that calls Tarn about the resource that ends --- */
+/* --- a maker that calls Tarn about the ending resource --- */
 
 struct selfish {
     tarn_resource *resource, *other;
@@ -101,16 +101,16 @@ TEST(resource_that_retains_and_releases_itself_at_its_end_ends_once)
     }
 }
 
-/* --- what cannot go --- */
+/* --- resources that cannot end --- */
 
-/* Its last owner goes while a block is live that it knows of itself. */
+/* Its last owner releases it while a block is live that it records itself. */
 static void leave_block_beneath(struct scripted *script, tarn_device_ptr *out)
 {
     scripted_begin(script, TARN_DEVICE_NONE);
     CHECK_OK(tarn_resource_allocate(script->resource, 100, 0, TARN_STREAM_NONE, out));
 }
 
-/* The block goes back after all: by the reference that the end of `above` left. */
+/* The block is returned after all, through the reference that the end of `above` left. */
 static void tidy(struct scripted *script, tarn_device_ptr block)
 {
     CHECK_OK(tarn_resource_deallocate(script->resource, block, 100, 0, TARN_STREAM_NONE));

@@ -1,5 +1,5 @@
-/* Once exit has begun, and in a forked child, the driver is not called: what is given
- * back is forgotten, which is no failure. */
+/* Check that no driver call is made after exit began or in a forked child. A free there
+ * only forgets the block, which is no failure. */
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
@@ -40,7 +40,7 @@ static void end_all_without_a_driver(void)
     CHILD_CHECK(used == 0);
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(cuda, blocks[0], 10, 0, NULL));
     CHILD_STATUS(TARN_OK, tarn_resource_release(limiter));
-    CHILD_STATUS(TARN_OK, tarn_resource_release(async)); /* with a block out */
+    CHILD_STATUS(TARN_OK, tarn_resource_release(async)); /* with a live block */
     CHILD_STATUS(TARN_OK, tarn_resource_release(cuda));
 }
 
@@ -57,7 +57,7 @@ static void free_after_a_fork(void)
     }
     waitpid(child, &status, 0);
     CHILD_CHECK(status == 0);
-    /* Nothing of that was felt here. */
+    /* The parent sees no effect. */
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(limiter, blocks[2], 10, 0, NULL));
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(async, blocks[1], 10, 0, NULL));
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(cuda, blocks[0], 10, 0, NULL));
@@ -75,12 +75,13 @@ static void end_and_leave(void)
 {
     end_all_without_a_driver();
     fflush(NULL);
-    _exit(0); /* the marker that in_child() looks for: exit() alone has to come here */
+    _exit(0); /* the marker that in_child() looks for: only exit() may reach this line */
 }
 
 static void free_at_exit(void)
 {
-    /* Before the driver is opened, so it runs after Tarn has noticed the end. */
+    /* Registered before the driver is opened, so it runs after Tarn has noticed the exit.
+     */
     if (atexit(end_and_leave) != 0)
         child_fail("no atexit");
     make_all();
@@ -92,7 +93,8 @@ TEST(ending_program_may_free_everything)
     in_child(free_at_exit);
 }
 
-/* Memory of a pool is the device's and stays; all other goes with the context. */
+/* A pool's memory belongs to the device and stays; all other memory ends with the
+ * context. */
 static void free_after_a_reset(void)
 {
     tarn_resource *managed, *pinned;
@@ -112,7 +114,7 @@ static void free_after_a_reset(void)
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(pinned, pinned_block, 10, 0, NULL));
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(async, blocks[1], 10, 0, NULL));
     CHILD_CHECK(tarn_resource_live_blocks(cuda) == 0);
-    /* And the device serves as before. */
+    /* The device works as before. */
     CHILD_STATUS(TARN_OK, tarn_resource_allocate(cuda, 10, 0, NULL, &later));
     CHILD_STATUS(TARN_OK, tarn_memset_async(0, later, 7, 10, TARN_STREAM_NONE));
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(cuda, later, 10, 0, NULL));

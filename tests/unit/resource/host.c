@@ -1,4 +1,4 @@
-/* Host memory as a resource, which needs no driver. */
+/* Test host memory as a resource, which needs no driver. */
 #define _GNU_SOURCE
 #include "test.h"
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifndef __SANITIZE_ADDRESS__ /* its malloc may itself be held in a forked child */
+#ifndef __SANITIZE_ADDRESS__ /* its malloc may itself be locked in a forked child */
 static bool come_and_go(void)
 {
     tarn_resource *host;
@@ -34,8 +34,8 @@ static void *come_and_go_until_stopped(void *argument)
     return NULL;
 }
 
-/* Each is the last owner now and then, while others have blocks out; and where two find
- * none, one of the two that are made is not needed. */
+/* Each thread is sometimes the last owner while others have live blocks. When two threads
+ * find no resource and create one each, one of the two is dropped. */
 TEST(host_ends_rightly_while_other_threads_come_and_go)
 {
     enum { THREADS = 4, ROUNDS = 3000 };
@@ -53,7 +53,7 @@ TEST(host_ends_rightly_while_other_threads_come_and_go)
     CHECK_EQUAL(0, atomic_load(&visitors.failures));
 }
 
-/* A lock held by another thread at the fork would be held in the child for good. */
+/* A lock that another thread holds at the fork would stay held in the child. */
 TEST(host_works_in_a_child_forked_while_other_threads_use_it)
 {
     enum { THREADS = 4, FORKS = 60 };

@@ -174,7 +174,7 @@ TEST(observer_is_unique_in_a_process_until_it_is_removed)
     end();
 }
 
-/* --- taken away while it runs --- */
+/* --- removed while it runs --- */
 
 static struct {
     atomic_bool is_inside, may_leave, has_left;
@@ -218,7 +218,7 @@ TEST(removed_observer_is_called_by_no_thread)
     while (!atomic_load(&visit.is_inside))
         usleep(500);
     CHECK_EQUAL(0, pthread_create(&threads[1], NULL, remove_observer, NULL));
-    usleep(20000); /* it gets this far, or the test shows less */
+    usleep(20000); /* otherwise the test shows less */
     atomic_store(&visit.may_leave, true);
     for (int i = 0; i < 2; i++)
         CHECK_EQUAL(0, pthread_join(threads[i], NULL));

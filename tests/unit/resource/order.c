@@ -1,5 +1,5 @@
-/* A block on another stream than the one that it was allocated on: what is in no order, the
- * simulator's race finder reports, and an event or a wait is the order that it needs. */
+/* Use a block on another stream than the one of its allocation. The simulator's race
+ * finder reports unordered use; an event or a wait gives the required order. */
 #define _GNU_SOURCE
 #include "driver_calls.h"
 #include "test.h"
@@ -76,8 +76,8 @@ static void leave_unordered(tarn_stream first, tarn_stream second)
     (void)second;
 }
 
-/* A block that has work behind it on `first`, which it may be used on at once, is written
- * on `second`. How many races is that? */
+/* Write a block on `second` that has work behind it on `first`, the stream on which it
+ * may be used at once. Return the number of races. */
 static unsigned long long use_elsewhere(create_fn *create,
                                         void (*order)(tarn_stream, tarn_stream))
 {
@@ -93,7 +93,7 @@ static unsigned long long use_elsewhere(create_fn *create,
     CHECK_OK(tarn_memset_async(0, before, 1, BYTES, first));
     free_block(resource, before, first);
     tarn_device_ptr block = take(resource, first);
-    CHECK(block == before); /* or the pool's case shows nothing */
+    CHECK(block == before); /* otherwise the pool's case shows nothing */
     CHECK_OK(tarn_memset_async(0, block, 2, BYTES / 2, first));
     CHECK_EQUAL(0, sim_races());
     order(first, second);

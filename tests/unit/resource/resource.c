@@ -1,4 +1,4 @@
-/* The public calls on resources, over a resource that does what the test says. */
+/* Test the public calls on resources, over a resource whose answers the test chooses. */
 #include "test.h"
 #include "scripted.h"
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static tarn_status take_anything(void *self, tarn_device_ptr block, size_t bytes
     return TARN_OK;
 }
 
-/* What somebody compiled when the table ended after the required operations. */
+/* The table of a plugin that was compiled when the table ended after the required
+ * operations. */
 static const tarn_resource_ops oldest_ops = {
     .size = offsetof(tarn_resource_ops, memory_info),
     .name = "oldest",
@@ -138,7 +139,7 @@ TEST(failure_without_a_message_does_not_get_that_of_an_older_one_of_its_kind)
     CHECK_OK(tarn_resource_release(never));
 }
 
-/* Its own allocation from another resource failed, and it says no more. */
+/* Its own allocation from another resource failed, and it adds no message. */
 static tarn_status allocate_elsewhere(void *self, size_t bytes, size_t alignment,
                                       tarn_stream stream, tarn_device_ptr *out)
 {
@@ -153,7 +154,7 @@ static bool write_never(void *data, const char *bytes, size_t count)
     return false;
 }
 
-/* A success, in which the log fails: the last failure stays the one of before. */
+/* The call succeeds, but the log fails: the last failure stays the earlier one. */
 static tarn_status allocate_with_a_log(void *self, size_t bytes, size_t alignment,
                                        tarn_stream stream, tarn_device_ptr *out)
 {
@@ -161,7 +162,7 @@ static tarn_status allocate_with_a_log(void *self, size_t bytes, size_t alignmen
     tarn_device_ptr block;
 
     (void)out;
-    for (int i = 0; i < 4000; i++) { /* more rows than the writer's buffer takes */
+    for (int i = 0; i < 4000; i++) { /* more rows than the writer's buffer holds */
         CHECK_OK(tarn_resource_allocate(logger, bytes, alignment, stream, &block));
         CHECK_OK(tarn_resource_deallocate(logger, block, bytes, alignment, stream));
     }
@@ -288,7 +289,7 @@ TEST(create_reads_a_table_only_as_far_as_its_size_says)
     tarn_resource_ops ops = oldest_ops;
     size_t bytes = 7, released = 7;
 
-    /* Past the size is rubbish, as behind a smaller struct. */
+    /* Bytes past the size are garbage, as behind a smaller struct. */
     memset((char *)&ops + ops.size, 0xff, sizeof ops - ops.size);
     CHECK_OK(tarn_resource_create(&ops, &address, 3, &resource));
     memset(&ops, 0, sizeof ops); /* and it is a copy */
@@ -443,7 +444,7 @@ TEST(deallocate_without_live_blocks_is_rejected_for_any_resource)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-/* Any object of the table is as good as another. */
+/* All objects of the table are equivalent. */
 static bool always_equal(const void *self, const void *other)
 {
     (void)self, (void)other;
@@ -578,7 +579,7 @@ TEST(is_equal_calls_only_resources_of_the_same_table)
     CHECK(tarn_resource_is_equal(one, two));
     CHECK(!tarn_resource_is_equal(one, three));
     CHECK(!tarn_resource_is_equal(one, other));
-    CHECK(!tarn_resource_is_equal(silent, silent_too)); /* E30 */
+    CHECK(!tarn_resource_is_equal(silent, silent_too)); /* the last release */
     CHECK(tarn_resource_is_equal(silent, silent));
     CHECK(!tarn_resource_is_equal(one, NULL) && !tarn_resource_is_equal(NULL, one));
     tarn_resource *all[] = {one, two, three, other, silent, silent_too};

@@ -1,4 +1,5 @@
-/* How many resources stack: all that the library makes, and one's own. */
+/* Test the depth of stacked resources: every kind of the library, and one of the program.
+ */
 #include "test.h"
 
 static bool write_nothing(void *data, const char *bytes, size_t count)
@@ -27,7 +28,7 @@ static tarn_status make_binning(tarn_resource *upstream, tarn_resource **out)
     return tarn_binning_create(upstream, NULL, out);
 }
 
-/* Its bins are slabs over upstream, so it is over one more. */
+/* Its bins are slabs over upstream, so it is one level deeper. */
 static tarn_status make_binning_with_bins(tarn_resource *upstream, tarn_resource **out)
 {
     const tarn_binning_options options = {
@@ -46,7 +47,7 @@ static tarn_status make_slab(tarn_resource *upstream, tarn_resource **out)
     return tarn_slab_create(0, upstream, NULL, out);
 }
 
-/* One's own. */
+/* A resource of the program. */
 static tarn_status pass_on(void *self, size_t bytes, size_t alignment, tarn_stream stream,
                            tarn_device_ptr *out)
 {
@@ -86,7 +87,7 @@ static make_fn *const makers[] = {make_limiter, tarn_counter_create, make_logger
                                   make_own};
 enum { MAKERS = sizeof makers / sizeof *makers };
 
-/* A stack of `height` resources over cuda; each keeps the one beneath it. */
+/* A stack of `height` resources over cuda; each retains the one beneath it. */
 static tarn_resource *stack_of(unsigned height)
 {
     tarn_resource *top, *next;

@@ -1,4 +1,4 @@
-/* The table of blocks that are out. Internals are not exported: it is compiled in here.
+/* Test the table of live blocks. Internals are not exported, so it is compiled in here.
  */
 #define _GNU_SOURCE
 #include "colliding_keys.h"
@@ -108,7 +108,7 @@ TEST(table_spreads_addresses_that_were_prepared_for_a_known_hash)
     tarn__table_free(&table);
 }
 
-/* Whatever number a process draws, addresses that follow each other are spread evenly. */
+/* Consecutive addresses spread evenly, whatever number a process draws. */
 TEST(number_of_a_process_is_a_good_one_whichever_it_is)
 {
     enum { PLACES = 4096, DRAWS = 500 };

@@ -1,5 +1,5 @@
-/* The borders of captures, default streams while another captures, a context that was
- * reset: the lines that an H200 printed. */
+/* Test the limits of captures, default streams during a capture, and a reset context,
+ * against the lines that an H200 printed. */
 #include "driver.h"
 #include "output.h"
 #include <sched.h>
@@ -137,7 +137,7 @@ static CUresult query_default(int which, CUevent event,
     return driver.cuStreamGetId(CU_STREAM_PER_THREAD, &query_results->id);
 }
 
-/* What was not answered is as the question before left it. */
+/* Outputs without an answer are unchanged from the previous query. */
 static void query_defaults(unsigned flags)
 {
     static const char *const names[] = {"cuStreamGetId(0)", "cuStreamIsCapturing(0)",
@@ -175,7 +175,7 @@ TEST(capture_corners_are_those_of_an_h200)
     check_output("h200_corners.txt");
 }
 
-/* --- what the table does not have; an H200 answers the same --- */
+/* --- cases outside the table; an H200 answers the same --- */
 
 TEST(capture_invalidated_rejects_work_until_it_is_ended)
 {
@@ -304,7 +304,8 @@ TEST(capture_can_be_queried_and_redirected)
     CU(cuMemFree_v2(block));
 }
 
-/* A call in a global capture of this thread: its result, and is the capture lost? */
+/* Make a call in a global capture of this thread; return its result, and whether the
+ * capture is lost. */
 #define IN_A_CAPTURE(wanted, call)                                    \
     do {                                                              \
         size_t nodes_;                                                \

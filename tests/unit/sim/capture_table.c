@@ -1,5 +1,8 @@
-/* Which driver calls end a capture: the table that an H200 printed, call by call, for three
- * modes, from the capturing thread and from another, and for both kinds of streams. */
+/* Test which driver calls end a capture, against the table that an H200 printed.
+ *
+ * Each call is made in three modes, on the capturing thread and on another, and for both
+ * kinds of streams.
+ */
 #include "driver.h"
 #include "output.h"
 #include <pthread.h>
@@ -7,7 +10,7 @@
 static CUcontext context;
 static CUstream capturing, other;
 static CUevent event;
-static CUdeviceptr block; /* made before the capture, where the call needs one */
+static CUdeviceptr block; /* created before the capture, if the call needs one */
 
 static CUresult own_id(void)
 {
@@ -272,7 +275,7 @@ static CUresult call_in_a_thread(CUresult (*call)(void))
     return visit.result;
 }
 
-/* One capture and one call. */
+/* Make one call during one capture. */
 static void cell(const struct row *row, int mode, bool elsewhere)
 {
     static const char *const modes[] = {"global", "thread-local", "relaxed"};

@@ -1,5 +1,5 @@
-/* Contexts: the stack, primary contexts, what dies with one, and calls at the wrong time.
- */
+/* Test contexts: the stack, primary contexts, the objects that end with one, and calls at
+ * the wrong time. */
 #define _GNU_SOURCE
 #include "driver.h"
 #include <pthread.h>
@@ -60,7 +60,7 @@ TEST(context_set_replaces_the_top_and_push_stacks)
     CU(cuDevicePrimaryCtxRelease_v2(0));
 }
 
-/* As measured: lab/h200-corners.txt. */
+/* As an H200 answers. */
 TEST(context_reset_keeps_the_handle_and_destroys_the_contents)
 {
     unsigned long long live = driver.live_bytes();
@@ -151,7 +151,8 @@ TEST(context_calls_in_a_forked_child_return_not_initialized)
     CHECK_EQUAL(0, WEXITSTATUS(status));
 }
 
-/* How many devices a process sees under that CUDA_VISIBLE_DEVICES; 100: cuInit fails. */
+/* Return the number of devices that a process sees under that CUDA_VISIBLE_DEVICES; 100:
+ * cuInit fails. */
 static int visible_devices(const char *value)
 {
     int status;

@@ -1,4 +1,4 @@
-/* Copies and fills of all shapes, against loops. */
+/* Test copies and fills of all shapes against loops. */
 #include "driver.h"
 #include "base/random.h"
 

@@ -1,5 +1,4 @@
-/* driver.h -- the stand-in as a client has it: opened by path, each call found by its
- * symbol.
+/* driver.h -- open the simulator as a client does: by path, each call by its symbol.
  *
  *     CU(cuMemAlloc_v2(&address, 100));                       must be CUDA_SUCCESS
  *     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemFree_v2(1));       must be that
@@ -40,7 +39,7 @@ static inline void *driver_symbol(const char *name)
     char path[4096];
     void *symbol;
 
-    /* Of this build, whatever driver the other tests are told to open. */
+    /* The simulator of this build, whatever driver the other tests open. */
     snprintf(path, sizeof path, "%s/lib/tarn/sim/libcuda.so.1", getenv("TARN_BUILD"));
     if (!library)
         library = dlopen(path, RTLD_NOW);

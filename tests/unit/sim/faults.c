@@ -1,5 +1,5 @@
-/* Faults: calls by name, one in k, a lost device, slow calls, no host memory, dead
- * streams. */
+/* Test faults: calls by name, one in k, a lost device, slow calls, no host memory,
+ * destroyed streams. */
 #include "driver.h"
 
 static void configure(const char *options)
@@ -16,7 +16,7 @@ TEST(faults_all_calls_of_a_name_fail_and_no_others)
     configure("fail=call:cuMemAlloc");
     CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc_v2(&address, 100));
     CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc_v2(&address, 100));
-    CHECK(address == 0); /* as the real driver leaves it, whatever fails */
+    CHECK(address == 0); /* as the real driver leaves it after any failure */
     CU(cuStreamCreate(&stream, 0));
     CU(cuMemAllocAsync(&address, 100, stream));
     CU(cuMemFreeAsync(address, stream));
@@ -42,7 +42,7 @@ TEST(faults_one_call_of_a_name_fails)
     configure(NULL);
 }
 
-/* Which of 1,000 calls fail. */
+/* Return which of 1,000 calls fail. */
 static unsigned failures(const char *options, unsigned long long *pattern)
 {
     size_t free_bytes, total;
@@ -100,7 +100,7 @@ TEST(faults_slow_calls_take_simulated_time)
     CU(cuEventCreate(&before, 0));
     CU(cuEventCreate(&after, 0));
     CU(cuEventRecord(before, NULL));
-    CU(cuMemGetInfo_v2(&free_bytes, &total)); /* the record is due at once after it */
+    CU(cuMemGetInfo_v2(&free_bytes, &total)); /* the record is due directly after it */
     CU(cuCtxSynchronize());
     CU(cuMemGetInfo_v2(&free_bytes, &total));
     CU(cuEventRecord(after, NULL));
@@ -119,7 +119,8 @@ static void nothing(void *data)
     (void)data;
 }
 
-/* Every call that may need host memory; what fails says so, and works the second time. */
+/* Make every call that may need host memory; a failure is reported, and the second try
+ * succeeds. */
 #define RETRY_AFTER_FAILURE(call)                           \
     do {                                                    \
         CUresult result_ = driver.call;                     \
@@ -189,7 +190,7 @@ TEST(faults_no_host_memory_is_an_error_and_loses_nothing)
     CHECK(try_without_memory("mode=seeded,seed=4,races=on") > 20);
 }
 
-/* --- dead streams --- */
+/* --- destroyed streams --- */
 
 TEST(faults_dead_streams_are_errors_by_option_and_counted)
 {

@@ -1,5 +1,8 @@
-/* Graphs: what a capture writes down, what a launch does and when, memory of graphs, graphs
- * built by hand. What is expected is what an H200 did (tests/driver/graph.c). */
+/* Test graphs: the nodes of a capture, the work of a launch, memory of graphs, and graphs
+ * built by calls.
+ *
+ * The expected results are those of an H200 (tests/driver/graph.c).
+ */
 #include "driver.h"
 #include <sched.h>
 #include <stdatomic.h>
@@ -40,8 +43,8 @@ static CUdeviceptr block_of(unsigned char value)
     return block;
 }
 
-/* Blocks begin with a memset of the default stream, for which graphs do not wait. Not while
- * a stream captures. */
+/* Initialize blocks with a memset on the default stream, for which graphs do not wait.
+ * Not allowed while a stream captures. */
 static void settle(void)
 {
     CU(cuCtxSynchronize());
@@ -122,7 +125,7 @@ TEST(graph_is_built_by_a_capture_and_executed_by_each_launch)
     CHECK_EQUAL(5, peek(b));
     CU(cuGraphLaunch(exec, stream));
     CU(cuGraphLaunch(exec, NULL));
-    destroy(exec, graph); /* what was launched is done all the same */
+    destroy(exec, graph); /* launched work is done all the same */
     CU(cuCtxSynchronize());
     CHECK_EQUAL(3, atomic_load(&calls));
     CU(cuMemFree_v2(a));
@@ -237,7 +240,7 @@ TEST(graph_without_an_edge_shows_wrong_bytes_for_some_seed)
 
 TEST(graph_races_are_found_where_an_edge_is_missing)
 {
-    /* Seeded: in real time the race that is looked for would be one of two threads. */
+    /* Seeded: in real time the race would be one of two threads. */
     CHECK_EQUAL(0, driver.configure("mode=seeded,races=on"));
     launch_fork(true);
     CHECK_EQUAL(0, driver.races());
@@ -322,7 +325,7 @@ TEST(graph_launch_with_freed_memory_is_rejected)
     destroy(exec, graph);
 }
 
-/* A worker would write to what is no memory any more. */
+/* A worker would write to memory that is freed. */
 TEST(graph_with_destroyed_memory_is_not_launched)
 {
     void *pinned[2];
@@ -445,7 +448,7 @@ TEST(graph_memory_may_be_freed_by_itself_or_by_another_graph)
     destroy(freer, frees);
 }
 
-/* --- by hand --- */
+/* --- graphs built by calls --- */
 
 TEST(graph_by_hand_takes_no_node_twice_and_no_cycle)
 {
@@ -570,7 +573,7 @@ TEST(graph_update_takes_new_parameters_and_no_new_shape)
 
 /* --- without host memory --- */
 
-/* Whatever fails, all of it can be taken apart. */
+/* Whatever fails, all of it can be destroyed. */
 static void try_everything(void)
 {
     CUgraph graph = NULL;

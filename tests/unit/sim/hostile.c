@@ -1,9 +1,11 @@
-/* Clients that misuse whatever there is: none of it may harm the stand-in itself.
+/* Test clients that misuse the simulator in any way: none of it may harm the simulator
+ * itself.
  *
- * Calls in an order that a seed draws, with handles that are good, were good, are of
- * another kind or never were any, and with sizes of all sorts, alone and in threads. What
- * the calls say does not matter here; sanitizers and the end of the test do: it serves as
- * before. Only what would break the client's own memory is left out.
+ * A seed draws the calls and their order. Handles are valid, were valid, are of another
+ * kind or never existed, and sizes are of all sorts. Calls are made alone and in threads.
+ * The results of the calls do not matter here. The sanitizers decide, and the end of the
+ * test: the simulator works as before. Only calls that would break the client's own
+ * memory are left out.
  */
 #define _GNU_SOURCE
 #include "driver.h"
@@ -42,7 +44,7 @@ static uintptr_t garbage(void)
     return values[below(sizeof values / sizeof *values)];
 }
 
-/* Mostly one of that kind, alive or not; now and then anything else. */
+/* Mostly one of that kind, alive or not; sometimes any other. */
 static uintptr_t some(enum kind kind)
 {
     uint64_t what = below(10);
@@ -54,7 +56,7 @@ static uintptr_t some(enum kind kind)
     return atomic_load(&slots[kind][below(SLOTS)]) + (below(20) == 0 ? below(5000) : 0);
 }
 
-/* Where a new one is put; the one before is forgotten, and may live on. */
+/* The slot for a new one; the previous one is forgotten, and may still exist. */
 static void keep(enum kind kind, uintptr_t value)
 {
     if (value)
@@ -88,7 +90,7 @@ static size_t size(void)
     return values[below(sizeof values / sizeof *values)];
 }
 
-/* What the buffer has, or more than any block does. */
+/* The size of the buffer, or more than any block has. */
 static size_t host_size(void)
 {
     size_t bytes = size();
@@ -101,7 +103,7 @@ static unsigned flags(void)
     return (unsigned)(below(3) ? below(3) : below(UINT32_MAX));
 }
 
-/* --- calls, each group drawn alike often --- */
+/* --- calls, each group drawn with the same probability --- */
 
 static void call_memory(void)
 {
@@ -273,7 +275,7 @@ static void call_mapping(void)
     CUdeviceptr range = 0;
     int file;
 
-    if (below(2)) /* one that is good */
+    if (below(2)) /* one that is valid */
         properties = (CUmemAllocationProp){1, (int)below(2), {1, 0}, 0, {0, 0, 0, {0}}};
     switch (below(9)) {
     case 0:
@@ -408,7 +410,7 @@ static void misbehave(int calls)
 
 /* --- tests --- */
 
-/* Each misuse says a line. Returns what stderr was. */
+/* Each misuse prints a line. Return the contents of stderr. */
 static int silence_stderr(void)
 {
     int saved_stderr = dup(2), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -426,7 +428,7 @@ static void restore_stderr(int saved_stderr)
     close(saved_stderr);
 }
 
-/* Whatever was left: a context of a new life, and memory that holds what it is given. */
+/* Check the simulator in any state: a new context, and memory that keeps its contents. */
 static void check_it_serves(void)
 {
     unsigned char bytes[PAGE] = {0};
@@ -507,7 +509,8 @@ static void *misbehave_in_thread(void *seed)
     return NULL;
 }
 
-/* They destroy what others use, reset the context under them, and free what they copy. */
+/* They destroy objects that others use, reset the context, and free the sources of
+ * copies. */
 TEST(hostile_threads_harm_nothing)
 {
     enum { THREADS = 4 };
@@ -526,7 +529,8 @@ TEST(hostile_threads_harm_nothing)
     restore_stderr(saved_stderr);
 }
 
-/* In a forked child every call is refused or passes by, and none touches the parent's. */
+/* In a forked child every call fails or does nothing, and none changes the parent's
+ * state. */
 TEST(hostile_child_of_a_fork_harms_nothing)
 {
     int saved_stderr = silence_stderr(), status;

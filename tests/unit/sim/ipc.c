@@ -1,12 +1,12 @@
-/* Legacy IPC: another process sees the same memory, and only through a handle that is
- * good. */
+/* Test legacy IPC: another process sees the same memory, and only through a valid handle.
+ */
 #include "driver.h"
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { BYTES = 5000, SECRET = 0x5a };
 
-/* Run this program again as importer of `handle`; its exit status tells how that went. */
+/* Run this program again as importer of `handle`; its exit status is the result. */
 static int import_in_child(const CUipcMemHandle *handle)
 {
     int ends[2], status;
@@ -101,7 +101,7 @@ TEST(ipc_forged_handle_is_rejected)
     for (size_t i = 0; i < sizeof handle; i++) {
         forged = handle;
         forged.reserved[i] ^= 1;
-        if (i < 36) /* all that is used of it */
+        if (i < 36) /* all used bytes of it */
             CHECK(import_in_child(&forged) != 0);
     }
     memset(&forged, 0, sizeof forged);

@@ -1,10 +1,11 @@
-/* Memory that another process has open stays what it is, whatever its owner does. */
+/* Test memory that another process has open: it stays unchanged, whatever its owner does.
+ */
 #define _GNU_SOURCE
 #include "processes.h"
 
 enum { MIB = 1 << 20, SECRET = 0x5a };
 
-/* Opens what it is sent, and looks at it again once the owner has freed it. */
+/* Open each received handle, and check it again once the owner has freed it. */
 static int keeper(int peer)
 {
     unsigned char byte = 0;
@@ -52,7 +53,7 @@ static void defer_free(size_t bytes)
     CHECK(wait_for_peer(other.peer));
     CU(cuMemFree_v2(address));
     CHECK(free_bytes() < before);
-    for (int i = 0; i < 100; i++) { /* nobody gets it meanwhile */
+    for (int i = 0; i < 100; i++) { /* no allocation gets it meanwhile */
         CUdeviceptr next;
         CU(cuMemAlloc_v2(&next, bytes));
         CHECK(next != address);
@@ -69,7 +70,7 @@ TEST(ipc_open_memory_outlives_the_free_of_its_owner)
 {
     use_device(0);
     defer_free(4 * MIB);
-    defer_free(3000); /* of a page with others */
+    defer_free(3000); /* of a page shared with others */
 }
 
 TEST(ipc_memory_is_reclaimed_after_the_importer_is_killed)

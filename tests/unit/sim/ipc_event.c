@@ -1,4 +1,4 @@
-/* Events of other processes: a wait for one holds until it is done there. */
+/* Test events of other processes: a wait for one holds until it is done there. */
 #define _GNU_SOURCE
 #include "processes.h"
 #include <sched.h>
@@ -32,7 +32,7 @@ static bool send_pending(int peer, CUevent *event, CUstream *stream, atomic_bool
            write(peer, &handle, sizeof handle) == sizeof handle;
 }
 
-/* Opens the gate when told; its end leaves the record pending if it was not told. */
+/* Open the gate on command; without a command, its end leaves the record pending. */
 static int owner(int peer)
 {
     static atomic_bool open;
@@ -51,7 +51,7 @@ static int owner(int peer)
     return 0;
 }
 
-/* Opens what it is sent, and says what it finds. */
+/* Open each received handle, and send the findings. */
 static int looker(int peer)
 {
     CUipcEventHandle handle;
@@ -62,7 +62,7 @@ static int looker(int peer)
     return (int)driver.cuIpcOpenEventHandle(&event, handle);
 }
 
-/* Records the event that it is sent behind a gate of its own, until told. */
+/* Record each received event behind a gate of its own, until commanded otherwise. */
 static int recorder(int peer)
 {
     static atomic_bool open;
@@ -186,7 +186,7 @@ TEST(ipc_event_that_another_process_records_is_pending_here)
     CU(cuMemFree_v2(block));
 }
 
-/* Or whoever waits would do so for ever. */
+/* Otherwise a waiting thread would wait forever. */
 TEST(ipc_event_that_a_killed_process_has_recorded_is_done)
 {
     CUstream stream;
@@ -230,7 +230,7 @@ TEST(ipc_event_invalid_handles_are_rejected)
         forged = handle;
         ((unsigned char *)&forged)[byte] ^= 0x41;
         int seen = open_in_child(&forged);
-        /* The number that a byte makes of our process may be that of the looker. */
+        /* The number that a byte makes of this process may be that of the reader. */
         CHECK(seen == CUDA_ERROR_MAP_FAILED || seen == CUDA_ERROR_INVALID_CONTEXT);
     }
     CU(cuEventDestroy_v2(event));

@@ -1,4 +1,4 @@
-/* Device memory: what is given out, what is refused, what it costs. */
+/* Test device memory: valid allocations, rejected requests, and rounding. */
 #include "driver.h"
 
 enum { MIB = 1 << 20 };

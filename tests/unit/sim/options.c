@@ -1,4 +1,4 @@
-/* TARN_SIM, the controls, and faults: a call that fails has changed nothing. */
+/* Test TARN_SIM, the controls, and faults: a failed call has changed nothing. */
 #include "driver.h"
 #include "sim/core/options.h"
 
@@ -139,7 +139,7 @@ TEST(options_calls_that_cannot_fail_are_not_counted)
     CHECK(driver.calls() == 0);
 }
 
-/* Whatever call of the scenario fails, the rest can be undone and nothing is left. */
+/* Whatever call of the scenario fails, the rest can be undone and nothing leaks. */
 static void scenario(void)
 {
     CUdeviceptr memory = 0, pooled = 0;

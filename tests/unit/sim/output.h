@@ -20,7 +20,7 @@ __attribute__((format(printf, 1, 2))) static inline void print_output(const char
     CHECK(output_bytes < sizeof output);
 }
 
-/* The first line that is another, or NULL where the texts are the same. */
+/* Return the first line that differs, or NULL if the texts are equal. */
 static inline const char *other_line(const char *wanted, const char *got)
 {
     while (*wanted && *wanted == *got)
@@ -30,7 +30,8 @@ static inline const char *other_line(const char *wanted, const char *got)
     return *wanted || *got ? got : NULL;
 }
 
-/* All that was said since the last time is the text in `name`, in tests/unit/sim. */
+/* Check that the output since the last call equals the text in `name`, in tests/unit/sim.
+ */
 static inline void check_output(const char *name)
 {
     static char wanted[sizeof output];

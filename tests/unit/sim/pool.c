@@ -1,10 +1,10 @@
-/* The driver's pools: stream order, reuse, thresholds, attributes. */
+/* Test the driver's pools: stream order, reuse, thresholds, attributes. */
 #include "driver.h"
 #include <sched.h>
 #include <stdatomic.h>
 
 enum { MIB = 1 << 20 };
-#define PIECE ((size_t)32 << 20) /* what a pool takes and gives back */
+#define PIECE ((size_t)32 << 20) /* the unit of a pool's growth */
 
 static void wait_at(void *data)
 {
@@ -49,9 +49,9 @@ TEST(pool_memory_is_freed_in_stream_order)
     CU(cuMemFreeAsync(first, stream));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(first, stream));
     CU(cuMemAllocFromPoolAsync(&other, MIB, pool, second));
-    CHECK(other != first); /* the first stream is still at it */
+    CHECK(other != first); /* the first stream still uses it */
     CU(cuMemAllocFromPoolAsync(&own, MIB, pool, stream));
-    CHECK(own == first); /* but for itself it is free */
+    CHECK(own == first); /* but for that stream it is free */
     CU(cuStreamQuery(second));
     atomic_store(&open, true);
     CU(cuMemFreeAsync(own, stream));
@@ -71,7 +71,7 @@ TEST(pool_full_makes_a_stream_wait_for_the_free_of_another_stream)
     int never = 0;
 
     use_device(0);
-    pool = new_pool(2 * MIB); /* which is a piece */
+    pool = new_pool(2 * MIB); /* which is a unit */
     CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CU(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
     CU(cuMemAllocFromPoolAsync(&first, PIECE, pool, stream));
@@ -145,7 +145,7 @@ TEST(pool_reserves_and_releases_pieces)
     CU(cuMemPoolDestroy(pool));
 }
 
-/* The last megabytes of a device are less than a piece, and can be had. */
+/* The last megabytes of a device are less than a unit, and are available. */
 TEST(pool_reserves_the_rest_of_the_device_below_a_piece)
 {
     CUdeviceptr first, second;
@@ -179,7 +179,7 @@ TEST(pool_that_is_destroyed_keeps_its_blocks_until_they_are_freed)
     CU(cuMemPoolDestroy(pool));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolTrimTo(pool, 0));
     CU(cuMemsetD8_v2(block, 1, 100));
-    CU(cuMemFree_v2(block)); /* the synchronous free takes it as well */
+    CU(cuMemFree_v2(block)); /* the synchronous free accepts it as well */
     CU(cuMemGetInfo_v2(&after, &total));
     CHECK_EQUAL(before, after);
 }

@@ -1,4 +1,4 @@
-/* Pools in another process: the pool by descriptor, its pointers by value. */
+/* Test pools in another process: the pool by descriptor, its pointers by value. */
 #define _GNU_SOURCE
 #include "processes.h"
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 
 enum { SECRET = 0x5a, MIB = 1 << 20, SMALL = 1000, LARGE = 4 * MIB };
 
-/* What the exporter sends behind the descriptor. */
+/* The exporter's message behind the descriptor. */
 struct exports {
     CUmemPoolPtrExportData small, large;
 };
@@ -61,7 +61,8 @@ static uint64_t attribute(CUmemoryPool pool, int which)
 
 /* --- the other process --- */
 
-/* Two blocks with a pattern; then: free the small one when told, and stay until told. */
+/* Allocate two blocks with a pattern. Then free the small one on command, and stay until
+ * commanded. */
 static int exporter(int peer)
 {
     CUdeviceptr small, large, again;
@@ -92,7 +93,7 @@ static int exporter(int peer)
     return 0;
 }
 
-/* Import, look, change, free; stay until told. */
+/* Import, check, change, free; stay until commanded. */
 static int importer(int peer)
 {
     int file = receive_file(peer);
@@ -129,7 +130,7 @@ static CUmemoryPool import_pool(int file)
     return pool;
 }
 
-/* The exporter's pool, twice the same, and the letter. */
+/* Import the exporter's pool twice, and read its message. */
 static CUmemoryPool receive(struct process other, struct exports *exports)
 {
     int file = receive_file(other.peer);
@@ -170,9 +171,9 @@ TEST(pool_share_pointers_of_another_process_are_read_changed_and_freed)
     CHECK_EQUAL(0, driver.live_bytes());
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoH_v2(&bytes, small + SMALL - 1, 2));
     CU_IS(CUDA_ERROR_INVALID_VALUE,
-          cuMemsetD8_v2(small + 100 * MIB, 0, 1));           /* nobody's */
+          cuMemsetD8_v2(small + 100 * MIB, 0, 1));           /* of no process */
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(pool)); /* while it has pointers */
-    CU(cuMemFreeAsync(small, NULL)); /* however often it was imported */
+    CU(cuMemFreeAsync(small, NULL)); /* after any number of imports */
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(small, NULL));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemsetD8_v2(small, 0, 1));
     CU(cuMemFree_v2(large));
@@ -212,8 +213,7 @@ TEST(pool_share_memory_stays_readable_where_the_exporter_freed_first)
     CUmemoryPool pool = receive(other, &exports);
     CU(cuMemPoolImportPointer(&large, pool, &exports.large));
     CHECK(notify_peer(other.peer) && wait_for_peer(other.peer));
-    CHECK(holds(large + MIB, LARGE - MIB,
-                SECRET + 1)); /* it is used again from its start */
+    CHECK(holds(large + MIB, LARGE - MIB, SECRET + 1)); /* it is reused from its start */
     CU(cuMemFreeAsync(large, NULL));
     CU(cuMemPoolDestroy(pool));
     CHECK_EQUAL(0, end(other));
@@ -288,7 +288,7 @@ TEST(pool_share_an_imported_pool_can_do_nothing_else)
     CHECK_EQUAL(0, end(other));
 }
 
-/* --- refusals --- */
+/* --- rejected arguments --- */
 
 TEST(pool_share_requires_a_pool_created_with_handle_types)
 {
@@ -391,11 +391,11 @@ TEST(pool_share_pointers_are_exact_and_of_their_pool)
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolImportPointer(&address, plain, &data));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolImportPointer(NULL, imported, &data));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolImportPointer(&address, imported, NULL));
-    for (size_t i = 0; i < 32; i++) { /* all that is used of it */
+    for (size_t i = 0; i < 32; i++) { /* all used bytes of it */
         junk = data;
         junk.reserved[i] ^= 0x80;
         if (driver.cuMemPoolImportPointer(&address, imported, &junk) == CUDA_SUCCESS)
-            CU(cuMemFree_v2(address)); /* another place in the same pool: no harm */
+            CU(cuMemFree_v2(address)); /* another address in the same pool: no harm */
     }
     memset(&junk, 0, sizeof junk);
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolImportPointer(&address, imported, &junk));
@@ -465,14 +465,14 @@ TEST(pool_share_memory_counts_against_the_device_until_released)
     use_device(0);
     CHECK_EQUAL(0, driver.configure("memory=16MiB"));
     CU(cuMemGetInfo_v2(&before, &total));
-    for (int round = 0; round < 100; round++) { /* addresses come back, too */
+    for (int round = 0; round < 100; round++) { /* addresses are reused, too */
         CUmemoryPool pool = new_pool(1);
         CU(cuMemAllocFromPoolAsync(&block, 10 * MIB, pool, NULL));
         CU_IS(CUDA_ERROR_OUT_OF_MEMORY,
               cuMemAllocFromPoolAsync(&none, 8 * MIB, pool, NULL));
         CU(cuMemGetInfo_v2(&after, &total));
         CHECK_EQUAL(10 * MIB, before - after);
-        CU(cuMemPoolDestroy(pool)); /* it goes with its last block */
+        CU(cuMemPoolDestroy(pool)); /* it ends with its last block */
         CHECK(holds(block + MIB, MIB, 0));
         CU(cuMemsetD8_v2(block, 1, 10 * MIB));
         CU(cuMemFreeAsync(block, NULL));

@@ -1,7 +1,7 @@
-/* processes.h -- a test with another process: this program again, in a role.
+/* processes.h -- run another process for a test: this program again, in a role.
  *
- *     static int reader(int peer) { ... }            what the other process does
- *     ROLES({"reader", reader})                      its result is its exit status
+ *     static int reader(int peer) { ... }            the other process
+ *     ROLES({"reader", reader})                      its return value is its exit status
  *
  *     struct process other = start("reader");        in a test
  *     send_file(other.peer, file);
@@ -56,7 +56,7 @@ static inline struct process start(const char *role)
     return process;
 }
 
-/* Its exit status, or 200 and the signal that ended it. */
+/* Return its exit status, or 200 and the signal that ended it. */
 static inline int end(struct process process)
 {
     int status;

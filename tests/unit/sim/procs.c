@@ -1,4 +1,4 @@
-/* Finding calls, errors in words, what the devices say, events' times, pointers, modules.
+/* Test finding calls, error messages, device data, times of events, pointers and modules.
  */
 #include "driver.h"
 
@@ -16,7 +16,7 @@ TEST(procs_are_found_by_name_and_version)
     CHECK(function == *(void **)(void *)&driver.cuMemcpyHtoDAsync_v2_ptsz);
 }
 
-/* numba-cuda-mlir asks for these versions; the headers have them no more. */
+/* numba-cuda-mlir requests these versions; the headers do not contain them any more. */
 TEST(procs_of_primary_contexts_are_found_by_their_first_version)
 {
     void *function;

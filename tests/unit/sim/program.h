@@ -1,7 +1,7 @@
-/* program.h -- generated programs, and the plain model of what orders what in them.
+/* program.h -- generate programs, and a plain model of the order of their operations.
  *
- * The model knows for each operation all that come before it, as a set. It shares nothing
- * with the vector clocks of the stand-in. For property.c, which runs them.
+ * The model knows for each operation the set of all operations before it. It shares no
+ * code with the vector clocks of the simulator. property.c runs the programs.
  */
 #ifndef TARN_TESTS_SIM_PROGRAM_H
 #define TARN_TESTS_SIM_PROGRAM_H
@@ -21,7 +21,7 @@ enum {
     RESULTS = 32,
     VALUES = 62,
 };
-#define ANYTHING ((uint64_t)1 << 63) /* what memory held before */
+#define ANYTHING ((uint64_t)1 << 63) /* the previous contents of memory */
 
 enum kind {
     ALLOC,
@@ -47,12 +47,12 @@ struct action {
     unsigned value;
 };
 
-/* Nodes of the model that come before something. */
+/* Nodes of the model that come before another one. */
 struct set {
     uint64_t bits[NODES / 64];
 };
 
-/* A node that reads or writes cells of a slot, in one of its lives. */
+/* A node that reads or writes cells of a slot, in one of its lifetimes. */
 struct access {
     int node, generation, action;
     unsigned cells;
@@ -65,7 +65,7 @@ struct program {
     int device[STREAMS];
     struct action actions[ACTIONS];
     int count, results, events;
-    bool is_short; /* of room: nothing more is generated */
+    bool is_short; /* of capacity: no further node is generated */
 
     struct set before[NODES];
     int stream_of[NODES]; /* -1: the host */
@@ -80,12 +80,12 @@ struct program {
     unsigned written[SLOTS]; /* cells that hold a value, */
     unsigned value[SLOTS][CELLS];
     unsigned values;
-    unsigned right[RESULTS][CELLS];   /* what a read shows; 0: not read */
-    uint64_t allowed[RESULTS][CELLS]; /* what it may show, a bit for each value */
+    unsigned right[RESULTS][CELLS];   /* the result of a read; 0: not read */
+    uint64_t allowed[RESULTS][CELLS]; /* the values that it may show, one bit each */
 
-    int bug_in;   /* conflicts until the one that stays; 0: no bug wanted */
+    int bug_in;   /* conflicts until the one that stays; 0: no bug requested */
     bool is_bad;  /* it has stayed */
-    bool is_wild; /* and was about freed memory, so anything may be in it */
+    bool is_wild; /* and was about freed memory, so it may contain anything */
 };
 
 static struct program program;
@@ -117,7 +117,7 @@ static bool is_legacy(int stream)
     return stream < 2;
 }
 
-/* All that comes before what is queued on `stream` now; -1: before what the host does. */
+/* All nodes before the next operation on `stream`; -1: before the host's next one. */
 static struct set before_now(int stream)
 {
     struct set set = {{0}};
@@ -148,8 +148,8 @@ static int new_node(int stream)
     return node;
 }
 
-/* A node that has a place in its stream, but where the stream is not the legacy one is no
- * operation that the default stream's rules hold for. */
+/* Add a node with a position in its stream. Unless the stream is the legacy one, the
+ * default stream's rules do not apply to it. */
 static int new_place(int stream)
 {
     bool was_blocking = program.is_blocking[stream];
@@ -160,8 +160,8 @@ static int new_place(int stream)
     return node;
 }
 
-/* The host has waited for `stream`; that is for all blocking streams where it is the
- * legacy one, but not for the legacy one where it is another. */
+/* The host has waited for `stream`. If that is the legacy stream, it has waited for all
+ * blocking streams; the reverse does not hold. */
 static void host_waits(int stream)
 {
     struct set waited = before_now(stream);
@@ -206,7 +206,7 @@ static int record(int stream)
     return program.events++;
 }
 
-/* Order all that is queued on `from` before what `to` (-1: the host) does next. */
+/* Order all queued work of `from` before the next operation of `to` (-1: the host). */
 static void put_wait(int from, int to)
 {
     switch (below(to < 0 ? 4 : 7)) {
@@ -237,7 +237,7 @@ static void put_wait(int from, int to)
     }
 }
 
-/* An access that nothing orders before what `stream` does next with these cells. */
+/* An access that no wait orders before the next operation of `stream` on these cells. */
 static const struct access *find_conflict(int stream, int generation, unsigned cells,
                                           bool is_write)
 {
@@ -252,7 +252,7 @@ static const struct access *find_conflict(int stream, int generation, unsigned c
     return NULL;
 }
 
-/* Order what is to be ordered, but for the bug. */
+/* Add the required waits, except for the bug. */
 static void settle(int stream, int slot, unsigned cells, bool is_write)
 {
     const struct access *conflict;
@@ -283,15 +283,15 @@ static void allocate(int slot)
         record_access(new_node(-1), slot, 3, true);
         return;
     }
-    /* A place in its stream, and no barrier on the default one. */
+    /* A position in its stream, and no barrier on the default one. */
     bool was_blocking = program.is_blocking[stream];
     program.is_blocking[stream] = false;
     record_access(new_node(stream), slot, 3, true);
     program.is_blocking[stream] = was_blocking;
 }
 
-/* cuMemFree waits for the device of the memory, but for no other; of a pool's memory it
- * would wait for nothing. */
+/* cuMemFree waits for the device of the memory, but for no other; for a pool's memory it
+ * would not wait. */
 static void free_slot(int slot)
 {
     int stream = any_stream();
@@ -411,7 +411,7 @@ static bool is_about_memory(const struct access *access)
     return kind == ALLOC || kind == FREE;
 }
 
-/* What is left out may be made good by a wait that came for something else. */
+/* A wait with another purpose may replace a wait that was left out. */
 static void find_bugs(void)
 {
     for (int i = 0; i < program.access_count; i++)
@@ -446,9 +446,10 @@ static void generate(uint64_t seed, bool wants_bug)
     find_bugs();
 }
 
-/* --- what a program with a bug may show --- */
+/* --- possible results of a program with a bug --- */
 
-/* May `reader` see what `writer` left in the cells, or is there a write between? */
+/* Return whether `reader` may see the value of `writer` in the cells, or whether there is
+ * a write between. */
 static bool may_see(const struct access *reader, const struct access *writer,
                     unsigned cell)
 {
@@ -468,7 +469,7 @@ static bool may_see(const struct access *reader, const struct access *writer,
     return true;
 }
 
-/* What each write leaves behind: a copy leaves what it may have seen. */
+/* The values that each write leaves: a copy leaves every value that it may have read. */
 static uint64_t written_values[ACTIONS * 2][CELLS];
 
 static uint64_t seen_by(const struct access *reader, unsigned cell)
@@ -517,7 +518,7 @@ static void find_allowed(void)
     }
 }
 
-/* Is there more than one answer to some read? */
+/* Return whether some read has more than one possible answer. */
 static bool can_show(void)
 {
     for (int result = 0; result < program.results; result++)

@@ -1,11 +1,11 @@
-/* Generated programs against a plain model of what orders what.
+/* Run generated programs against a plain model of the order of operations.
  *
- * A program allocates, writes, copies, reads and frees on several streams. Wherever two of
- * its operations could meet on the same bytes the generator puts a wait between them, of
- * some kind; so each read has one right answer, whatever the seed of the stand-in. A
- * program with a bug lacks one of those waits: no run may show bytes that the model
- * forbids, some seed must show wrong ones where the model has more than one answer, and
- * the race finder must report it in every run. It must report no program without a bug.
+ * A program allocates, writes, copies, reads and frees on several streams. If two of its
+ * operations could access the same bytes, the generator puts a wait of some kind between
+ * them. So each read has one right answer, for any seed of the simulator. A program with
+ * a bug lacks one of those waits. No run may show bytes that the model forbids. If the
+ * model has more than one answer, some seed must show a wrong one. The race finder must
+ * report the bug in every run, and no program without a bug.
  *
  *     TARN_PROGRAMS=100000 build/debug/bin/unit-sim-property
  */
@@ -18,8 +18,8 @@ enum {
 };
 
 /* Programs that failed once: a wait for a legacy stream, a block read before its first
- * write, a query that was too helpful, a wait for an event that is done and so waits for
- * nothing else. Where the generator changes they are others. */
+ * write, a query with side effects, a wait for a completed event. If the generator
+ * changes, they are other programs. */
 static const uint64_t kept[] = {1005, 1009, 1210, 3824, 4865};
 
 /* --- running it --- */
@@ -29,7 +29,7 @@ static CUstream streams[STREAMS];
 static CUevent events[ACTIONS];
 static CUdeviceptr slots[SLOTS];
 static unsigned *shown;   /* pinned: RESULTS slots */
-static unsigned run_base; /* values of no other run, as memory keeps what it held */
+static unsigned run_base; /* values of no other run, as memory keeps its contents */
 
 static void run_on_memory(const struct action *action)
 {
@@ -128,7 +128,8 @@ static void run(const char *options)
         CU(cuStreamDestroy_v2(streams[i]));
 }
 
-/* How many cells differ from what is right; how many from all that is allowed. */
+/* Count the cells that differ from the right value, and those that differ from all
+ * allowed values. */
 static unsigned count_wrong(unsigned *forbidden)
 {
     unsigned wrong = 0;
@@ -248,7 +249,7 @@ TEST(property_programs_without_a_bug_read_correct_values_and_have_no_races)
     teardown();
 }
 
-/* Returns whether it was a program with a bug that can show. */
+/* Return whether it was a program with a bug that can show. */
 static bool check_bad(uint64_t seed, unsigned *tries)
 {
     unsigned forbidden, wrong = 0;

@@ -1,4 +1,5 @@
-/* Finding races: what is reported, in which words, and what orders operations. */
+/* Test the race finder: its reports, its messages, and the calls that order operations.
+ */
 #include "driver.h"
 
 enum { BYTES = 4096 };
@@ -20,7 +21,7 @@ static void setup(void)
     CU(cuEventCreate(&event, 0));
 }
 
-/* All is torn down; there were so many races. */
+/* Destroy everything; check the number of races. */
 static void teardown(unsigned long long wanted)
 {
     unsigned long long found = driver.races();
@@ -136,7 +137,7 @@ TEST(races_a_wait_of_the_host_orders)
         ;
     CU(cuMemsetD8Async(block, 0, 10, two));
     CHECK(driver.races() == 0);
-    CU(cuStreamSynchronize(one)); /* of another stream it knows nothing by that */
+    CU(cuStreamSynchronize(one)); /* of another stream the host knows nothing by that */
     CU(cuMemsetD8Async(block, 0, 10, one));
     teardown(1);
 }
@@ -159,17 +160,17 @@ TEST(races_memory_of_a_pool_is_for_its_stream_until_another_waits)
     CUdeviceptr pooled;
 
     setup();
-    CU(cuEventRecord(event, one)); /* before the allocation: covers nothing of it */
+    CU(cuEventRecord(event, one)); /* before the allocation: orders nothing of it */
     CU(cuMemAllocAsync(&pooled, BYTES, one));
     CU(cuStreamWaitEvent(two, event, 0));
     CU(cuMemsetD8Async(pooled, 0, 10, one));
     CHECK(driver.races() == 0);
     CU(cuMemsetD8Async(pooled + 10, 0, 10, two));
     CHECK(driver.races() == 1);
-    CU(cuMemFreeAsync(pooled, one)); /* while the other stream is at it */
+    CU(cuMemFreeAsync(pooled, one)); /* while the other stream uses it */
     CHECK(strstr(driver.race(), "cuMemFreeAsync"));
     CHECK(driver.races() == 2);
-    CU(cuMemAllocAsync(&pooled, BYTES, one)); /* the same memory, and all is new */
+    CU(cuMemAllocAsync(&pooled, BYTES, one)); /* the same memory, with a new state */
     CU(cuMemsetD8Async(pooled, 0, BYTES, one));
     CU(cuMemFreeAsync(pooled, one));
     teardown(2);

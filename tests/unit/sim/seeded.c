@@ -1,4 +1,4 @@
-/* The seeded mode: late, in many orders, the same again for the same seed, and never an
+/* Test the seeded mode: late, in many orders, reproducible by the seed, and never in an
  * order that the API forbids. */
 #include "driver.h"
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 enum { STREAMS = 4, NOTES = 64 };
 
-/* What ran, in the order in which it ran. */
+/* The work that ran, in the order in which it ran. */
 static struct {
     char text[NOTES + 1];
     unsigned count;
@@ -103,7 +103,7 @@ TEST(seeded_the_order_of_this_seed_is_known)
     char run[NOTES + 1];
 
     use_device(0);
-    run_program(7, run); /* of any machine: change it only with the scheduler */
+    run_program(7, run); /* on any machine: change it only with the scheduler */
     CHECK_TEXT("AYBQRZCDS[TEFIU\\GV]H^JKWL_M`XNOP", run);
 }
 
@@ -231,7 +231,7 @@ static void write_and_read(void)
     CU(cuStreamCreate(&stream, 0));
     CU(cuMemAllocAsync(&address, 100, stream));
     CU(cuMemsetD8Async(address, 7, 100, stream));
-    CU(cuMemcpyDtoH_v2(&byte, address, 1)); /* the default stream waits for ours */
+    CU(cuMemcpyDtoH_v2(&byte, address, 1)); /* the default stream waits for this one */
     CHECK_EQUAL(7, byte);
     CU(cuMemFreeAsync(address, stream));
     CU(cuStreamDestroy_v2(stream));
@@ -285,7 +285,7 @@ TEST(seeded_a_host_function_that_blocks_holds_only_its_stream)
 
 enum { THREADS = 4, ROUNDS = 50, WORDS = 256 };
 
-/* Each thread on its own stream: whatever the others do, its words are its own. */
+/* Each thread has its own stream: its messages do not depend on the others. */
 static void *use_own_stream(void *number)
 {
     unsigned words[WORDS], value = (unsigned)(uintptr_t)number;

@@ -1,8 +1,8 @@
-/* Sizes around each boundary: a block goes back to the memory that it came from.
+/* Test sizes around each boundary: a block returns to the memory that it came from.
  *
  * The simulator rounds requests up: to 512 bytes, from 2 MiB on to 2 MiB, host memory to
- * pages. A size just below a power of two is on one side of such a boundary as requested,
- * and on the other as rounded.
+ * pages. A size just below a power of two may be below such a boundary as requested and
+ * above it as rounded.
  */
 #include "driver.h"
 #include "base/random.h"
@@ -45,7 +45,7 @@ static size_t used(void)
     return total - free_bytes;
 }
 
-/* The device is as it was before: unused, and in one piece. */
+/* Check that the device is as before: unused, and in one piece. */
 static void check_unused(void)
 {
     CUdeviceptr all;
@@ -69,7 +69,7 @@ struct method {
     void (*allocate)(CUdeviceptr *block, size_t bytes);
     void (*release)(CUdeviceptr block);
     size_t
-        whole; /* blocks of so many bytes and more are at multiples of 2 MiB; 0: none */
+        whole; /* blocks of at least this many bytes are at multiples of 2 MiB; 0: none */
 };
 
 struct live {
@@ -81,7 +81,7 @@ struct live {
 static struct live live[LIVE];
 static size_t live_count, live_bytes;
 
-/* The first and the last byte have a mark, which a block over them would change. */
+/* Mark the first and the last byte; an overlapping block would change them. */
 static void allocate_one(const struct method *method, size_t bytes)
 {
     struct live *new = &live[live_count++];
@@ -256,7 +256,7 @@ TEST(sizes_around_each_boundary_leave_no_memory_of_graphs)
 
 /* --- host memory ------------------------------------------------------------------------ */
 
-/* Blocks whose last page has one byte take as much of the limit as whole ones. */
+/* Blocks whose last page has one byte use as much of the limit as whole ones. */
 TEST(sizes_of_managed_memory_count_in_pages_against_the_limit)
 {
     enum { BLOCKS = 64 };

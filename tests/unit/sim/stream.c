@@ -1,4 +1,5 @@
-/* Streams: order, the default stream's barriers, handles and ids, destroyed streams. */
+/* Test streams: order, the default stream's barriers, handles and ids, destroyed streams.
+ */
 #include "driver.h"
 #include <pthread.h>
 #include <sched.h>
@@ -7,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A gate that work waits at until the test opens it. */
+/* A gate at which work waits until the test opens it. */
 struct gate {
     atomic_bool is_open;
     atomic_bool is_reached;
@@ -147,7 +148,7 @@ TEST(stream_default_does_not_wait_for_others)
     CU(cuStreamDestroy_v2(free_running));
 }
 
-/* One thread runs them all, so one that blocks holds up those of other streams. */
+/* One thread runs them all, so one that blocks delays those of other streams. */
 TEST(stream_host_functions_run_one_at_a_time)
 {
     CUstream first, second;
@@ -190,7 +191,7 @@ TEST(stream_wait_for_an_event_orders_two_streams)
     CU(cuLaunchHostFunc(second, note, &ran));
     CU_IS(CUDA_ERROR_NOT_READY, cuEventQuery(event));
     CU_IS(CUDA_ERROR_NOT_READY, cuStreamQuery(second));
-    CU(cuStreamDestroy_v2(first)); /* the event stays good */
+    CU(cuStreamDestroy_v2(first)); /* the event stays valid */
     CU_IS(CUDA_ERROR_NOT_READY, cuEventQuery(event));
     CHECK_EQUAL(0, atomic_load(&ran));
     atomic_store(&gate.is_open, true);
@@ -292,7 +293,7 @@ TEST(stream_driver_calls_in_a_host_function_are_rejected)
     CHECK_EQUAL(CUDA_ERROR_NOT_PERMITTED, in_host_function);
 }
 
-/* Run this program again as `role`; its stderr goes to `words`. Returns its wait status.
+/* Run this program again as `role`; store its stderr in `words`. Return its wait status.
  */
 static int run_as(const char *role, char *message, size_t message_bytes)
 {
@@ -317,7 +318,7 @@ static int run_as(const char *role, char *message, size_t message_bytes)
     return status;
 }
 
-/* The process that misuses a stream dies, and says with which call. */
+/* The process that misuses a stream dies, and its message names the call. */
 TEST(stream_that_is_destroyed_aborts_with_the_name_of_the_call)
 {
     char message[4096];

@@ -1,4 +1,4 @@
-/* Many threads at once on one device: nothing is lost, nothing is mixed up. */
+/* Test many threads at once on one device: no write is lost, and none is mixed up. */
 #include "driver.h"
 #include "base/random.h"
 #include <pthread.h>
@@ -8,11 +8,12 @@ enum { THREADS = 6, ROUNDS = 300, BYTES = 3000 };
 struct worker {
     pthread_t thread;
     uint64_t random;
-    unsigned wrong; /* bytes that were not what this thread had written */
+    unsigned wrong; /* bytes that this thread had not written */
     CUresult result;
 };
 
-/* Allocate, fill, read back and free, through the pool or not, on a stream of its own. */
+/* Allocate, fill, read back and free, with or without the pool, on a stream of its own.
+ */
 static CUresult one_round(struct worker *worker, CUstream stream, CUevent event)
 {
     unsigned char value = (unsigned char)tarn__random_next(&worker->random), bytes[BYTES];

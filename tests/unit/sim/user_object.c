@@ -1,6 +1,8 @@
-/* Objects of the client that live as long as the graphs that use them. The
- * refused arguments, and that an object goes with the executable graph, are what an H200 did; retaining
- * without a graph and releasing too often are by the manual. */
+/* Test user objects: they exist as long as the graphs that use them.
+ *
+ * An H200 rejects the same arguments, and its objects end with the executable graph.
+ * Retaining without a graph and releasing too often follow the manual.
+ */
 #include "driver.h"
 #include <sched.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* Virtual memory: the rules of each call, as an H200 (driver 580) answers. */
+/* Test virtual memory: the rules of each call, as an H200 (driver 580) answers. */
 #include "vmm.h"
 
 TEST(vmm_is_supported_with_a_granularity_of_2_mib)
@@ -227,7 +227,7 @@ TEST(vmm_map_is_of_all_the_memory_at_free_reserved_addresses)
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemMap(address + MIB, PIECE, 0, small, 0));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemMap(address, 4 * MIB, 0, large, 1));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemMap(address, 4 * MIB, 0, 0, 0));
-    CHECK_EQUAL(0, driver.configure("dead=error")); /* or else it aborts */
+    CHECK_EQUAL(0, driver.configure("dead=error")); /* otherwise it aborts */
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemMap(address, 4 * MIB, 0, 4096, 0));
     CHECK(driver.misuses() == 1);
     CHECK_EQUAL(0, driver.configure(NULL));
@@ -330,13 +330,13 @@ TEST(vmm_memory_is_the_same_wherever_it_is_mapped)
         CU(cuMemMap(address + 4 * MIB, 4 * MIB, 0, handle, 0));
         set_read_write(address, 8 * MIB);
         CU(cuMemcpyDtoH_v2(bytes, address + 4 * MIB - 100, 100));
-        CHECK_EQUAL(0, bytes[99]); /* what another used before is not seen */
+        CHECK_EQUAL(0, bytes[99]); /* the previous contents are not visible */
         CU(cuMemsetD8_v2(address + 4 * MIB - 100, 42, 100));
         CU(cuMemcpyDtoH_v2(bytes, address + 8 * MIB - 100, 100));
         CHECK_EQUAL(42, bytes[0]);
         CHECK_EQUAL(42, bytes[99]);
         CU(cuMemUnmap(address, 8 * MIB));
-        CU(cuMemMap(address, 4 * MIB, 0, handle, 0)); /* it has kept its content */
+        CU(cuMemMap(address, 4 * MIB, 0, handle, 0)); /* it has kept its contents */
         CHECK_EQUAL(0, access_at(address, 0));        /* but not the access */
         set_read_write(address, 4 * MIB);
         memset(bytes, 0, sizeof bytes);

@@ -1,4 +1,4 @@
-/* vmm.h -- what the tests of virtual memory have in common. */
+/* vmm.h -- helpers of the tests of virtual memory. */
 #ifndef TARN_TESTS_SIM_VMM_H
 #define TARN_TESTS_SIM_VMM_H
 

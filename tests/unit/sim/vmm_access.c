@@ -1,4 +1,4 @@
-/* Who may use mapped memory, and what happens to work that may not, or no longer. */
+/* Test access rights of mapped memory, and work without access, or whose access ends. */
 #define _GNU_SOURCE
 #include "vmm.h"
 #include <pthread.h>
@@ -88,7 +88,7 @@ TEST(vmm_access_rejects_the_same_arguments_as_the_real_driver)
 
 static char host[1000];
 
-/* Every way to write, or to read, `bytes` at `address` gives `wanted`. */
+/* Check that every way to write, or to read, `bytes` at `address` returns `wanted`. */
 static void check_writes(CUresult wanted, CUdeviceptr address, size_t bytes)
 {
     CUDA_MEMCPY2D shape = {
@@ -212,7 +212,7 @@ TEST(vmm_memory_is_rejected_by_calls_for_other_memory)
     tear_down();
 }
 
-/* --- what is said of an address --- */
+/* --- attributes of an address --- */
 
 static uint64_t pointer_attribute(int attribute, CUdeviceptr address)
 {
@@ -290,7 +290,7 @@ TEST(vmm_addresses_that_are_only_reserved_have_no_attributes)
     tear_down();
 }
 
-/* --- memory pulled from under queued work --- */
+/* --- memory unmapped under queued work --- */
 
 static void wait_at(void *data)
 {
@@ -317,7 +317,7 @@ static void pull_memory(enum pull how)
     }
 }
 
-/* A copy and a fill wait in a stream; then the memory goes; then they have their turn. */
+/* Queue a copy and a fill, unmap the memory, and then let them run. */
 static void queue_and_pull(enum pull how, CUstream *stream, CUevent *event)
 {
     static atomic_bool open;
@@ -365,7 +365,7 @@ TEST(vmm_unmapping_under_queued_work_loses_the_context)
         check_lost(stream, event);
         CU(cuMemUnmap(base + 4 * MIB, PIECE)); /* these need no context */
         CU(cuMemRelease(small));
-        CU(cuDevicePrimaryCtxReset_v2(0)); /* good again, once it is retained */
+        CU(cuDevicePrimaryCtxReset_v2(0)); /* valid again, once it is retained */
         use_device(0);
         CU(cuCtxSynchronize());
         CU(cuMemUnmap(base, 16 * MIB));
@@ -391,7 +391,7 @@ TEST(vmm_queued_work_uses_the_mappings_of_its_start)
     tear_down();
 }
 
-/* In the seeded mode work is done inside of calls, so the same must hold there. */
+/* In the seeded mode work runs inside calls, so the same must hold there. */
 TEST(vmm_unmapping_under_seeded_work_loses_the_context_for_some_seeds)
 {
     enum { SEEDS = 40 };
@@ -440,7 +440,7 @@ TEST(vmm_unmapping_without_a_wait_is_a_race)
 static atomic_bool stop;
 static CUcontext shared;
 
-/* It may be refused, lose the context, or meet it while it is reset. */
+/* It may be rejected, lose the context, or run while the context is reset. */
 static bool is_expected(CUresult result)
 {
     return result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE ||

@@ -1,14 +1,14 @@
-/* Virtual memory and shared pools with each call failing in turn, and each piece of host
- * memory missing in turn: outputs are untouched and nothing is left behind. */
+/* Test virtual memory and shared pools with each call, and each host allocation, failing
+ * in turn: outputs are unchanged and nothing leaks. */
 #include "vmm.h"
 #include <unistd.h>
 
 enum { NONE = 77 };
 
-/* Only one call fails, so what undoes something comes through at the second try. */
+/* Only one call fails, so an undo succeeds at the second try. */
 #define RETRY_ONCE(call) CHECK(driver.call == CUDA_SUCCESS || driver.call == CUDA_SUCCESS)
 
-/* A call that may fail; then its output is as it was. */
+/* A call that may fail; then its output is unchanged. */
 #define TRY(output, untouched, call)      \
     do {                                  \
         if (driver.call != CUDA_SUCCESS)  \
@@ -107,7 +107,7 @@ static void pool_scenario(void)
     RETRY_ONCE(cuMemPoolDestroy(pool));
 }
 
-/* Until a run needs no fault. Returns how many there were. */
+/* Run until no fault is needed. Return the number of faults. */
 static unsigned torture_with(const char *option, void (*scenario)(void))
 {
     use_device(0);

@@ -1,9 +1,9 @@
-/* As many mappings as a large pool of the smallest pieces has. A step that is quadratic
- * in them would not end within the time that a test has. */
+/* Test as many mappings as a large pool of the smallest handles has. A step that is
+ * quadratic in them would exceed the time limit of a test. */
 #include "vmm.h"
 
-/* TSan leaves a process 512 GiB of addresses in a row when the kernel places its stacks
- * badly, and the stand-in takes four times the memory of a device. */
+/* TSan leaves a process 512 GiB of contiguous addresses when the kernel places its stacks
+ * badly. The simulator takes four times the memory of a device. */
 #ifdef __SANITIZE_THREAD__
 #define MEMORY "32GiB"
 enum { COUNT = 10000 };

@@ -1,4 +1,4 @@
-/* Memory of cuMemCreate in another process, by descriptor. */
+/* Test memory of cuMemCreate in another process, by descriptor. */
 #define _GNU_SOURCE
 #include "vmm.h"
 #include "processes.h"
@@ -9,7 +9,7 @@
 enum { SECRET = 0x5a };
 #define BYTES (4 * MIB)
 
-/* The memory behind `handle` at new addresses, for device 0; 0: refused. */
+/* Map the memory behind `handle` at new addresses, for device 0; 0: rejected. */
 static CUdeviceptr map_anywhere(handle_t handle)
 {
     CUmemAccessDesc access = access_of(0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
@@ -43,7 +43,8 @@ static bool begin(void)
            !driver.cuCtxSetCurrent(context);
 }
 
-/* Import what comes, look, change it, and wait for the word to leave; 1..99: refused. */
+/* Import each received handle, check it, change it, and wait for the command to end;
+ * 1..99: rejected. */
 static int importer(int peer)
 {
     int file = receive_file(peer), again;
@@ -74,7 +75,7 @@ static int importer(int peer)
     return driver.cuMemUnmap(address, BYTES) || driver.cuMemRelease(handle) ? 106 : 0;
 }
 
-/* Make memory, send it, and stay until told. */
+/* Create memory, send it, and stay until commanded. */
 static int exporter(int peer)
 {
     CUmemAllocationProp properties = properties_of(0, 1);
@@ -94,7 +95,7 @@ static int exporter(int peer)
     return 0;
 }
 
-/* The same as a user without rights, who may not look for leaks at exit either. */
+/* The same as a user without rights, for whom the leak check at exit is off. */
 static int stranger(int peer)
 {
     _exit(setegid(65534) || seteuid(65534) ? 110 : exporter(peer));
@@ -272,7 +273,7 @@ TEST(vmm_share_a_foreign_descriptor_is_rejected)
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemImportFromShareableHandle(&handle, NULL, 8));
 }
 
-/* A copy of `file` that says `word` in the given 8 bytes of its last page. */
+/* A copy of `file` with `word` in the given 8 bytes of its last page. */
 static int forge(int file, unsigned place, uint64_t word, int seals)
 {
     int forged = memfd_create("tarn-sim-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -296,7 +297,7 @@ TEST(vmm_share_a_file_with_false_contents_is_rejected)
     use_device(0);
     handle_t handle = new_memory(BYTES, 1);
     CU(cuMemExportToShareableHandle(&file, handle, 1, 0));
-    CHECK_EQUAL(-1, ftruncate(file, 0)); /* nor can it be cut short */
+    CHECK_EQUAL(-1, ftruncate(file, 0)); /* it cannot be truncated either */
     for (unsigned place = 0; place < 5; place++) {
         forged = forge(file, place, words[place], SEALS);
         CHECK(try_import(forged) != CUDA_SUCCESS);
@@ -311,7 +312,7 @@ TEST(vmm_share_a_file_with_false_contents_is_rejected)
     CU(cuMemRelease(handle));
 }
 
-/* Only root can play another user. */
+/* Only root can act as another user. */
 TEST(vmm_share_memory_of_another_user_is_rejected)
 {
     struct process other;

@@ -1,4 +1,4 @@
-/* The books of a log: peaks, places, and the rows that cannot be. */
+/* Test the accounting of a log: peaks, sites, and inconsistent rows. */
 #define _GNU_SOURCE
 #include "text.h"
 
@@ -140,7 +140,7 @@ TEST(accounting_has_the_share_of_each_site_in_the_peak)
                                    "Alloc,0,0x40,0,7,0,0,1,1,1,0,a.py:1\n",
                       &complaints);
 
-    /* The peak is 155, on line 6: b.py has 110 of it and c.py 45. */
+    /* The peak is 155, on line 6: 110 of it belong to b.py and 45 to c.py. */
     CHECK_EQUAL(3, tarn_trace_accounting_sites(accounting, TARN_SITES_BY_PEAK, 3, sites));
     check_site(&sites[0], "b.py:2", 110, 60, 110);
     check_site(&sites[1], "c.py:3", 45, 45, 45);

@@ -1,4 +1,5 @@
-/* Logs loaded whole. What is in them shows in the summary, and in tests of replay. */
+/* Test logs that are loaded as a whole. The summary and the tests of replay show their
+ * contents. */
 #define _GNU_SOURCE
 #include "text.h"
 

@@ -1,4 +1,4 @@
-/* Logs as they are read: both formats, as written and as damaged. */
+/* Test reading logs: both formats, valid and damaged. */
 #define _GNU_SOURCE
 #include "text.h"
 #include "base/random.h"
@@ -24,7 +24,8 @@ static tarn_status read_log(const char *content, struct events *events)
     return status;
 }
 
-/* `words` are refused with a message that begins with `says`; `before` rows came. */
+/* Check that `words` are rejected with a message that begins with `says`, after `before`
+ * rows. */
 static void check_rejected(const char *content, size_t before, const char *says)
 {
     struct events events = {0};
@@ -233,7 +234,7 @@ TEST(reader_passes_failures_of_its_source_and_of_its_sink_on)
                  tarn_trace_read("log.csv", NULL, NULL, NULL, NULL, NULL, NULL));
 }
 
-/* A number of any size: few bits as often as many. */
+/* A number of any size: few bits are as frequent as many. */
 static uint64_t any_number(uint64_t *seed)
 {
     return tarn__random_next(seed) >> tarn__random_below(seed, 64);
@@ -293,7 +294,7 @@ static void check_same(const tarn_trace_event *a, const tarn_trace_event *b)
     CHECK_TEXT(a->location ? a->location : "", b->location ? b->location : "");
 }
 
-/* `count` random events and the log that a writer makes of them. */
+/* `count` random events, and the log that a writer makes of them. */
 static struct text any_log(uint64_t *seed, tarn_trace_format format, size_t count,
                            tarn_trace_event *out)
 {

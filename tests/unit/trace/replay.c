@@ -1,4 +1,4 @@
-/* Replays, over a resource that writes down what it is asked, and over the driver. */
+/* Test replays, over a resource that records its calls, and over the driver. */
 #define _GNU_SOURCE
 #include "text.h"
 #include "base/random.h"
@@ -14,7 +14,7 @@ struct call {
     pthread_t thread;
 };
 
-/* What the resource was asked, and what it is to answer. */
+/* The recorded calls, and the answers. */
 static struct recorder {
     pthread_mutex_t lock;
     struct call calls[CALLS_MAX];
@@ -273,7 +273,7 @@ TEST(replay_on_threads_leaves_out_the_free_of_another_threads_failure)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-/* A log in which every block goes from thread to thread. */
+/* A log in which every block passes from thread to thread. */
 static tarn_trace *relay(unsigned threads, unsigned rounds)
 {
     struct text text = text_of(RMM_HEADER);

@@ -1,4 +1,4 @@
-/* The place that a thread leaves for the loggers beneath. */
+/* Test the site that a thread sets for the loggers beneath. */
 #include "test.h"
 #include <pthread.h>
 

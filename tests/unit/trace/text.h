@@ -1,4 +1,4 @@
-/* text.h -- a log in memory, for tests: written into it and read out of it. */
+/* text.h -- a log in memory, for tests: writes and reads it. */
 #ifndef TARN_TEST_TEXT_H
 #define TARN_TEST_TEXT_H
 
@@ -8,8 +8,8 @@
 struct text {
     char *bytes; /* malloc'ed; with a NUL behind, not counted */
     size_t count;
-    size_t at;       /* where reading goes on */
-    size_t portion;  /* bytes a read gives at most; 0: as many as asked for */
+    size_t at;       /* the position of the next read */
+    size_t portion;  /* bytes a read returns at most; 0: as many as requested */
     unsigned writes; /* calls of text_write */
 };
 
@@ -57,12 +57,12 @@ static inline void text_free(struct text *text)
     memset(text, 0, sizeof *text);
 }
 
-/* What a reader passed on, kept. */
+/* Collect the events of a reader. */
 struct events {
     tarn_trace_event *items; /* their locations are owned */
     uint64_t *lines;
     size_t count;
-    size_t stop_at; /* refuse the event of that number; 0: take all */
+    size_t stop_at; /* reject the event of that number; 0: accept all */
 };
 
 static inline tarn_status events_take(void *data, const tarn_trace_event *event,

@@ -1,4 +1,4 @@
-/* Logs as they are written: to the letter, by many threads, and where they cannot be. */
+/* Test writing logs: exact output, many threads, and logs that cannot be written. */
 #define _GNU_SOURCE
 #include "text.h"
 #include <errno.h>
@@ -275,7 +275,7 @@ TEST(writer_counts_time_from_its_beginning_or_from_midnight)
     text_free(&text);
 }
 
-/* A log that uses its writer, with what that returned. */
+/* A log that uses its writer, with the result of that. */
 struct within {
     tarn_trace_writer *writer;
     tarn_status write, flush, release;
@@ -455,7 +455,7 @@ static int fill_the_disk_and_exit(void *path)
         if (tarn_trace_writer_open(paths[i], TARN_TRACE_RMM, &writer) != TARN_OK)
             return 1;
     }
-    FILE *error_file = fopen(path, "w"); /* what is said at exit */
+    FILE *error_file = fopen(path, "w"); /* the output at exit */
     return error_file && dup2(fileno(error_file), 2) == 2 ? 0 : 2;
 }
 

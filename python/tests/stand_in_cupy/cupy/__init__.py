@@ -1,9 +1,8 @@
-"""What stands for CuPy where there is no CUDA runtime: its memory pool, and nothing else.
+"""A replacement of CuPy for machines without a CUDA runtime: its memory pool alone.
 
-Names and manners are CuPy's as far as a user of its pool sees them: blocks of whole units,
-free blocks by device and stream, pieces of larger allocations, `free_all_blocks()` that
-gives back what is whole. Memory is cuMemAlloc's, in segments of several MiB, so that most
-blocks have an offset in theirs.
+Names and behaviour are CuPy's, for users of its pool: blocks of whole units, free blocks by device
+and stream, parts of larger allocations. `free_all_blocks()` frees complete segments. Memory is
+cuMemAlloc's, in segments of several MiB, so that most blocks have an offset.
 """
 
 from . import cuda

@@ -43,7 +43,8 @@ def current_context():
 
 
 def _get_device():
-    """As the CUDA runtime: that of the current context, else 0, whose context it takes."""
+    """The current device as in the CUDA runtime: that of the current context, else 0, whose context
+    it retains."""
     device = ctypes.c_int()
     if not current_context().value:
         _set_device(0)
@@ -63,7 +64,7 @@ def _set_device(number):
 
 
 def release_contexts(current):
-    """For tests: this module has had no effect on contexts, and `current` is it again."""
+    """For tests: check that this module has not changed the current context, and restore `current`."""
     _call("cuCtxSetCurrent", current)
     while _primary:
         _call("cuDevicePrimaryCtxRelease_v2", _primary.popitem()[0])
@@ -112,7 +113,7 @@ def _current_stream():
 
 
 class Memory:
-    """A whole allocation of the driver's."""
+    """A complete allocation of the driver."""
 
     def __init__(self, size):
         address = ctypes.c_uint64()
@@ -121,7 +122,7 @@ class Memory:
 
 
 class PooledMemory:
-    """A block that goes back to its pool when nobody has it."""
+    """A block that returns to its pool when its last reference ends."""
 
     def __init__(self, pool, ptr, size, stream):
         self.ptr, self.size = ptr, size
@@ -134,7 +135,7 @@ class MemoryPointer:
 
 
 class SingleDeviceMemoryPool:
-    """Free pieces of segments by the stream that they came from, first fit."""
+    """Free parts of segments by the stream that freed them, first fit."""
 
     def __init__(self):
         self._lock = threading.RLock()
@@ -187,7 +188,7 @@ class SingleDeviceMemoryPool:
             self._merge(free)
 
     def _merge(self, free):
-        """Neighbours in one segment become one piece."""
+        """Coalesce neighbours in one segment."""
         merged, last = {}, None
         for ptr, length in sorted(free.items()):
             if last is not None and last + merged[last] == ptr and ptr not in self._segments:
@@ -224,7 +225,7 @@ class SingleDeviceMemoryPool:
 
 
 class MemoryPool:
-    """One pool a device: each method is that of the current device's."""
+    """One pool per device: each method is that of the current device's."""
 
     def __init__(self):
         self._pools = collections.defaultdict(SingleDeviceMemoryPool)
