@@ -237,17 +237,13 @@ def graphs() -> dict[str, Edges]:
     }
 
 
-def differences(found: Mapping[str, Edges], left: Mapping[str, Collection[str]]) -> list[str]:
-    """Return the cycles that a table does not have, with their calls, and its obsolete entries."""
-    wrong = []
-    for module in sorted(found.keys() | left.keys()):
-        edges, allowed = found.get(module, {}), left.get(module, ())
-        now = {" ".join(cycle): cycle for cycle in cycles(edges)}
-        wrong += [f"{module}: {one} is no cycle any more" for one in allowed if one not in now]
-        for one, cycle in now.items():
-            if one not in allowed:
-                wrong.append("\n".join([f"{module}: a cycle: {one}", *describe(edges, cycle)]))
-    return wrong
+def described(found: Mapping[str, Edges]) -> list[str]:
+    """Return the cycles of each module, with their calls."""
+    return [
+        "\n".join([f"{module}: a cycle: {' '.join(cycle)}", *describe(edges, cycle)])
+        for module, edges in sorted(found.items())
+        for cycle in cycles(edges)
+    ]
 
 
 def upward(edges: Edges, module: Module) -> list[str]:

@@ -86,19 +86,6 @@ def without_stem(project: Project, public: Collection[str] = ()) -> dict[str, li
     return found
 
 
-def differences(found: Mapping[str, list[str]], left: Mapping[str, int], table: str) -> list[str]:
-    """Return the errors of a table of counts: one is exceeded, or it is too high."""
-    wrong = []
-    for module in sorted(found.keys() | left.keys()):
-        names, allowed = found.get(module, []), left.get(module, 0)
-        if len(names) > allowed:
-            listed = "\n  ".join(names)
-            wrong.append(f"{module}: {len(names)}, {table} allows {allowed}:\n  {listed}")
-        elif len(names) < allowed:
-            wrong.append(f"{module}: only {len(names)} left, lower the {allowed} in {table}")
-    return wrong
-
-
 def main(arguments: list[str]) -> int:
     project, public = parsed(sources()), public_names()
     count = shared(project, public)

@@ -9,10 +9,9 @@ benchmarks include the public headers alone.
 
 import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from left import INCLUDES_LEFT
 from project import (
     INCLUDE_ROOTS,
     MODULES,
@@ -109,9 +108,7 @@ def has_a_place(path: str, module: Module) -> str | None:
     return f"the layers of {module.name} have no entry {folder}"
 
 
-def wrong_includes(
-    root: Path, modules: Sequence[Module] = MODULES, left: Collection[Header] = INCLUDES_LEFT
-) -> Iterator[Found]:
+def wrong_includes(root: Path, modules: Sequence[Module] = MODULES) -> Iterator[Found]:
     """Return includes by modules and public headers of files that are not below them."""
     for folder in top_folders(modules):
         for name, path in c_files(root, folder):
@@ -122,8 +119,7 @@ def wrong_includes(
             if why := has_a_place(name, module):
                 yield name, 1, why
             for number, included in includes(path):
-                why = refusal(name, included, module, modules)
-                if why and (name, target(included, modules)[1]) not in left:
+                if why := refusal(name, included, module, modules):
                     yield name, number, why
     for name, path in c_files(root, "include"):
         module, _ = target(f"tarn/{path.name}", modules)
@@ -158,16 +154,6 @@ def without_comment(root: Path, modules: Sequence[Module] = MODULES) -> Iterator
             if not re.match(COMMENT[path.suffix], first):
                 name = path.relative_to(root).as_posix()
                 yield name, 1, "the first line is no comment that says what the file is"
-
-
-def exceptions(root: Path, modules: Sequence[Module] = MODULES) -> set[Header]:
-    """Return the required contents of INCLUDES_LEFT for this tree: (file, header) of each wrong
-    include."""
-    found = set()
-    for name, number, _ in wrong_includes(root, modules, ()):
-        included = dict(includes(root / name)).get(number, "")
-        found.add((name, target(included, modules)[1]))
-    return found
 
 
 def main(arguments: list[str]) -> int:

@@ -7,7 +7,7 @@ The printed lines are the proposal's.
     python nbep7_cupy.py
     NUMBA_CUDA_MEMORY_MANAGER=nbep7_cupy python program.py
 
-Blocks return to the pool when the last array over them ends. In `cuda.defer_cleanup()` they wait
+Blocks return to the pool when the last array over them ends. In `cuda.defer_cleanup()` blocks wait
 for its end, because CuPy may get them only after a device-wide wait. Empty segments return to the
 driver only at a reset.
 
