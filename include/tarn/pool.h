@@ -197,7 +197,8 @@ TARN_API tarn_status tarn_pool_create(int device, tarn_resource *upstream,
  * @return
  * - TARN_OK: the maximum has changed.
  * - TARN_INVALID_ARGUMENT: `bytes` is less than the live bytes, or `pool` is no pool.
- * - TARN_REENTRANT_CALL: the upstream of the pool makes this call while the pool calls it.
+ * - TARN_REENTRANT_CALL: the upstream of the pool makes this call while the pool calls
+ *   it.
  * - TARN_DRIVER_FAILURE: the context was reset, exit has begun, or this is a forked
  *   child.
  * @since 0.2
@@ -359,7 +360,7 @@ TARN_API size_t tarn_pool_oom_report_text(const tarn_pool_oom_report *report, ch
  *
  * Calling rules:
  *
- *   - It runs on the thread that allocates. Several threads may run it at once.
+ *   - It runs on the thread that allocates. Several threads may run it simultaneously.
  *   - No lock of the pool is held. Every call on the pool is allowed, also the removal of
  *     this callback or of another one.
  *   - Allocations of this thread call no callback meanwhile.

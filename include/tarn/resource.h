@@ -337,7 +337,8 @@ TARN_API tarn_status tarn_resource_memory_info(tarn_resource *resource,
  *
  * @param resource  A resource; borrowed.
  * @param other     Another resource; borrowed.
- * @return true if both are one object, or if `is_equal` of their common table returns true.
+ * @return true if both are one object, or if `is_equal` of their common table returns
+ *         true.
  * @since 0.1
  */
 TARN_API bool tarn_resource_is_equal(const tarn_resource *resource,
