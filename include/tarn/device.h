@@ -27,7 +27,7 @@ TARN_BEGIN_DECLS
  * @return
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: there is no such device, or `out` is NULL.
- * - TARN_NO_DRIVER: no driver is open and none can be opened.
+ * - TARN_NO_DRIVER: no driver is open, and the call could not open one.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * @since 0.1
  */
@@ -68,7 +68,7 @@ TARN_API bool tarn_device_resource_is(int device, const tarn_resource *resource)
  * - TARN_INVALID_ARGUMENT: there is no such device, or `resource` belongs to another
  *   device or to none.
  * - TARN_STILL_IN_USE: `previous_out` is NULL and the previous resource has to stay.
- * - TARN_NO_DRIVER: no driver is open and none can be opened.
+ * - TARN_NO_DRIVER: no driver is open, and the call could not open one.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * @since 0.1
  */

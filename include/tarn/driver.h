@@ -15,12 +15,13 @@
  *
  * | Status              | Condition                                                     |
  * |---------------------|---------------------------------------------------------------|
- * | TARN_NO_DRIVER      | no driver is open and none can be opened                      |
+ * | TARN_NO_DRIVER      | no driver is open, and the call could not open one            |
  * | TARN_DRIVER_FAILURE | a driver call failed, exit has begun, or in a forked child    |
  * | TARN_OUT_OF_MEMORY  | a driver call gave CUDA_ERROR_OUT_OF_MEMORY                   |
  * | TARN_NOT_SUPPORTED  | a driver call gave CUDA_ERROR_NOT_SUPPORTED                   |
  *
- * For "registered stream" see docs/glossary.md.
+ * Exit has begun when exit() has called the handler that Tarn registered with atexit()
+ * when the process opened the driver. For "registered stream" see docs/glossary.md.
  */
 #ifndef TARN_DRIVER_H
 #define TARN_DRIVER_H
@@ -299,7 +300,7 @@ TARN_API uint64_t tarn_context_generation(int device);
 /**
  * Wait until all work of the primary context of a device is done.
  *
- * The call ends every stream capture in that context.
+ * The call invalidates every stream capture in that context.
  *
  * Thread-safety: any thread.
  *
@@ -320,8 +321,9 @@ TARN_API tarn_status tarn_driver_synchronize(int device);
 /**
  * Wait until all work that is queued on a stream is done.
  *
- * The call ends a capture that `stream` belongs to. If `stream` is the legacy default
- * stream, the call ends the captures of blocking streams. It ends no other capture.
+ * The call invalidates a capture that `stream` belongs to. If `stream` is the legacy
+ * default stream, the call invalidates the captures of blocking streams. It invalidates
+ * no other capture.
  *
  * Thread-safety: any thread.
  *

@@ -24,23 +24,27 @@
  * tarn_manager_defer_cleanup_end():
  *
  *   - A call works with any context current or with none.
- *   - A request for zero bytes returns an empty pointer and no error.
+ *   - A request for zero bytes returns an empty pointer and no error: a pointer of the
+ *     requested kind with 0 bytes, no address and no memory.
  *   - An allocation before `initialize`, or after a reset, initializes the instance
  *     first. So does an allocation after a reset of the context itself.
  *   - Tarn compares each result with the request. TARN_PLUGIN_FAILURE reports a result
- *     that differs, with the numbers of both. Tarn releases a pointer that differs. The
- *     owner of memory that was to be pinned stays the caller's.
- *   - These results differ: fewer bytes, another kind or device, no address, an IPC
- *     handle of other bytes or of nothing, more free memory than there is.
+ *     that differs, with the numbers of both. Tarn releases a pointer that differs. If
+ *     mempin() fails in this way, `owner` stays the caller's.
+ *   - These results differ: fewer bytes, another kind or device, no address, more free
+ *     bytes than total bytes. An IPC handle differs if its `bytes`, `offset` or `device`
+ *     do not fit the pointer, or if all bytes of `reserved` are zero.
  *   - Pointers outlive a reset and the instance. A release is allowed at any time, on any
  *     thread.
- *   - A release makes no driver call after a reset of the context took the memory. Nor
+ *   - A release makes no driver call if a reset of the context has freed the memory. Nor
  *     does it once exit has begun, or in a forked child.
  *   - Once exit has begun, and in a forked child, tarn_manager_reset() and
  *     tarn_manager_defer_cleanup_end() do nothing. The other calls return
  *     TARN_DRIVER_FAILURE, except for a request for zero bytes.
  *
- * A deferred free is a term of Tarn: see docs/glossary.md.
+ * Exit has begun when exit() has called the handler that Tarn registered with atexit()
+ * when the process opened the driver. A deferred free and a context generation are terms
+ * of Tarn: see docs/glossary.md.
  */
 #ifndef TARN_MANAGER_H
 #define TARN_MANAGER_H
@@ -72,13 +76,14 @@ typedef enum tarn_host_flags {
  *     threads may call at once.
  *   - Tarn calls `destroy` and `defer_cleanup_end` also if it cannot make the context
  *     current.
- *   - Tarn never passes zero bytes, unknown flags or a missing result.
+ *   - Tarn never passes zero bytes, unknown flags or NULL for an output.
  *   - An operation that fails leaves its outputs unchanged.
- *   - Pointers may outlive the instance that made them. They keep all that their
- *     finalizers need.
+ *   - Pointers may outlive the instance that made them. A pointer holds references to
+ *     all that its finalizer needs.
  *   - An operation that allocates returns a pointer of the kind that it names. The
- *     pointer has at least `bytes` bytes, on the device of the instance, with the
- *     addresses of its kind.
+ *     pointer has at least `bytes` bytes, on the device of the instance.
+ *   - Device and managed memory has a device address, pinned memory a host address, and
+ *     mapped memory both.
  *   - `memhostalloc` and `mempin` return a TARN_POINTER_MAPPED with TARN_HOST_MAPPED,
  *     else a TARN_POINTER_PINNED.
  *   - Tarn compares each result, and releases a pointer that differs from the request. */
@@ -91,7 +96,8 @@ typedef struct tarn_manager_ops {
      *
      * `config` comes from tarn_manager_create() or tarn_set_memory_manager(). `context`
      * is the primary context (a CUcontext) of `device`. The operation stores the instance
-     * in `*self_out`, which becomes `self` of the others. It must touch no memory. */
+     * in `*self_out`, which becomes `self` of the others. It must not allocate, free
+     * or access memory of the device: `initialize` does that. */
     tarn_status (*create)(void *config, int device, void *context, void **self_out);
     /** Frees the instance.
      *
@@ -101,10 +107,10 @@ typedef struct tarn_manager_ops {
      *
      * Tarn calls it before any allocation, and possibly often. Tarn passes on a runtime's
      * own calls only after a reset of any kind. Tarn makes one call at a time for an
-     * instance, and none beside `context_lost`. Calls on the same instance inside either
-     * of them return TARN_REENTRANT_CALL. */
+     * instance, and none while `context_lost` of the instance runs. Calls on the same
+     * instance inside either of them return TARN_REENTRANT_CALL. */
     tarn_status (*initialize)(void *self);
-    /** Releases all memory in this context that no pointer keeps.
+    /** Releases all cached and pending memory in this context: memory of no live pointer.
      *
      * It may come before `initialize`. Tarn calls `initialize` again before the next
      * allocation. */
@@ -145,7 +151,8 @@ typedef struct tarn_manager_ops {
     tarn_status (*get_memory_info)(void *self, size_t *free_out, size_t *total_out);
     /** Begins deferred cleanup; optional.
      *
-     * It nests: expensive cleanup waits until the last end. NULL: TARN_NOT_SUPPORTED. */
+     * It nests: cleanup that waits for the device, such as cuMemFree, is deferred until
+     * the last end. NULL: TARN_NOT_SUPPORTED. */
     tarn_status (*defer_cleanup_begin)(void *self);
     /** Ends deferred cleanup; optional.
      *
@@ -160,7 +167,7 @@ typedef struct tarn_manager_ops {
     void (*context_lost)(void *self);
 } tarn_manager_ops;
 
-/** An instance: a manager in one context, counted. */
+/** An instance: a manager in one context; opaque and reference-counted. */
 typedef struct tarn_manager tarn_manager;
 
 /** Create an instance of `ops` for the primary context of `device`.
@@ -198,8 +205,8 @@ TARN_API tarn_manager *tarn_manager_retain(tarn_manager *manager);
 
 /** Drop a reference to an instance; the last one destroys it.
  *
- * Before that Tarn ends deferred cleanup that has begun and not ended. The warning
- * handler receives a failure of such an end.
+ * Before that Tarn ends deferred cleanup that has begun and not ended. If that fails,
+ * Tarn reports a warning (tarn_set_warning_handler()).
  *
  * Thread-safety: any thread.
  *
@@ -211,7 +218,7 @@ TARN_API void tarn_manager_release(tarn_manager *manager);
 /** Prepare an instance for use.
  *
  * The caller may call it as often as it likes. If there is nothing to prepare, the call
- * asks the driver one cheap question.
+ * only checks the context generation (tarn_context_generation()).
  *
  * Thread-safety: any thread.
  *
@@ -226,7 +233,7 @@ TARN_API void tarn_manager_release(tarn_manager *manager);
  */
 TARN_API tarn_status tarn_manager_initialize(tarn_manager *manager);
 
-/** Release all memory of an instance that no pointer keeps.
+/** Release all cached and pending memory of an instance: memory of no live pointer.
  *
  * The call may come before tarn_manager_initialize(), twice, and with no context current.
  * The next allocation initializes the instance again. Live pointers stay valid.
@@ -249,7 +256,8 @@ TARN_API tarn_status tarn_manager_reset(tarn_manager *manager);
  *
  * @param manager   the instance
  * @param bytes     size in bytes; 0 makes an empty pointer
- * @param stream    stream that orders the memory; TARN_STREAM_NONE: no stream
+ * @param stream    stream of the allocation, as for tarn_resource_allocate();
+ *                  TARN_STREAM_NONE: no stream
  * @param[out] out  the pointer, with one reference for the caller
  * @return
  * - TARN_OK: `*out` is set.
@@ -296,8 +304,8 @@ TARN_API tarn_status tarn_manager_memhostalloc(tarn_manager *manager, size_t byt
  *                       valid until the last release of the pointer
  * @param bytes          size in bytes; 0 makes an empty pointer, which owns `owner`
  * @param flags          TARN_HOST_MAPPED, TARN_HOST_PORTABLE, both or 0
- * @param owner          keeps the memory valid; transferred on success, else still the
- *                       caller's. NULL is allowed
+ * @param owner          object that owns the memory at `host`; transferred on success,
+ *                       else still the caller's. NULL is allowed
  * @param owner_release  called with `owner` once the memory is unpinned; NULL is allowed
  * @param[out] out       the pointer, with one reference for the caller
  * @return
@@ -351,7 +359,8 @@ TARN_API tarn_status tarn_manager_memallocmanaged(tarn_manager *manager, size_t 
  * - TARN_INVALID_ARGUMENT: `manager` or `out` is NULL. Or `pointer` is NULL, empty, or of
  *   another device.
  * - TARN_NOT_SUPPORTED: the manager has no such operation, or the memory has no handle.
- * - TARN_PLUGIN_FAILURE: the handle is of other bytes, or of nothing.
+ * - TARN_PLUGIN_FAILURE: `bytes`, `offset` or `device` of the handle do not fit the
+ *   pointer, or all bytes of `reserved` are zero.
  * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
  * - TARN_REENTRANT_CALL: `initialize` or `context_lost` of this instance makes the call.
  * - Other statuses of the operation of the manager.
@@ -383,7 +392,8 @@ TARN_API tarn_status tarn_manager_get_memory_info(tarn_manager *manager, size_t 
 
 /** Begin deferred cleanup.
  *
- * It nests: expensive cleanup waits until the last end.
+ * It nests: cleanup that waits for the device, such as cuMemFree, is deferred until the
+ * last end.
  *
  * Thread-safety: any thread.
  *
@@ -402,8 +412,8 @@ TARN_API tarn_status tarn_manager_defer_cleanup_begin(tarn_manager *manager);
 /** End deferred cleanup.
  *
  * The last end returns the first free that failed in it. The cleanup has ended
- * nevertheless. Memory that could not be freed waits as after any failing release, see
- * tarn_pointer_deferred_frees().
+ * nevertheless. Memory that could not be freed is a deferred free, as after any failing
+ * release, see tarn_pointer_deferred_frees().
  *
  * Thread-safety: any thread.
  *
@@ -462,7 +472,8 @@ TARN_API tarn_status tarn_set_memory_manager(const tarn_manager_ops *ops, void *
  *     `FILE[:SYMBOL]` for tarn_manager_load(), with a `/` in FILE
  *   - tarn_resource_manager_ops()
  *
- * A program with privileges of its own (set-uid) ignores the environment, and warns.
+ * A program with privileges of its own (set-uid) ignores the environment. Tarn
+ * warns then.
  *
  * Thread-safety: any thread, but not from `create`.
  *
@@ -576,7 +587,7 @@ TARN_API void tarn_manager_pending_deallocs_limits(size_t *count_out, double *ra
  * @return
  * - TARN_OK: both outputs are set.
  * - TARN_INVALID_ARGUMENT: `device` does not exist, or an output is NULL.
- * - Other statuses of opening the driver.
+ * - Other statuses of tarn_driver_open().
  * @since 0.2
  */
 TARN_API tarn_status tarn_manager_pending_deallocs(int device, size_t *count_out,
@@ -586,9 +597,9 @@ TARN_API tarn_status tarn_manager_pending_deallocs(int device, size_t *count_out
 
 /** @addtogroup tarn_manager_host_only
  *
- * The base of managers that bring device memory alone. It has Tarn's host and managed
- * memory as operations for a table of tarn_manager_ops. A table names them, or operations
- * of a plugin call them, as a subclass calls its parent.
+ * The base of managers that serve device memory only. It has Tarn's host and managed
+ * memory as operations for a table of tarn_manager_ops. A table contains them, or
+ * operations of a plugin call them, as a subclass calls its parent.
  *
  *   - A plugin that replaces `initialize`, `reset` or an operation of deferred cleanup
  *     has to call the one of the base.
@@ -643,7 +654,7 @@ TARN_API tarn_status tarn_host_only_memhostalloc(void *self, size_t bytes, unsig
 
 /** Page-lock existing host memory: the operation `mempin`.
  *
- * The last release of the pointer unpins at once, also while cleanup is deferred.
+ * The last release of the pointer unpins immediately, also while cleanup is deferred.
  *
  * Thread-safety: any thread, with a context current.
  *
@@ -756,18 +767,18 @@ typedef struct tarn_pool_manager_options {
      * context. */
     tarn_status (*make)(void *data, int device, tarn_resource **out);
     void *data; /**< First argument of `make`. */
-    /** Cached bytes above which the manager returns empty segments.
+    /** Cached bytes above which the manager trims the pool: tarn_resource_trim().
      *
-     * It checks once for every quarter of this number that was freed, outside deferred
-     * cleanup. 0: it returns segments only at a reset and when memory runs out. */
+     * It trims once for every quarter of this number that was freed, outside deferred
+     * cleanup. 0: the pool returns memory only at a reset and when memory runs out. */
     size_t keep_bytes;
 } tarn_pool_manager_options;
 
 /** Return the manager `pool`, which has a pool of its own for each context.
  *
- * A block returns to the pool at once, whether cleanup is deferred or not, if the pool's
- * free need not wait for the device. Deferred cleanup keeps empty segments from being
- * returned to the driver. With `keep_bytes`, the last end returns those above it. A reset
+ * A block returns to the pool immediately, whether cleanup is deferred or not, if the
+ * pool's free need not wait for the device. During deferred cleanup the manager does not
+ * trim the pool. With `keep_bytes`, the last end trims it to that number. A reset
  * releases cached memory. All else is as in tarn_resource_manager_ops(). `config` is NULL
  * or points to constant tarn_pool_manager_options.
  *
@@ -787,12 +798,13 @@ TARN_API const tarn_manager_ops *tarn_pool_manager_ops(void);
  *   - Memory that is freed without a stream is safe, see tarn_pointer_allocate().
  *   - Pinned memory that is neither mapped nor write-combined comes from a pool of the
  *     instance.
- *   - A reset frees all deferred memory (tarn_pointer_deferred_count()). It also releases
- *     the memory that the current device resource and the pool of pinned memory cache.
+ *   - A reset frees the blocks of all deferred frees (tarn_pointer_deferred_count()). It
+ *     also releases the memory that the current device resource and the pool of pinned
+ *     memory cache.
  *   - Live pointers stay valid after a reset, and may be released after it.
- *   - Deferred cleanup keeps device, host and managed memory that cannot be freed without
- *     a wait for the device. The last end frees it. So does an allocation that runs out
- *     of memory.
+ *   - Deferred cleanup defers the free of device, host and managed memory if the free
+ *     has to wait for the device. The last end frees it. So does an allocation that runs
+ *     out of memory.
  *   - Unpinning is never deferred.
  *   - IPC handles are plain handles of tarn_ipc_export().
  *   - Memory information is that of the resource. A resource without it reports that of

@@ -3,13 +3,15 @@
  * A pool is a resource (resource.h). tarn_resource_allocate(), tarn_resource_deallocate()
  * and tarn_resource_release() work on it as on any other resource. The calls of this
  * header take the same resource. They return TARN_INVALID_ARGUMENT for a resource that is
- * neither a pool nor a slab.
+ * neither a pool nor a slab. A slab (tarn_slab_create()) is a pool whose blocks all have
+ * one size.
  *
  * Reuse. The pool can reuse a block that was freed on a stream:
  *
- *   on the same stream   at once
+ *   on the same stream   immediately
  *   on another stream    when the device has done the work queued before the free
- *   on another stream    before that, behind a wait for that work
+ *   on another stream    before that, once that stream waits for this work
+ *                        (cuStreamWaitEvent)
  *
  * The options decide between a wait and growth of the pool.
  *
@@ -23,8 +25,8 @@
  *   - A block that is allocated and freed with TARN_STREAM_NONE needs neither wait,
  *     unless the pool has TARN_POOL_NO_STREAM_SINGLE.
  *
- * Reset. A reset of the device's primary context (cuDevicePrimaryCtxReset) ends a pool.
- * The next call that asks the driver notices the reset. From then on:
+ * Reset. A reset of the device's primary context (cuDevicePrimaryCtxReset) makes a
+ * pool unusable. The next call that needs the driver detects the reset. From then on:
  *
  *   - Allocations return TARN_DRIVER_FAILURE.
  *   - Frees return TARN_OK, and no block is live.
@@ -32,9 +34,12 @@
  *     addresses of VMM, and the blocks of an upstream. The pool deallocates each of these
  *     blocks upstream.
  *
- * VMM is the driver's virtual memory management (cuMemCreate, cuMemMap). An event fence,
- * the thread cache, a no-stream free and a registered stream are terms of Tarn: see
- * docs/glossary.md.
+ * VMM is the driver's virtual memory management (cuMemCreate, cuMemMap). A page is 2 MiB,
+ * the granularity of its physical memory. Exit has begun when exit() has called the
+ * handler that Tarn registered with atexit() when the process opened the driver.
+ *
+ * These are terms of Tarn, see docs/glossary.md: event fence, thread cache, no-stream
+ * free, deferred memory, registered stream, stream state, compaction, segment.
  */
 #ifndef TARN_POOL_H
 #define TARN_POOL_H
@@ -52,8 +57,8 @@ TARN_BEGIN_DECLS
 typedef enum tarn_pool_oom_policy {
     /** Wait until the device has done all queued work.
      *
-     * Then every free block is usable on every stream. The wait ends no capture. Launches
-     * of other threads wait meanwhile.
+     * Then every free block is usable on every stream. The wait invalidates no
+     * capture. Launches of other threads wait meanwhile.
      *
      * Memory is orphaned when it was freed on a raw stream shortly before the program
      * destroyed that stream. Registered streams leave no orphaned memory. An allocation
@@ -82,30 +87,33 @@ typedef enum tarn_pool_suspended_policy {
 
 /** Selects how a pool makes memory reusable that was freed with TARN_STREAM_NONE.
  *
- * Work on any stream may still use such memory, so the pool defers its reuse. */
+ * Work on any stream may still use such memory, so the pool defers its reuse: the
+ * memory is deferred memory. It has nothing to do with the deferred frees of
+ * tarn_pointer_deferred_count(). */
 typedef enum tarn_pool_no_stream_policy {
     /** Defer reuse until a device-wide wait: cuMemAlloc followed by cuMemFree.
      *
-     * The wait ends no capture. The thread that needs the memory waits until the device
-     * is idle. Launches of other threads wait meanwhile. */
+     * The wait invalidates no capture. The thread that needs the memory waits until the
+     * device is idle. Launches of other threads wait meanwhile. */
     TARN_POOL_NO_STREAM_SYNCHRONIZE = 0,
-    /** Defer reuse until the device has passed an event behind all work of the context.
+    /** Defer reuse until an event after all work of the context is complete.
      *
-     * The pool records the event (cuCtxRecordEvent, CUDA 12.5) when half of the limit is
-     * deferred, see `no_stream_limit_bytes`. Mostly no thread waits. Streams can reuse
-     * the memory behind the event.
+     * The pool records the event (cuCtxRecordEvent, CUDA 12.5) when the deferred bytes
+     * reach half of `no_stream_limit_bytes`. Mostly no thread waits. Before the event is
+     * complete, a stream can reuse the memory once it waits for the event.
      *
-     * The driver ends every capture in the context when the event is recorded. The pool
-     * takes a device-wide wait instead while it knows of one of these captures:
+     * Recording the event invalidates every capture in the context. The pool makes a
+     * device-wide wait instead while it detects one of these captures:
      *
-     *   - a capture that was announced on a registered stream
+     *   - a capture on a registered stream that the program has announced with
+     *     tarn_stream_announce_capture()
      *   - a capture of a blocking stream
      *   - a capture whose graph has memory of this pool
      *
-     * The pool cannot see a capture on another non-blocking stream. Recording the event
-     * ends that capture. */
+     * The pool cannot detect a capture on another non-blocking stream. Recording the
+     * event invalidates that capture. */
     TARN_POOL_NO_STREAM_EVENT = 1,
-    /** Reuse at once: TARN_STREAM_NONE means the default stream.
+    /** Reuse immediately: TARN_STREAM_NONE means the default stream.
      *
      * The program promises that all its work is on one stream, or ordered as if it were
      * on one. */
@@ -117,27 +125,33 @@ typedef struct tarn_pool_options {
     size_t size; /**< Size of this struct in bytes: sizeof(tarn_pool_options). */
     /** Bytes to reserve at creation.
      *
-     * The maximum limits it to whole pages of 2 MiB. */
+     * The pool reserves no more than the whole pages that fit into `maximum_bytes`. */
     size_t initial_bytes;
     /** Most bytes that the pool reserves; 0: no maximum.
      *
-     * Memory comes in whole pages of 2 MiB. The pool does not use a remainder. */
+     * Memory comes in whole pages of 2 MiB. If the maximum is no multiple of 2 MiB, the
+     * pool does not use the remainder. */
     size_t maximum_bytes;
     /** Fewest bytes by which the pool grows; 0: a step of 2 MiB to 256 MiB.
      *
      * That step grows with the pool. */
     size_t growth_bytes;
-    /** Free bytes above which a free returns idle memory; 0: only a trim returns it. */
+    /** Free bytes above which a free returns idle memory; 0: only a trim returns it.
+     *
+     * Idle memory is a whole physical handle or a whole segment that is free and that no
+     * queued work uses. It returns to the device or to the upstream. */
     size_t release_threshold_bytes;
-    /** Grow before the pool reuses memory of another stream behind a wait; else after. */
+    /** Grow first; steal only if the pool cannot grow. false: steal first, then grow.
+     *
+     * A steal reuses memory that another stream freed, with a wait (cuStreamWaitEvent). */
     bool grow_first;
     tarn_pool_oom_policy oom_policy; /**< Policy before the pool reports out of memory. */
     tarn_pool_suspended_policy suspended_policy; /**< Policy while it is suspended. */
-    /** Bytes of deferred no-stream frees at which an allocation waits instead of growing.
+    /** Bytes of deferred memory at which an allocation waits instead of growing.
      *
-     * 0 selects `max(pool/8, min(max(16*request, 64 MiB), limit/32), 16 MiB)`. Here
-     * `pool` stands for the reserved bytes of the pool. `limit` stands for the smaller of
-     * the maximum and the memory of the device. */
+     * 0 selects `max(pool/8, min(max(16*request, 64 MiB), maximum/32), 16 MiB)`. Here
+     * `pool` stands for the reserved bytes of the pool. `maximum` stands for the smaller
+     * of the pool's maximum and the memory of the device. */
     size_t no_stream_limit_bytes;
     tarn_pool_no_stream_policy no_stream_policy; /**< Policy for no-stream frees. */
 } tarn_pool_options;
@@ -154,15 +168,15 @@ typedef struct tarn_pool_options {
  * Thread-safety: any thread.
  *
  * @param device    number of the device
- * @param upstream  resource that the pool takes its memory from; retained for the life of
- *                  the pool. NULL: the memory of the device itself
+ * @param upstream  resource that the pool takes its memory from; the pool holds a
+ *                  reference to it. NULL: the device
  * @param options   copied; NULL selects the defaults
  * @param[out] out  the pool, with one reference for the caller
  * @return
  * - TARN_OK: the pool is ready.
  * - TARN_INVALID_ARGUMENT: `device` does not exist, or `out` is NULL. The upstream is of
  *   another device. `initial_bytes` is over `maximum_bytes`. A policy has an unknown
- *   value. An option of a later version of Tarn is set.
+ *   value. `options` has a nonzero member that this version of Tarn does not know.
  * - TARN_OUT_OF_MEMORY: the initial memory or host memory is unavailable.
  * - Other statuses of the driver or of the upstream.
  * @since 0.1
@@ -173,8 +187,8 @@ TARN_API tarn_status tarn_pool_create(int device, tarn_resource *upstream,
 
 /** Change the maximum of a pool.
  *
- * The pool returns idle memory over the maximum at once. It returns the rest as that
- * becomes idle.
+ * The pool returns idle memory (see `release_threshold_bytes`) over the maximum
+ * immediately. It returns the rest as that becomes idle.
  *
  * Thread-safety: any thread.
  *
@@ -183,7 +197,8 @@ TARN_API tarn_status tarn_pool_create(int device, tarn_resource *upstream,
  * @return
  * - TARN_OK: the maximum has changed.
  * - TARN_INVALID_ARGUMENT: `bytes` is less than the live bytes, or `pool` is no pool.
- * - TARN_REENTRANT_CALL: the upstream of the pool makes this call while the pool calls it.
+ * - TARN_REENTRANT_CALL: the upstream of the pool makes this call while the pool calls
+ *   it.
  * - TARN_DRIVER_FAILURE: the context was reset, exit has begun, or this is a forked
  *   child.
  * @since 0.2
@@ -208,12 +223,14 @@ typedef struct tarn_pool_statistics {
     uint64_t live;           /**< Bytes in live blocks, as rounded by the pool. */
     uint64_t live_requested; /**< Bytes in live blocks, as requested. */
     uint64_t live_blocks;    /**< Number of live blocks. */
-    /** Bytes in thread caches: one thread reuses them on one stream. */
+    /** Free bytes in thread caches: one thread reuses them on one stream. */
     uint64_t thread_cached;
-    /** Free bytes: completed, or reusable in the order of one stream. */
+    /** Free bytes outside of thread caches, for all threads.
+     *
+     * They are completed, or reusable in the order of one stream. */
     uint64_t cached;
     uint64_t unfenced;       /**< Free bytes without an event fence. */
-    uint64_t captured;       /**< Bytes retained for graphs. */
+    uint64_t captured;       /**< Free bytes that only captured graphs can use. */
     uint64_t reserved;       /**< Bytes taken from upstream, or mapped. */
     uint64_t suspended;      /**< Reserved bytes without physical memory at present. */
     uint64_t maximum;        /**< Maximum in bytes; UINT64_MAX: none. */
@@ -225,29 +242,31 @@ typedef struct tarn_pool_statistics {
     uint64_t allocations, /**< Number of allocations since the creation of the pool. */
         frees,            /**< Number of frees since the creation of the pool. */
         failures;         /**< Number of failed allocations since its creation. */
-    uint64_t cache_hits;  /**< Number of allocations from a thread cache. */
-    /** Number of allocations from free memory of the same stream. */
+    /** Number of allocations from a thread cache (`thread_cached`, not `cached`). */
+    uint64_t cache_hits;
+    /** Number of allocations that reused free memory of the same stream. */
     uint64_t same_stream;
     uint64_t completed; /**< Number of allocations from memory whose last use is done. */
-    uint64_t steals;    /**< Number of allocations from another stream, behind a wait. */
-    uint64_t grown;     /**< Number of allocations that grew the pool. */
+    /** Number of steals: allocations of another stream's memory, with a wait for it. */
+    uint64_t steals;
+    uint64_t grown;           /**< Number of allocations that grew the pool. */
     uint64_t stream_waits;    /**< Number of calls of cuStreamWaitEvent. */
     uint64_t events_recorded; /**< Number of calls of cuEventRecord, cuCtxRecordEvent. */
     uint64_t queries;         /**< Number of calls of cuEventQuery and cuStreamQuery. */
     uint64_t growths, /**< Number of times that the pool mapped or obtained memory. */
         shrinks,      /**< Number of times that the pool unmapped or returned memory. */
-        moves;        /**< Number of moves of free memory. */
+        moves;        /**< Number of times that compaction moved free memory. */
     uint64_t device_synchronizations; /**< Number of device-wide waits. */
-    /** Number of driver calls that take the device's lock.
+    /** Number of driver calls for which the driver takes its lock of the device.
      *
      * It is the sum of `stream_waits`, `events_recorded`, `queries`, `growths`,
      * `shrinks`, `moves` and `device_synchronizations`. */
     uint64_t driver_calls;
-    uint64_t streams;  /**< Number of streams that the pool knows. */
+    uint64_t streams;  /**< Number of stream states. */
     uint64_t metadata; /**< Host bytes that the pool uses for itself. */
     /** Number of allocations by requested size, see TARN_POOL_SIZE_CLASSES. */
     uint64_t size_classes[TARN_POOL_SIZE_CLASSES];
-    /** Cached bytes of no-stream frees, which the pool still defers. */
+    /** Bytes of deferred memory; they are part of `cached`. */
     uint64_t no_stream_deferred;
 } tarn_pool_statistics;
 
@@ -271,16 +290,17 @@ TARN_API tarn_status tarn_pool_get_statistics(tarn_resource *pool,
 
 /** The state of a pool when an allocation failed for lack of memory.
  *
- * `live` to `maximum` are bytes, with the meanings of tarn_pool_statistics. */
+ * `live` to `maximum` are bytes, with the meanings of tarn_pool_statistics. `same_stream`
+ * and `completed` are bytes here; in tarn_pool_statistics they count allocations. */
 typedef struct tarn_pool_oom_report {
     size_t size;            /**< The caller sets it to sizeof(tarn_pool_oom_report). */
     uint64_t requested;     /**< Bytes that were requested. */
     uint64_t alignment;     /**< Alignment that was requested, in bytes. */
     uint64_t live,          /**< Bytes in live blocks. */
-        thread_cached,      /**< Bytes in thread caches. */
-        cached,             /**< Free bytes. */
+        thread_cached,      /**< Free bytes in thread caches. */
+        cached,             /**< Free bytes outside of thread caches. */
         unfenced,           /**< Free bytes without an event fence. */
-        captured,           /**< Bytes retained for graphs. */
+        captured,           /**< Free bytes that only captured graphs can use. */
         reserved,           /**< Bytes taken from upstream, or mapped. */
         maximum;            /**< The maximum in bytes; UINT64_MAX: none. */
     uint64_t same_stream;   /**< Bytes that are free on the stream of the request. */
@@ -340,7 +360,7 @@ TARN_API size_t tarn_pool_oom_report_text(const tarn_pool_oom_report *report, ch
  *
  * Calling rules:
  *
- *   - It runs on the thread that allocates. Several threads may run it at once.
+ *   - It runs on the thread that allocates. Several threads may run it simultaneously.
  *   - No lock of the pool is held. Every call on the pool is allowed, also the removal of
  *     this callback or of another one.
  *   - Allocations of this thread call no callback meanwhile.
@@ -407,9 +427,9 @@ typedef enum tarn_pool_block_state {
     TARN_POOL_LIVE = 0,      /**< Allocated. */
     TARN_POOL_THREAD_CACHED, /**< In a thread cache. */
     TARN_POOL_COMPLETED,     /**< Free for every stream. */
-    TARN_POOL_FENCED,        /**< Free, behind an event fence of a stream. */
+    TARN_POOL_FENCED,        /**< Free once an event fence of a stream is complete. */
     TARN_POOL_UNFENCED,      /**< Free, in the order of one stream alone. */
-    TARN_POOL_CAPTURED,      /**< Retained for a graph. */
+    TARN_POOL_CAPTURED,      /**< Free, but only a captured graph can use it. */
     TARN_POOL_UNMAPPED,      /**< Addresses without memory. */
     /** In use by a call that is under way, or changed during the snapshot. */
     TARN_POOL_IN_TRANSIT
@@ -421,8 +441,12 @@ typedef struct tarn_pool_block {
     size_t bytes;                /**< Size in bytes, as rounded by the pool. */
     size_t requested_bytes;      /**< Size as requested, for a live block; else 0. */
     tarn_pool_block_state state; /**< State of the block. */
-    uint64_t stream_id; /**< The block is free in the order of this stream; 0: none. */
-    tarn_device_ptr segment; /**< First address of the range around the block. */
+    /** The cuStreamGetId() of the stream in whose order the block is free; 0: none.
+     *
+     * For the legacy default stream and for a stream of a capture it is a number of the
+     * pool's own, at least 2^63. */
+    uint64_t stream_id;
+    tarn_device_ptr segment; /**< First address of the block's segment. */
 } tarn_pool_block;
 
 /** Receives one block of a snapshot: the type of a visitor.
@@ -512,15 +536,17 @@ TARN_API tarn_status tarn_pool_suspend(tarn_resource *pool, tarn_pool_suspend_mo
  */
 TARN_API tarn_status tarn_pool_resume(tarn_resource *pool);
 
-/** Return how often the pool has removed physical memory from under its addresses.
+/** Return how often the pool has unmapped physical memory from its addresses.
  *
- * A trim, a suspension and a move of memory increase the number. A handle that is shared
- * with another process is valid for one generation only.
+ * A trim, a suspension and a compaction increase the number, the generation of the pool.
+ * A program may share memory of the pool with another process by a handle, such as a
+ * plain handle (ipc.h). Such a handle is valid for one generation of the pool only. The
+ * context generation is another number: tarn_context_generation().
  *
  * Thread-safety: any thread.
  *
  * @param pool      a pool or a slab
- * @param[out] out  the generation
+ * @param[out] out  the generation of the pool
  * @return
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: `pool` is no pool, or `out` is NULL.
@@ -531,8 +557,8 @@ TARN_API tarn_status tarn_pool_generation(tarn_resource *pool, uint64_t *out);
 /** Allow or forbid another device to use the memory of a pool.
  *
  * The setting covers all memory of the pool, present and future. Set it before the pool
- * is used: an H200 does not give a peer access to memory that the pool has moved. Then
- * the call returns TARN_DRIVER_FAILURE and changes nothing.
+ * is used: an H200 does not give a peer access to memory that compaction has moved.
+ * Then the call returns TARN_DRIVER_FAILURE and changes nothing.
  *
  * Thread-safety: any thread.
  *
@@ -557,25 +583,25 @@ TARN_API tarn_status tarn_pool_set_peer_access(tarn_resource *pool, int peer,
 /** @addtogroup tarn_pool_graph
  * @{ */
 
-/** The memory of one captured graph, counted.
+/** A capture object: the memory of one captured graph; opaque and reference-counted.
  *
  * It consists of the blocks that were allocated or freed on the streams of one capture.
  * The memory stays with the graph until tarn_pool_capture_release(), or until the graph
  * is destroyed. */
 typedef struct tarn_pool_capture tarn_pool_capture;
 
-/** Return the memory of the capture that is active on `stream`.
+/** Return the capture object of the capture that is active on `stream`.
  *
  * Thread-safety: any thread.
  *
  * @param pool      a pool or a slab
  * @param stream    a stream that captures
- * @param[out] out  the capture, with a new reference for the caller
+ * @param[out] out  the capture object, with a new reference for the caller
  * @return
  * - TARN_OK: `*out` is set.
  * - TARN_NOT_FOUND: the stream does not capture.
  * - TARN_INVALID_ARGUMENT: `pool` is no pool, or `out` is NULL. Or the stream is of
- *   another context, or unregistered.
+ *   another context, or a registered stream that was unregistered since.
  * - TARN_OUT_OF_MEMORY: host memory is unavailable.
  * - TARN_DRIVER_FAILURE: a driver call failed, or the context was reset. Or exit has
  *   begun, or this is a forked child.
@@ -587,7 +613,7 @@ TARN_API tarn_status tarn_pool_get_capture(tarn_resource *pool, tarn_stream stre
 /** Release the memory of a graph, in the order of `stream`.
  *
  * The caller queued the last launch of the graph on `stream`. The memory becomes reusable
- * with the last reference to the capture. Live blocks stay live.
+ * when the last reference to the capture object is released. Live blocks stay live.
  *
  * Thread-safety: any thread.
  *
@@ -595,8 +621,8 @@ TARN_API tarn_status tarn_pool_get_capture(tarn_resource *pool, tarn_stream stre
  * @param stream   the stream of the last launch; it must not capture
  * @return
  * - TARN_OK: the reference is gone, also after a reset of the context.
- * - TARN_INVALID_ARGUMENT: the stream captures, is of another context, or is
- *   unregistered.
+ * - TARN_INVALID_ARGUMENT: the stream captures or is of another context. Or it is a
+ *   registered stream that was unregistered since.
  * - TARN_OUT_OF_MEMORY: host memory is unavailable.
  * - TARN_DRIVER_FAILURE: a driver call failed.
  * @since 0.1
@@ -604,7 +630,7 @@ TARN_API tarn_status tarn_pool_get_capture(tarn_resource *pool, tarn_stream stre
 TARN_API tarn_status tarn_pool_capture_release(tarn_pool_capture *capture,
                                                tarn_stream stream);
 
-/** Drop a reference to a capture, and leave the memory with the graph.
+/** Drop a reference to a capture object, and leave the memory with the graph.
  *
  * The pool reclaims the memory when the graph is destroyed. A driver without user objects
  * cannot report that. There the memory stays until the pool is destroyed.
@@ -620,10 +646,10 @@ TARN_API tarn_status tarn_pool_capture_unreference(tarn_pool_capture *capture);
 /** Statistics of the memory of one captured graph. */
 typedef struct tarn_pool_capture_statistics {
     size_t size;       /**< The caller sets it to sizeof(tarn_pool_capture_statistics). */
-    uint64_t retained; /**< Free bytes that only this capture can use. */
+    uint64_t retained; /**< Free bytes that only this graph can use. */
     uint64_t live;     /**< Bytes of its live blocks, as rounded by the pool. */
     uint64_t live_blocks; /**< Number of its live blocks. */
-    uint64_t streams;     /**< Streams of the capture that allocated or freed here. */
+    uint64_t streams;     /**< Number of streams of the capture that used the pool. */
     /** True once its memory was released, or the graph is destroyed. */
     bool has_ended;
 } tarn_pool_capture_statistics;
@@ -635,7 +661,7 @@ typedef struct tarn_pool_capture_statistics {
  *
  * Thread-safety: any thread.
  *
- * @param capture   the capture
+ * @param capture   the capture object
  * @param[out] out  the statistics; the caller sets `out->size` first
  * @return
  * - TARN_OK: `*out` is filled.

@@ -18,20 +18,25 @@
  * | binning        | an upstream and its bins             | if all are     | if all do |
  * | adaptors       | their upstream                       | if it is       | if it does|
  *
- * "No-stream" is tarn_resource_supports_no_stream(), which lists the pools and slabs. For
- * the term see docs/glossary.md.
+ * A slab (tarn_slab_create()) is a pool whose blocks all have one size. "No-stream" is
+ * tarn_resource_supports_no_stream(), which lists the pools and slabs. For the term see
+ * docs/glossary.md.
  *
  * Memory is ordered by streams, as with cuMemAllocAsync() and cuMemFreeAsync(). A
  * resource cannot see how other streams use a block, so the program orders that use:
  *
  *   - Before the first use on another stream: record an event on the stream of the
  *     allocation, after tarn_resource_allocate(). Let the other stream wait for it.
- *   - Before the free: record an event behind the last use on each other stream. Let the
+ *   - Before the free: record an event after the last use on each other stream. Let the
  *     stream of the free wait for these events.
  *
  * The calls are cuEventRecord() and cuStreamWaitEvent(). A wait of the host also works,
- * such as tarn_stream_synchronize(). Without these waits, work of two owners can run on
- * the same bytes at once, and no call reports that.
+ * such as tarn_stream_synchronize(). Without these waits, work on two blocks that share
+ * memory can run simultaneously: work on the freed block, and work on the block that the
+ * resource allocated in its place. No call reports that.
+ *
+ * Exit has begun when exit() has called the handler that Tarn registered with atexit().
+ * Tarn registers it when the process opens the driver.
  */
 #ifndef TARN_RESOURCE_H
 #define TARN_RESOURCE_H
@@ -82,8 +87,9 @@ typedef struct tarn_resource_ops {
     /** Deallocate a block (not NULL); required.
      *
      * `bytes` and `alignment` are those of the allocation. Work that is already queued on
-     * `stream` may still use the block. If the operation can detect a foreign block or
-     * wrong bytes, it returns TARN_INVALID_ARGUMENT and changes nothing. */
+     * `stream` may still use the block. If the operation can detect wrong bytes, or a
+     * block that is not a live block of this resource, it returns TARN_INVALID_ARGUMENT
+     * and changes nothing. */
     tarn_status (*deallocate)(void *self, tarn_device_ptr block, size_t bytes,
                               size_t alignment, tarn_stream stream);
 
@@ -93,9 +99,11 @@ typedef struct tarn_resource_ops {
     /* The operations from here on are optional. For NULL, Tarn uses the stated
      * default. */
 
-    /** Query the free and the total bytes, as seen from `stream`.
+    /** Query the free and the total bytes.
      *
-     * NULL: tarn_resource_memory_info() returns TARN_NOT_SUPPORTED. */
+     * `stream` is the argument of tarn_resource_memory_info(). An operation that needs a
+     * stream for its query uses this one. NULL: tarn_resource_memory_info() returns
+     * TARN_NOT_SUPPORTED. */
     tarn_status (*memory_info)(void *self, tarn_stream stream, size_t *free_out,
                                size_t *total_out);
 
@@ -116,8 +124,9 @@ typedef struct tarn_resource_ops {
      * the memory can be reused. NULL: false. */
     bool (*deallocate_synchronizes)(const void *self);
 
-    /** Return cached memory to its origin until at most `keep_bytes` are cached.
+    /** Return cached memory until at most `keep_bytes` are cached.
      *
+     * The memory returns to the upstream, or to the device if there is no upstream.
      * `*released_out` receives the number of bytes that were returned. NULL: the resource
      * caches nothing and releases 0 bytes. */
     tarn_status (*trim)(void *self, size_t keep_bytes, size_t *released_out);
@@ -177,8 +186,9 @@ TARN_API tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *se
 enum {
     /** Maximum number of resources that may stack on one that has no upstream.
      *
-     * A call to the top resource calls each resource beneath it, and so does its end. A
-     * binning resource counts as two: its bins may be slabs over its upstream. */
+     * A call to the top resource calls each resource beneath it. Destroying the top
+     * resource releases the one beneath it, and so on down the stack. A binning resource
+     * counts as two: its bins may be slabs over its upstream. */
     TARN_RESOURCE_DEPTH_MAX = 64
 };
 
@@ -252,7 +262,9 @@ TARN_API tarn_status tarn_resource_release(tarn_resource *resource);
  * - TARN_OUT_OF_MEMORY: the resource cannot obtain the memory.
  * - TARN_INVALID_ARGUMENT: `resource` or `out` is NULL, or `alignment` is no power of
  *   two.
- * - TARN_PLUGIN_FAILURE: an operation of the resource broke its contract.
+ * - TARN_PLUGIN_FAILURE: the operation `allocate` of the resource returned something
+ *   invalid: no address, an address with a smaller alignment, or a value that is no
+ *   status.
  * - Other statuses: those of the operation `allocate`.
  * @since 0.1
  */
@@ -261,19 +273,19 @@ TARN_API tarn_status tarn_resource_allocate(tarn_resource *resource, size_t byte
                                             tarn_device_ptr *out);
 
 /**
- * Deallocate a block on a stream on which the resource may reuse it at once.
+ * Deallocate a block on a stream on which the resource may reuse it immediately.
  *
  * `stream` may differ from the stream of the allocation. The caller first lets it wait
- * for an event behind the last use on each other stream that used the block. The caller
- * needs no such event in two cases:
+ * for an event, recorded after the last use, of each other stream that used the block.
+ * The caller needs no such event in two cases:
  * - tarn_resource_deallocate_synchronizes() is true.
  * - `stream` is TARN_STREAM_NONE and tarn_resource_supports_no_stream() is true. That
  *   free covers the work that all streams have queued.
  *
- * The resource rejects a foreign pointer, a second free, wrong bytes and a wrong
- * alignment if it can detect them. After every failure, also one of the driver, the
+ * The resource rejects a block of another resource, a second free, wrong bytes and a
+ * wrong alignment if it can detect them. After every failure, also one of the driver, the
  * block is still live and nothing has changed. After exit has begun, and in a forked
- * child, the call drops device memory and returns TARN_OK.
+ * child, the call frees no device memory and returns TARN_OK.
  *
  * Thread-safety: any thread.
  *
@@ -302,7 +314,7 @@ TARN_API tarn_status tarn_resource_deallocate(tarn_resource *resource,
  * Thread-safety: any thread.
  *
  * @param resource        The resource; borrowed.
- * @param stream          The stream from which the resource looks at its memory.
+ * @param stream          Passed to the operation `memory_info`, which may ignore it.
  * @param[out] free_out   Free bytes.
  * @param[out] total_out  Total bytes.
  * @return
@@ -325,7 +337,8 @@ TARN_API tarn_status tarn_resource_memory_info(tarn_resource *resource,
  *
  * @param resource  A resource; borrowed.
  * @param other     Another resource; borrowed.
- * @return true if both are one object, or if `is_equal` of their common table returns true.
+ * @return true if both are one object, or if `is_equal` of their common table returns
+ *         true.
  * @since 0.1
  */
 TARN_API bool tarn_resource_is_equal(const tarn_resource *resource,
@@ -373,11 +386,14 @@ TARN_API bool tarn_resource_deallocate_synchronizes(const tarn_resource *resourc
  * | Resource                      | Result                                              |
  * |-------------------------------|-----------------------------------------------------|
  * | `cuda`, `managed`, `pinned`   | true, because their frees wait                      |
- * | a pool or a slab              | true on the memory of the device itself             |
+ * | a pool or a slab              | true without an upstream                            |
  * | a pool or a slab              | true over an upstream with true, or stream-ordered  |
- * | a pool                        | true with TARN_POOL_NO_STREAM_SINGLE                |
+ * | a pool                        | true with TARN_POOL_NO_STREAM_SINGLE, see below     |
  * | an adaptor, `binning`         | true if all resources beneath return true           |
  * | `async`                       | false                                               |
+ *
+ * With TARN_POOL_NO_STREAM_SINGLE the program promises that all its work is on one
+ * stream, or ordered as if it were. TARN_STREAM_NONE then means the default stream.
  *
  * Thread-safety: any thread.
  *
@@ -388,9 +404,10 @@ TARN_API bool tarn_resource_deallocate_synchronizes(const tarn_resource *resourc
 TARN_API bool tarn_resource_supports_no_stream(const tarn_resource *resource);
 
 /**
- * Return cached memory to its origin until at most `keep_bytes` bytes are cached.
+ * Return cached memory until at most `keep_bytes` bytes are cached.
  *
- * A resource without a cache releases 0 bytes.
+ * The memory returns to the upstream, or to the device if there is no upstream. A
+ * resource without a cache releases 0 bytes.
  *
  * Thread-safety: any thread.
  *
@@ -494,7 +511,7 @@ TARN_API void *tarn_resource_self(const tarn_resource *resource,
  * @return
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: there is no such device, or `out` is NULL.
- * - TARN_NO_DRIVER: no driver is open and none can be opened.
+ * - TARN_NO_DRIVER: no driver is open, and the call could not open one.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * @since 0.1
  */
@@ -503,7 +520,7 @@ TARN_API tarn_status tarn_cuda_create(int device, tarn_resource **out);
 /** Options of an async resource; zeros are the defaults. */
 typedef struct tarn_async_options {
     size_t size;          /**< sizeof(tarn_async_options) */
-    size_t initial_bytes; /**< Bytes that the driver's pool reserves at once; 0: none. */
+    size_t initial_bytes; /**< Bytes that the driver's pool reserves at creation. */
     /** Maximum bytes that the driver's pool keeps cached.
      *
      * 0: a new pool keeps everything. The default pool of the device keeps its present
@@ -538,9 +555,10 @@ typedef struct tarn_async_options {
  * @return
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: `exportable` together with `use_default_pool`, no such device,
- *   `out` is NULL, or an option of a later version is set.
+ *   `out` is NULL, or `options` has a nonzero member that this version of Tarn does not
+ *   know.
  * - TARN_NOT_SUPPORTED: the device has no memory pools, or none that can be exported.
- * - TARN_NO_DRIVER: no driver is open and none can be opened.
+ * - TARN_NO_DRIVER: no driver is open, and the call could not open one.
  * - TARN_OUT_OF_MEMORY: the initial bytes or host memory are unavailable.
  * - TARN_DRIVER_FAILURE: a driver call failed.
  * @since 0.1
@@ -562,7 +580,7 @@ TARN_API tarn_status tarn_async_create(int device, const tarn_async_options *opt
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: there is no such device, or `out` is NULL.
  * - TARN_NOT_SUPPORTED: the device has no managed memory.
- * - TARN_NO_DRIVER: no driver is open and none can be opened.
+ * - TARN_NO_DRIVER: no driver is open, and the call could not open one.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * - TARN_DRIVER_FAILURE: a driver call failed.
  * @since 0.1
@@ -582,7 +600,7 @@ TARN_API tarn_status tarn_managed_create(int device, tarn_resource **out);
  * @return
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: there is no such device, or `out` is NULL.
- * - TARN_NO_DRIVER: no driver is open and none can be opened.
+ * - TARN_NO_DRIVER: no driver is open, and the call could not open one.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * @since 0.1
  */
@@ -610,10 +628,15 @@ typedef struct tarn_slab_options {
     size_t size;           /**< sizeof(tarn_slab_options) */
     size_t block_bytes;    /**< Size of every block in bytes; 0: 1 MiB. */
     size_t initial_blocks; /**< Number of blocks that the slab obtains at creation. */
-    size_t growth_blocks;  /**< Minimum growth in blocks; 0: as a pool grows. */
+    /** Minimum growth in blocks.
+     *
+     * 0: the slab grows by the steps of a pool, see `growth_bytes` of
+     * tarn_pool_options. */
+    size_t growth_blocks;
     /** Maximum number of blocks; 0: no maximum.
      *
-     * The slab obtains whole pages of 2 MiB and rounds the maximum up to them. */
+     * The slab obtains memory in multiples of 2 MiB, the granularity of physical memory.
+     * It rounds the maximum up to such a multiple. */
     size_t maximum_blocks;
 } tarn_slab_options;
 
@@ -633,8 +656,9 @@ typedef struct tarn_slab_options {
  * @param[out] out  The slab; the caller owns a reference.
  * @return
  * - TARN_OK: the slab exists.
- * - TARN_INVALID_ARGUMENT: `initial_blocks` is over `maximum_blocks`, an option of a
- *   later version is set, or an argument is one that tarn_pool_create() rejects.
+ * - TARN_INVALID_ARGUMENT: `initial_blocks` is over `maximum_blocks`, or `options` has a
+ *   nonzero member that this version of Tarn does not know. Or an argument is one that
+ *   tarn_pool_create() rejects.
  * - TARN_OUT_OF_MEMORY: the initial blocks are unavailable, or the block counts exceed
  *   the address space.
  * - Other statuses: those of tarn_pool_create().
@@ -668,8 +692,9 @@ typedef struct tarn_binning_options {
  * @param[out] out  The binning resource; the caller owns a reference.
  * @return
  * - TARN_OK: the resource exists.
- * - TARN_INVALID_ARGUMENT: `upstream` or `out` is NULL, an exponent is out of range, an
- *   option of a later version is set, or the stack exceeds TARN_RESOURCE_DEPTH_MAX.
+ * - TARN_INVALID_ARGUMENT: `upstream` or `out` is NULL, an exponent is out of range, or
+ *   the stack exceeds TARN_RESOURCE_DEPTH_MAX. Or `options` has a nonzero member that
+ *   this version of Tarn does not know.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * - Other statuses: those of tarn_slab_create() for the bins.
  * @since 0.1
@@ -693,12 +718,13 @@ TARN_API tarn_status tarn_binning_create(tarn_resource *upstream,
  *                 upstream.
  * @return
  * - TARN_OK: a bin of that size exists.
- * - TARN_STILL_IN_USE: blocks are live. Or the bin makes the binning resource deeper, and
- *   another resource has already been created over it. A slab (`bin` is NULL) never does.
- *   Another bin does if it is over at least as many resources as the binning resource.
+ * - TARN_STILL_IN_USE: blocks are live. Or another resource has already been created
+ *   over `binning`, and the bin increases the depth of `binning`: the number of resources
+ *   beneath it. A slab (`bin` is NULL) never increases the depth. Another bin does if its
+ *   own depth is at least that of `binning`.
  * - TARN_INVALID_ARGUMENT: `binning` is no binning resource, or `bytes` is 0. `bin` is
- *   `binning` or of another device, there are 64 bins already, or `bin` is over
- *   TARN_RESOURCE_DEPTH_MAX resources.
+ *   `binning` or of another device, there are 64 bins already, or the depth
+ *   of `bin` is TARN_RESOURCE_DEPTH_MAX.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * - Other statuses: those of tarn_slab_create(), with `bin` NULL.
  * @since 0.1
@@ -711,7 +737,7 @@ TARN_API tarn_status tarn_binning_add_bin(tarn_resource *binning, size_t bytes,
 /** @addtogroup tarn_resource
  * @{ */
 
-/** The kind of an event of memory, at the end of a public call. */
+/** The kind of a call that an observer receives. */
 typedef enum tarn_action {
     TARN_ACTION_ALLOCATE = 0,        /**< An allocation succeeded. */
     TARN_ACTION_FREE = 1,            /**< A free. */
@@ -719,7 +745,7 @@ typedef enum tarn_action {
 } tarn_action;
 
 /** One call of tarn_resource_allocate() or tarn_resource_deallocate(), for an
- * observer. */
+ * observer. It is no CUDA event. */
 typedef struct tarn_observer_event {
     tarn_action action;      /**< The kind of the call. */
     tarn_resource *resource; /**< The resource of the call; borrowed. */
@@ -732,22 +758,23 @@ typedef struct tarn_observer_event {
 } tarn_observer_event;
 
 /**
- * Receives the events of tarn_resource_set_observer().
+ * Receives the public calls that allocate and free: the type of an observer.
  *
- * `data` is the pointer that was set with the observer. `event` is borrowed for the call.
- * Tarn calls the observer on the calling thread, with no lock held, and on several
- * threads at once. The observer may call Tarn, and its own allocations cause no events.
- * It must return: leaving it by longjmp() or an exception is forbidden.
+ * `data` is the pointer that was set with the observer. `event` describes the call and is
+ * borrowed. Tarn calls the observer on the calling thread, with no lock held. Several
+ * threads may run it simultaneously. The observer may call Tarn; it does not receive its
+ * own allocations. It must return: leaving it by longjmp() or an exception is forbidden.
  */
 typedef void (*tarn_observer)(void *data, const tarn_observer_event *event);
 
 /**
  * Set or remove the observer of all public allocations and frees of the process.
  *
- * The observer receives only the outermost calls. It receives an allocation after its
- * success or failure, and a free before the resource does. It receives no requests for 0
- * bytes and no calls with invalid arguments. Without an observer each call costs one
- * load.
+ * The observer receives a call of the program. It does not receive a call that a resource
+ * makes inside that call, such as one of a pool to its upstream. It receives an
+ * allocation after its success or failure, and a free before the resource does. It
+ * receives no requests for 0 bytes and no calls with invalid arguments. Without an
+ * observer each call costs one load.
  *
  * Removing the observer waits until no other thread runs it, so the caller may then free
  * `data`. An observer may remove itself: its own call continues.

@@ -9,10 +9,10 @@
  *
  * Memory allocated with TARN_STREAM_NONE must be valid on every stream, but the driver
  * allocates in the order of one stream. The resource allocates on a stream and waits for
- * it. That is the thread's own default stream: the legacy stream would end every capture
- * on a blocking stream. A free with TARN_STREAM_NONE is in the order of the default
- * stream, which does not wait for work on non-blocking streams. deallocate_synchronizes
- * reports that, and the caller waits.
+ * it. That is the thread's own default stream: the legacy stream would invalidate every
+ * capture on a blocking stream. A free with TARN_STREAM_NONE is in the order of the
+ * default stream, which does not wait for work on non-blocking streams.
+ * deallocate_synchronizes reports that, and the caller waits.
  */
 #include "resource/backed.h"
 #include "resource/internal.h"

@@ -8,8 +8,8 @@
  * The driver guarantees 256 bytes of alignment. For more, a block is a part of a larger
  * allocation, and the record keeps where the allocation begins.
  *
- * The calls run in relaxed mode, so that no capture ends because another thread allocates
- * meanwhile.
+ * The calls run in relaxed mode, so that no capture is invalidated when another thread
+ * allocates meanwhile.
  *
  * Once exit has begun, and in a forked child, no driver call is made any more. A free
  * then does nothing, and does not touch the table: at the fork another thread may have

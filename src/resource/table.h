@@ -1,6 +1,6 @@
 /* table.h -- the live blocks of a resource, by address.
  *
- * The table tells a foreign pointer, a double free and wrong bytes from a correct free.
+ * The table detects a block of another resource, a double free and wrong bytes.
  * It also records the driver's allocation of a block that begins later because of its
  * alignment.
  *
