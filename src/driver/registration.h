@@ -5,8 +5,8 @@
  * value of an unregistered stream therefore differs from that of the next stream in its
  * place.
  *
- * An unregistration calls the callbacks while the stream's handle is still valid. Pools use
- * that for a last event fence, and drop their state of the stream.
+ * An unregistration calls the callbacks while the stream's handle is still valid. Pools
+ * use that for a last event fence, and drop their state of the stream.
  */
 #ifndef TARN_DRIVER_REGISTRATION_H
 #define TARN_DRIVER_REGISTRATION_H

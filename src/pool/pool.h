@@ -88,8 +88,8 @@ struct tarn__pool {
      * It stays set: from then on the streams fence their frees for each other. */
     bool is_shared;
     struct tarn__counts counts; /* operations that no thread cache counted */
-    /* Number of the poll round. A round queries the oldest event fence of each stream state
-     * once, over several calls (tarn__fences_poll()). */
+    /* Number of the poll round. A round queries the oldest event fence of each stream
+     * state once, over several calls (tarn__fences_poll()). */
     uint64_t poll_round;
     struct tarn__pool_counters counters;
     uint64_t peak_allocated, peak_reserved, generation;

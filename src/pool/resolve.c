@@ -3,8 +3,8 @@
  *
  * A raw handle may name another stream than the last time, so the pool queries its id.
  * Before that it queries whether the stream captures, because querying the id of a
- * capturing stream invalidates the capture. The legacy stream has a constant key: querying its
- * id can invalidate a capture on another stream.
+ * capturing stream invalidates the capture. The legacy stream has a constant key:
+ * querying its id can invalidate a capture on another stream.
  */
 #include "pool/resolve.h"
 #include "pool/cache/thread_cache.h"

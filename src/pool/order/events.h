@@ -2,8 +2,8 @@
  * state. The caller holds the pool's lock.
  *
  * The pool reuses its events: an event whose fence is complete is recorded again for
- * another epoch. A call that has the event in use without the lock pins it first. This has
- * nothing to do with pinned (page-locked) memory. */
+ * another epoch. A call that has the event in use without the lock pins it first. This
+ * has nothing to do with pinned (page-locked) memory. */
 #ifndef TARN_POOL_EVENTS_H
 #define TARN_POOL_EVENTS_H
 

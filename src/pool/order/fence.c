@@ -15,10 +15,10 @@
  *
  *    to fence                 to close the open epoch with an event fence
  *    unfenced bytes           free memory that no published event fence covers
- *    to pin an event          to count a call that uses it (tarn__events_pin()). Until the
- *                             call unpins it, the pool does not record it for another
+ *    to pin an event          to count a call that uses it (tarn__events_pin()). Until
+ *                             the call unpins it, the pool does not record it for another
  *                             epoch. It has nothing to do with page-locked memory.
- *    heap                     the blocks of the pool, free and live, and the stream states
+ *    heap                     the pool's blocks, free and live, and its stream states
  *    heap.with_memory         the list of the stream states that have free blocks;
  *                             tarn__heap_state(heap, i) is the stream state with index i
  *    immediately available    the caller's same-stream frees, and all completed frees
@@ -221,8 +221,8 @@ static void reopen(struct tarn__pool *pool, struct tarn__stream_state *stream_st
     set_interval(pool, stream_state);
 }
 
-/* Record an event for the closed `epoch`, and publish it. Without an event the epoch stays
- * closed, and the next event fence covers it. */
+/* Record an event for the closed `epoch`, and publish it. Without an event the epoch
+ * stays closed, and the next event fence covers it. */
 static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *scope,
                            struct tarn__stream_state *stream_state, CUstream_ handle,
                            uint64_t epoch)
@@ -257,8 +257,8 @@ static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *sc
  * can be queried instead of fenced by an event. A blocking stream with an empty queue may
  * still be ordered after work of the legacy stream, and the legacy stream after work of
  * blocking streams. An event covers that work, and a query of the stream does not. Keys
- * below TARN__KEY_CAPTURES are ids of streams. The keys above are the legacy stream's, and
- * those of stream states without a stream (stream_state.h). */
+ * below TARN__KEY_CAPTURES are ids of streams. The keys above are the legacy stream's,
+ * and those of stream states without a stream (stream_state.h). */
 static bool is_non_blocking(struct tarn__pool *pool, const struct tarn__scope *scope,
                             struct tarn__stream_state *stream_state, CUstream_ handle)
 {
@@ -307,9 +307,10 @@ static bool query_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
     return idle || TARN_MUTATION(stream_not_queried);
 }
 
-/* Fence the frees of `stream_state`: close the epoch, record an event and publish it. With
- * BY_QUERY_IF_IDLE an idle stream needs no event: its closed epoch is complete. `handle`
- * is valid and names the stream of `stream_state`. The stream state has a user. */
+/* Fence the frees of `stream_state`: close the epoch, record an event and publish it.
+ * With BY_QUERY_IF_IDLE an idle stream needs no event: its closed epoch is complete.
+ * `handle` is valid and names the stream of `stream_state`. The stream state
+ * has a user. */
 enum how { BY_EVENT, BY_QUERY_IF_IDLE };
 
 static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
@@ -480,8 +481,8 @@ static uint64_t next_round(struct tarn__pool *pool)
     return round;
 }
 
-/* The call continues where the last one ended. Otherwise the stream states at the front of
- * the list, while their work is not done, would keep the others from being queried. */
+/* The call continues where the last one ended. Otherwise the stream states at the front
+ * of the list, while their work is not done, would keep the others from being queried. */
 bool tarn__fences_poll(struct tarn__pool *pool, unsigned most)
 {
     unsigned done;
@@ -543,8 +544,8 @@ static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *
 /* Fence the frees of a registered stream that is not the caller's. `stream` is the value
  * that tarn_stream_register() returned, and `registration` the table's entry for it. A
  * capture that the program has announced sets `registration->captures`. A stream can also
- * join a capture by waiting for an event of a capturing stream. No call announces that, so
- * the pool queries the driver. */
+ * join a capture by waiting for an event of a capturing stream. No call announces that,
+ * so the pool queries the driver. */
 static void fence_registered(struct tarn__pool *pool, const struct tarn__scope *scope,
                              struct tarn__stream_state *stream_state, tarn_stream stream)
 {

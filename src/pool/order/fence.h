@@ -6,11 +6,11 @@
 
 /* Fence the frees of the caller's stream, if that is due. Takes and releases `lock`. */
 void tarn__fence_if_due(struct tarn__caller *caller);
-/* Fence the frees of the caller's stream now, due or not, if there are any. Compaction can
- * move fenced memory, and unfenced memory not. Takes and releases `lock`. */
+/* Fence the frees of the caller's stream now, due or not, if there are any. Compaction
+ * can move fenced memory, and unfenced memory not. Takes and releases `lock`. */
 void tarn__fence_same_stream(struct tarn__caller *caller);
-/* Fence the no-stream state (TARN__KEY_NO_STREAM), which has a user. The event is recorded
- * after all work of the context. */
+/* Fence the no-stream state (TARN__KEY_NO_STREAM), which has a user. The event is
+ * recorded after all work of the context. */
 void tarn__fence_no_stream(struct tarn__pool *pool, const struct tarn__scope *scope,
                            struct tarn__stream_state *stream_state);
 /* Return true if an event fence is due. `lock` held. */
@@ -31,9 +31,9 @@ bool tarn__fences_poll(struct tarn__pool *pool, unsigned most);
 /* Query every stream state, in place of `most`, until the oldest event fence of each is
  * not complete. */
 bool tarn__fences_poll_all(struct tarn__pool *pool);
-/* Make the unfenced memory of other streams available to a search that needs it. The frees
- * of registered streams are fenced at once, by this thread. The other streams fence theirs
- * at their next call. */
+/* Make the unfenced memory of other streams available to a search that needs it. The
+ * frees of registered streams are fenced at once, by this thread. The other streams fence
+ * theirs at their next call. */
 void tarn__fences_request(struct tarn__pool *pool, const struct tarn__caller *caller);
 /* Wait for the device, and make all free memory completed. */
 tarn_status tarn__fences_wait_for_device(struct tarn__pool *pool);
