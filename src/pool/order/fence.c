@@ -255,10 +255,11 @@ static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *sc
 
 /* Return true if the stream was created with CU_STREAM_NON_BLOCKING. Only such a stream
  * can be queried instead of fenced by an event. A blocking stream with an empty queue may
- * still be ordered after work of the legacy stream, and the legacy stream after work of
- * blocking streams. An event covers that work, and a query of the stream does not. Keys
- * below TARN__KEY_CAPTURES are ids of streams. The keys above are the legacy stream's,
- * and those of stream states without a stream (stream_state.h). */
+ * still be ordered after work of the legacy stream. That stream is ordered after work of
+ * blocking streams. An event covers such work, and a query of the stream does not.
+ *
+ * Keys below TARN__KEY_CAPTURES are ids of streams. The keys above are the legacy
+ * stream's, and those of stream states without a stream (stream_state.h). */
 static bool is_non_blocking(struct tarn__pool *pool, const struct tarn__scope *scope,
                             struct tarn__stream_state *stream_state, CUstream_ handle)
 {
