@@ -310,8 +310,7 @@ static bool query_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
 
 /* Fence the frees of `stream_state`: close the epoch, record an event and publish it.
  * With BY_QUERY_IF_IDLE an idle stream needs no event: its closed epoch is complete.
- * `handle` is valid and names the stream of `stream_state`. The stream state
- * has a user. */
+ * `handle` is valid and names the stream of `stream_state`, which has a user. */
 enum how { BY_EVENT, BY_QUERY_IF_IDLE };
 
 static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
@@ -566,8 +565,8 @@ static void fence_registered(struct tarn__pool *pool, const struct tarn__scope *
 }
 
 /* Record the last event fence of a stream that is being unregistered. The caller holds
- * `registration->lock`, so the handle is still valid. Afterwards no handle is known, and
- * no thread could record on the stream. */
+ * `registration->lock`, so the handle is still valid. Afterwards the pool has no handle
+ * on which it could record. */
 void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
                       struct tarn__registration *registration)
 {
