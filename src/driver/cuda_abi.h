@@ -1,8 +1,9 @@
 /* cuda_abi.h -- the few types and constants of the CUDA driver API that Tarn uses.
  *
  * They are the ABI of libcuda.so.1, stable since the versions named in calls.h. With them
- * the build needs no toolkit. tests/abi compares each with cuda.h where one is found. The
- * names are CUDA's own, as in its manual.
+ * the build needs no toolkit. tests/abi compares each with cuda.h where one is found. A
+ * name is CUDA's own with an underscore at the end: CUevent_ is CUDA's CUevent. Comments
+ * name the exceptions.
  */
 #ifndef TARN_DRIVER_CUDA_ABI_H
 #define TARN_DRIVER_CUDA_ABI_H

@@ -104,9 +104,9 @@ struct tarn__scope {
 tarn_status tarn__scope_enter(int device, struct tarn__scope *out);
 void tarn__scope_leave(struct tarn__scope *scope);
 
-/* Enter a scope whose calls end no capture, of this thread or another, in any mode.
- * Otherwise cuMemAlloc, cuMemFree, cuMemHostAlloc, cuEventQuery and similar calls would.
- * cuCtxSynchronize, cuCtxRecordEvent and calls on a capturing stream still do. */
+/* Enter a scope whose calls invalidate no capture, of this thread or another, in any
+ * mode. Otherwise cuMemAlloc, cuMemFree, cuMemHostAlloc, cuEventQuery and similar calls
+ * would. cuCtxSynchronize, cuCtxRecordEvent and calls on a capturing stream still do. */
 tarn_status tarn__scope_enter_relaxed(int device, struct tarn__scope *out);
 
 /* --- relaxed.c --- */

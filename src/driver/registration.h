@@ -5,8 +5,8 @@
  * value of an unregistered stream therefore differs from that of the next stream in its
  * place.
  *
- * An unregistration calls the watches while the stream's handle is still valid. Pools use
- * that for a last event fence, and drop their state of the stream.
+ * An unregistration calls the callbacks while the stream's handle is still valid. Pools
+ * use that for a last event fence, and drop their state of the stream.
  */
 #ifndef TARN_DRIVER_REGISTRATION_H
 #define TARN_DRIVER_REGISTRATION_H
@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 
 /* The id of the legacy stream (handles 0 and 1). It is a constant, because querying it
- * ends the capture of a blocking stream. No stream of the driver has it. */
+ * invalidates the capture of a blocking stream. No stream of the driver has it. */
 enum { TARN__LEGACY_ID = 0 };
 
 struct tarn__registered_stream;
@@ -83,7 +83,7 @@ typedef void (*tarn__unregister_callback)(void *data, tarn_stream stream,
                                           struct tarn__registration *registration);
 tarn_status tarn__registration_callback_add(tarn__unregister_callback callback,
                                             void *data);
-/* Remove a watch. When this returns, no call of that watch is under way. */
+/* Remove a callback. When this returns, no call of it is under way. */
 void tarn__registration_callback_remove(tarn__unregister_callback callback, void *data);
 
 #endif

@@ -1,10 +1,10 @@
-/* relaxed.c -- calls that end no capture.
+/* relaxed.c -- calls that invalidate no capture.
  *
  * While a stream captures in global mode, cuMemAlloc and many other calls fail in every
  * thread and invalidate the capture. In thread-local mode they do so in the capturing
  * thread. A thread opts out by exchanging its capture mode: between two exchanges these
- * calls end no capture (measured on an H200). This is correct for an allocator: the
- * memory that it requests is not part of what is captured.
+ * calls invalidate no capture (measured on an H200). This is correct for an allocator:
+ * the memory that it requests is not part of what is captured.
  */
 #include "driver/driver.h"
 

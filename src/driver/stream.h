@@ -56,8 +56,8 @@ static inline bool tarn__stream_identify(tarn_stream stream,
 }
 
 /* Query whether the stream with this handle captures. Do this before the query of the id,
- * which ends the capture of a stream. In a scope; not for the legacy stream. A failure
- * names `stream`. */
+ * which invalidates the capture of a stream. In a scope; not for the legacy stream. A
+ * failure names `stream`. */
 tarn_status tarn__stream_query_capture(const char *component,
                                        const struct tarn__scope *scope,
                                        tarn_stream stream, CUstream_ handle,

@@ -8,12 +8,12 @@
 #include "ipc/wire.h"
 #include <poll.h>
 
-/* Allocate space for `most` connections to the server of that name. False: no host
- * memory. */
+/* Allocate space for `most` connections to the server with that random number. False: no
+ * host memory. */
 bool tarn__connections_make(size_t most, const unsigned char server[TARN__SERVER_BYTES]);
 
-/* Accept or reject all connections that wait at `listener`. False: the system has no more
- * descriptors. */
+/* Accept or reject the connections that wait at `listener`. False: one still waits,
+ * because the process or the system has no more descriptors. */
 bool tarn__connections_accept(int listener);
 
 /* Fill `polls` with one entry per connection, and return their number. */
@@ -23,7 +23,7 @@ size_t tarn__connections_poll(struct pollfd *polls);
  * drop those that were silent for too long. */
 void tarn__connections_serve(const struct pollfd *polls, size_t count);
 
-/* In ms: when the next silent connection is due; -1: none. */
+/* Return the time in ms until the next silent connection has to be dropped; -1: none. */
 int tarn__connections_due(void);
 
 /* Forget all connections in a child, whose descriptors are closed. */

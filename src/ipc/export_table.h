@@ -27,7 +27,8 @@ tarn_status tarn__export_table_begin_lease(uint32_t slot, uint64_t generation,
 /* End a lease. The block returns here if it was freed meanwhile. */
 void tarn__export_table_end_lease(tarn_pointer *pointer);
 
-/* Release entries whose pointers have no other references, among the next few. */
+/* Release entries whose pointers have no other references. A call looks at a few entries,
+ * and the next call at those after them. */
 void tarn__export_table_sweep(void);
 
 size_t tarn__export_table_count(void);

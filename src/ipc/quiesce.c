@@ -1,8 +1,9 @@
 /* quiesce.c -- wait until no work uses memory that is about to be unmapped.
  *
  * cuMemUnmap does not wait, so it would remove memory from under running work.
- * cuCtxSynchronize waits, but loses every capture in the context. Allocating and freeing
- * a little memory waits for the same work, and in relaxed mode it ends no capture.
+ * cuCtxSynchronize waits, but invalidates every capture in the context. Allocating and
+ * freeing a little memory waits for the same work, and in relaxed mode it invalidates no
+ * capture.
  */
 #include "ipc/quiesce.h"
 

@@ -4,7 +4,8 @@
 
 #include "driver/driver.h"
 
-/* In a relaxed scope: wait until the device has done all work, without ending a capture.
+/* In a relaxed scope: wait until the device has done all work, without invalidating a
+ * capture.
  */
 CUresult_ tarn__quiesce_device(const struct tarn__calls *calls);
 

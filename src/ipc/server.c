@@ -1,11 +1,14 @@
 /* server.c -- the thread that answers importers' requests for memory that handles name.
  *
- * It starts with the first handle that needs it and stays until the process ends. Its
- * socket's name contains a random number that handles carry. So neither a later process
- * with our process id nor a forked copy of our memory is taken for us.
+ * It starts with the first handle that needs it and stays until the process ends. The
+ * server has a random number of TARN__SERVER_BYTES bytes, `server.server`. Each handle
+ * carries it. The name of the server's socket, `server.name`, is made of the process id
+ * and this number. So neither a later process with our process id nor a forked copy of
+ * our memory is taken for us.
  *
- * The socket's file is removed at exit; if the process is killed, the next server removes
- * it.
+ * The socket is a file in the socket directory, which only our user may enter
+ * (socket_directory.h). It is removed at exit; if the process is killed, the next server
+ * removes it.
  */
 #define _GNU_SOURCE
 #include "ipc/server.h"
@@ -26,16 +29,19 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+/* QUEUED: connections that the system holds until the server accepts them. FEWEST, MOST:
+ * bounds of the number of open connections. PAUSE_MS: see run(). */
 enum { QUEUED = 128, FEWEST = 32, MOST = 4096, PAUSE_MS = 50 };
 
 static struct {
     pthread_mutex_t start; /* one start at a time */
     atomic_bool runs;
-    int process; /* the process of the thread */
+    int process; /* id of the process that started the thread */
+    /* descriptors of the socket directory and of the listening socket; -1: not open */
     int directory, listener;
-    struct pollfd *polls; /* the thread's: the listener's first */
-    char name[TARN__SOCKET_NAME];
-    unsigned char server[TARN__SERVER_BYTES];
+    struct pollfd *polls; /* the thread's: the listener's first, then the connections' */
+    char name[TARN__SOCKET_NAME];             /* name of the socket in its directory */
+    unsigned char server[TARN__SERVER_BYTES]; /* the random number that handles carry */
 } server = {.start = PTHREAD_MUTEX_INITIALIZER, .directory = -1, .listener = -1};
 
 bool tarn__server_is_ours(const unsigned char name[TARN__SERVER_BYTES])
@@ -52,8 +58,8 @@ static void forget(void)
     tarn__connections_forget();
 }
 
-/* A lookup by name would follow what lies there now; the directory's descriptor does not.
- */
+/* Remove the socket by the directory's descriptor. At the path of the directory there may
+ * be another directory or a link by now. */
 static void remove_socket(void)
 {
     if (atomic_load(&server.runs) && server.process == (int)getpid())
@@ -62,8 +68,10 @@ static void remove_socket(void)
 
 /* --- the thread --- */
 
-/* Runs until the process ends. Where descriptors have run out, the listener pauses: it
- * would be ready at once. */
+/* Serve connections until the process ends. `due` is the time in ms until a silent
+ * connection has to be dropped; -1: there is none. If the process has no more
+ * descriptors, the listener rests for PAUSE_MS. Otherwise poll() would return at once,
+ * because a connection still waits there. */
 static void *run(void *unused)
 {
     bool rests = false;
@@ -85,7 +93,7 @@ static void *run(void *unused)
     return NULL; /* not reached */
 }
 
-/* Signals are for the program's own threads. */
+/* Start the thread with all signals blocked: they are for the program's own threads. */
 static tarn_status start_thread(void)
 {
     pthread_attr_t attributes;
@@ -108,6 +116,7 @@ static tarn_status start_thread(void)
 
 /* --- the socket --- */
 
+/* Fail with the message of errno, which is also the status's native error code. */
 static tarn_status failed(const char *what)
 {
     int why = errno;
@@ -116,7 +125,9 @@ static tarn_status failed(const char *what)
                                  strerror(why));
 }
 
-/* Bound and listening under a name with a dot, then under its own. */
+/* Have the socket listen. It is bound under its name with a dot in front, and renamed
+ * when it listens. So no other server takes it for the socket of a process that has
+ * ended. */
 static tarn_status listen_at(int listener)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -135,6 +146,8 @@ static tarn_status listen_at(int listener)
     return status;
 }
 
+/* The descriptor is created and recorded under one lock, so that a forked child closes it
+ * (descriptor.h). */
 static tarn_status open_socket(void)
 {
     tarn__descriptor_lock();
@@ -161,7 +174,8 @@ static void close_socket(void)
 
 /* --- starting --- */
 
-/* Half of the descriptors that the process may have: they are not all for us. */
+/* Return the most connections: half of the descriptors that the process may have, but at
+ * least FEWEST and at most MOST. */
 static size_t most_connections(void)
 {
     struct rlimit limit = {.rlim_cur = 0};
@@ -187,6 +201,7 @@ static tarn_status make_tables(void)
     return TARN_OK;
 }
 
+/* Remove the sockets of processes that have ended, open ours, and start the thread. */
 static tarn_status open_and_run(void)
 {
     tarn__socket_directory_sweep(server.directory);
@@ -199,8 +214,8 @@ static tarn_status open_and_run(void)
     return status;
 }
 
-/* With the lock of starts. Before the thread runs, no other thread reads what this makes.
- */
+/* Start the server; `server.start` held. Before its thread runs, no other thread reads
+ * the fields that this function sets. */
 static tarn_status start(void)
 {
     if (getrandom(server.server, sizeof server.server, 0) !=

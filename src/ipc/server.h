@@ -4,10 +4,11 @@
 
 #include "ipc/handle_encoding.h"
 
-/* Start this process's server, unless it runs, and return its random name. */
+/* Start this process's server, unless it runs. `name_out` gets its random number, which
+ * handles carry. */
 tarn_status tarn__server_start(unsigned char name_out[TARN__SERVER_BYTES]);
 
-/* Is `name` this process's own server? */
+/* Return true if `name` is the random number of this process's own server. */
 bool tarn__server_is_ours(const unsigned char name[TARN__SERVER_BYTES]);
 
 #endif

@@ -3,7 +3,7 @@
  * This memory does not come from the current device resource. That resource serves device
  * memory, and each request here has flags of its own. The driver itself waits for the
  * device before it frees any of it, so no stream is needed. The calls are made in relaxed
- * mode, so that they end no capture. Unpinning is immediate, even while cleanup is
+ * mode, so that they invalidate no capture. Unpinning is immediate, even while cleanup is
  * deferred: the owner needs its memory back.
  */
 #include "manager/host_memory.h"

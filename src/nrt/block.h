@@ -9,7 +9,30 @@
  *     raw memory  [header 16][data][back]
  *     raw memory of an external allocator   [allocator 16][header 16][data][back]
  *
- * `front` exists in blocks with red zones (debug modes), `back` in guarded ones.
+ *     front   in a MemInfo with the flag RED_ZONE: 8 bytes with the offset of the data,
+ *             then guard bytes
+ *     back    in a block with the flag GUARD: 16 guard bytes
+ *
+ * Vocabulary of this folder:
+ *
+ *     instance        a tarn_runtime. The registry is the table of the instances.
+ *     to make         to allocate a block
+ *     to end          to free a block, after its destructor has run: the end puts it into
+ *                     quarantine or reclaims it
+ *     to reclaim      to return the memory of a block to its slab or its allocator
+ *     small block     a slot of a slab: memory of a chunk that is cut into slots of one
+ *                     size class. A free slot is a struct tarn__free_block.
+ *     class           the size class of a small block, 0 to TARN__CLASSES - 1. The values
+ *                     DIRECT and EXTERNAL in its place denote a single block.
+ *     single block    a block with an allocation of its own. DIRECT: it is from an
+ *                     allocator of the instance. EXTERNAL: from an external allocator.
+ *     shard           the part of an instance that belongs to one thread (runtime.h)
+ *     word            64 bits of packed fields. There are three: in a block's header, in
+ *                     an instance (allocator, generation, slow path or not), and in a
+ *                     shard (the instance's, as last seen).
+ *     site            an allocation site: return address and label of the call that
+ *                     allocated. Mode TARN_NRT_SITES records it.
+ *     raw memory      a block that is no MemInfo
  */
 #ifndef TARN_NRT_BLOCK_H
 #define TARN_NRT_BLOCK_H
@@ -27,7 +50,8 @@ struct MemInfo {
     NRT_ExternalAllocator *external_allocator; /* NULL: the instance's own */
 };
 
-/* The header. The word is read by calls that may come too late, so it is atomic. */
+/* The header of a block. The word is read by calls that may come too late, so it is
+ * atomic. */
 struct tarn__block {
     _Atomic uint64_t word; /* state, runtime, class, allocator, flags, site: see below */
     uint64_t bytes;        /* as requested: the number that statistics count */
@@ -46,47 +70,52 @@ struct tarn__free_block {
 /* The word, from its lowest bit up. */
 enum {
     TARN__STATE_BITS = 16,
-    TARN__RUNTIME_SHIFT = 16,   /* 8 bits: index of the instance */
-    TARN__CLASS_SHIFT = 24,     /* 8 bits: size class, or one of the two below */
+    TARN__RUNTIME_SHIFT = 16,   /* 8 bits: index of the instance in the registry */
+    TARN__CLASS_SHIFT = 24,     /* 8 bits: size class, or DIRECT or EXTERNAL */
     TARN__ALLOCATOR_SHIFT = 32, /* 8 bits: number of the instance's allocator */
-    TARN__FLAGS_SHIFT = 40,     /* 8 bits */
+    TARN__FLAGS_SHIFT = 40,     /* 8 bits: TARN__MI and the flags after it */
     TARN__SITE_SHIFT = 48       /* 16 bits: allocation site; 0 is unknown */
 };
 
 enum {
-    TARN__LIVE = 0x4e52,
+    TARN__LIVE = 0x4e52,        /* allocated */
     TARN__ENDING = 0x4e45,      /* its destructor runs */
     TARN__QUARANTINED = 0x4e48, /* freed, in quarantine */
-    TARN__FREE = 0x4e46
+    TARN__FREE = 0x4e46         /* freed, in a slab or returned to its allocator */
 };
 
-/* In the allocator number of a block that is not small, so that it resembles no small
- * block of any allocator. */
+/* Set in the allocator number of a single block. The fast path compares the header with
+ * that of a small block, and this bit makes the two differ. */
 enum { TARN__SINGLE = 0x80 };
 
 enum {
-    TARN__DIRECT = 255,  /* class of a block that came singly from its allocator */
-    TARN__EXTERNAL = 254 /* ... or from an external allocator */
+    TARN__DIRECT = 255,  /* class of a single block from an allocator of the instance */
+    TARN__EXTERNAL = 254 /* class of a single block from an external allocator */
+};
+
+/* The flags: how a block was allocated. A later change of the modes leaves them. */
+enum {
+    TARN__MI = 1,       /* a MemInfo, and counted as one; else raw memory */
+    TARN__PREFIX = 2,   /* raw memory, with the pointer to its external allocator before
+                         * the header */
+    TARN__RED_ZONE = 4, /* a MemInfo with a front: it has one of the next three flags */
+    TARN__POISON = 8,   /* its data are filled: new with 0xCB, at its end with 0xDE */
+    TARN__GUARD = 16,   /* its guard bytes are checked at its end */
+    TARN__QUARANTINE = 32, /* goes into quarantine at its end */
+    TARN__TRACE = 64,      /* calls on it print a line */
+    TARN__ANNOTATED = 128  /* a small block whose end is reported to Valgrind or ASan */
 };
 
 enum {
-    TARN__MI = 1,       /* counted as a MemInfo */
-    TARN__PREFIX = 2,   /* raw, with its external allocator in front */
-    TARN__RED_ZONE = 4, /* has a front: 8 bytes with the place of the data, 8 of guard */
-    TARN__POISON = 8,
-    TARN__GUARD = 16,
-    TARN__QUARANTINE = 32, /* goes into quarantine */
-    TARN__TRACE = 64,
-    TARN__ANNOTATED = 128 /* Valgrind or ASan knows of it, and has to be notified */
+    TARN__HEADER = 16,       /* bytes of the header */
+    TARN__HEAD = 64,         /* bytes of header and MemInfo: one cache line */
+    TARN__PREFIX_BYTES = 16, /* bytes before the header, with the flag PREFIX */
+    TARN__FRONT = 16,        /* fewest bytes of the front */
+    TARN__BACK = 16          /* bytes of the back */
 };
 
-enum {
-    TARN__HEADER = 16,
-    TARN__HEAD = 64, /* header and MemInfo: one cache line */
-    TARN__PREFIX_BYTES = 16,
-    TARN__FRONT = 16,
-    TARN__BACK = 16
-};
+/* The fields of a header's word: FIELD reads one of 8 bits, STATE, FLAGS and SITE read
+ * theirs. FLAG makes the word in which the given flags alone are set. */
 
 #define TARN__FIELD(word, shift) ((unsigned)((word) >> (shift)) & 0xff)
 #define TARN__STATE(word) ((unsigned)((word) & 0xffff))
@@ -111,7 +140,7 @@ static inline void tarn__block_set_state(struct tarn__block *block, unsigned sta
     tarn__block_set_word(block, (word & ~(uint64_t)0xffff) | state);
 }
 
-/* The header in front of a MemInfo or of raw memory. */
+/* Return the header before a MemInfo or before raw memory. */
 static inline struct tarn__block *tarn__block_of(const void *start)
 {
     return (struct tarn__block *)(uintptr_t)((const char *)start - TARN__HEADER);

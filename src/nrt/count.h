@@ -47,7 +47,8 @@ static inline int64_t tarn__count_difference(const struct tarn__shard *shard)
 
 /* Flush this shard's counts to the instance. */
 void tarn__count_flush(struct tarn__shard *shard);
-/* The same for a thread that could get no shard. */
+/* Count in the instance itself (`folded`), for a thread that could get no shard. The
+ * additions are atomic. */
 void tarn__count_made_shared(tarn_runtime *runtime, size_t bytes, bool mi);
 void tarn__count_gone_shared(tarn_runtime *runtime, size_t bytes, bool mi);
 void tarn__count_bytes_shared(tarn_runtime *runtime, size_t made, size_t gone);

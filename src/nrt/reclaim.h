@@ -4,7 +4,8 @@
 
 #include "nrt/block.h"
 
-/* Return the memory of a block for good; its header is no longer needed. */
+/* Return the memory of a block to its slab or its allocator. Its header is no longer
+ * needed. */
 void tarn__reclaim_block(struct tarn__block *block);
 
 #endif

@@ -14,7 +14,7 @@ void tarn__registry_unlock(void);
 /* Add a new instance, and set its index. False: the registry is full. */
 bool tarn__registry_add(tarn_runtime *runtime);
 
-/* The instance that a header names. */
+/* Return the instance with that index, which the header of a block has. */
 static inline tarn_runtime *tarn__registry_at(unsigned index)
 {
     return atomic_load_explicit(&tarn__runtimes[index % TARN__RUNTIMES],

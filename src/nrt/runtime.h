@@ -1,5 +1,5 @@
-/* runtime.h -- what an instance consists of: its counters, its allocators, its part of
- * every thread.
+/* runtime.h -- the parts of an instance: its counters, its allocators, its shard in each
+ * thread. block.h has the vocabulary.
  *
  * A thread has a shard of each instance that it uses: counters that it alone writes, and
  * small blocks that are immediately available. Most calls access nothing else. Shared
@@ -21,14 +21,16 @@
 enum {
     TARN__RUNTIMES = 64,      /* indices of instances; 0 is the default one */
     TARN__ALLOCATORS = 16,    /* allocators in the life of an instance; 0 is libc */
-    TARN__CLASSES = 18,       /* sizes of small blocks */
+    TARN__CLASSES = 18,       /* size classes of small blocks: slab.c */
     TARN__SMALL_BYTES = 1088, /* data of the largest small MemInfo */
     TARN__QUARANTINE_LIMIT = 16 << 20 /* bytes in quarantine, until the user sets it */
 };
 
 /* An allocator, with or without an argument of its own. */
 struct tarn__allocator {
-    NRT_ExternalAllocator with; /* with.malloc NULL: the plain functions below */
+    /* the functions with an argument. with.malloc is NULL: the allocator has none, and
+     * its functions are those below */
+    NRT_ExternalAllocator with;
     NRT_malloc_func malloc;
     NRT_realloc_func realloc;
     NRT_free_func free;
@@ -76,7 +78,9 @@ struct tarn__nrt_thread;
 struct tarn__shard {
     alignas(128)
         uint64_t word; /* the instance's as last seen; a value it never has: slow path */
-    uint64_t fast; /* header of a small block of the fast path, without class and MI */
+    /* word of the header of a small LIVE block with no flags, but without the class: the
+     * fast path adds the class and MI, or compares with it */
+    uint64_t fast;
     /* The last-freed slot, by class, or NULL. It is kept out of the list: a block that is
      * allocated and freed in turn would make each call wait for the list's last update.
      */
@@ -101,15 +105,16 @@ struct tarn__nrt_thread {
 
 /* An instance. */
 struct tarn_runtime {
-    _Atomic uint64_t word; /* allocator, generation, TARN__SLOW: the fast path compares
-                            * it */
+    /* number of the allocator, generation, TARN__SLOW, TARN__UNREADY. The fast path
+     * compares it with the shard's. */
+    _Atomic uint64_t word;
     atomic_uint modes;
     unsigned index; /* in the registry */
     atomic_bool shut;
     char name[32];              /* for messages */
     struct tarn__shard *shards; /* under the registry's lock */
     struct tarn__counters
-        folded;        /* of threads that ended, and of those without a shard */
+        folded; /* sum of threads that ended, and counts of threads without a shard */
     atomic_llong live; /* live bytes, as far as shards have flushed */
     atomic_llong peak; /* the highest value seen there */
     _Atomic uint64_t misuses;

@@ -1,9 +1,11 @@
-/* shard.h -- a thread's part of each instance. */
+/* shard.h -- shards: a shard is the part of an instance that belongs to one thread. */
 #ifndef TARN_NRT_SHARD_H
 #define TARN_NRT_SHARD_H
 
 #include "nrt/runtime.h"
 
+/* In the place of a shard that a thread has not made yet. The fast path finds no block in
+ * it. */
 extern struct tarn__shard tarn__no_shard;
 
 /* One pointer per thread, in the thread's static block. */

@@ -2,7 +2,8 @@
  *
  * Every debug mode, every allocator and every alignment goes through here. The fast path
  * (fast.h) is the same with all of them off. The flags of a block record how it was
- * allocated. Its end follows these flags, whatever the modes are then.
+ * allocated. Its end follows these flags, whatever the modes are then. block.h has the
+ * layout of a block and the vocabulary.
  */
 #include "nrt/slow.h"
 #include "base/size.h"
@@ -22,13 +23,14 @@
 /* How a block is laid out. */
 struct shape {
     unsigned flags;
-    size_t head;      /* bytes before front or data */
-    size_t front;     /* of guard and data place */
+    size_t head;      /* bytes of prefix, header and MemInfo: all before the front */
+    size_t front;     /* bytes of the front: the offset of the data, and guard bytes */
     size_t alignment; /* of the data; 1 where 16 is enough */
     size_t total;     /* bytes to allocate, without slack */
-    size_t slack;     /* more, so that the data can be aligned */
+    size_t slack;     /* further bytes to allocate, so that the data can be aligned */
 };
 
+/* Return the flags of a block for these modes. */
 static unsigned flags_for(const struct tarn__block_request *request, unsigned modes)
 {
     unsigned flags = request->flags;
@@ -49,7 +51,7 @@ static unsigned flags_for(const struct tarn__block_request *request, unsigned mo
     return flags;
 }
 
-/* False: more than can be addressed. */
+/* Compute the layout. Returns false if the size exceeds the address space. */
 static bool work_out(const struct tarn__block_request *request, unsigned flags,
                      struct shape *shape)
 {
@@ -70,8 +72,10 @@ static bool work_out(const struct tarn__block_request *request, unsigned flags,
     return shape->total <= PTRDIFF_MAX && shape->slack <= PTRDIFF_MAX - shape->total;
 }
 
-/* Find the class of small blocks that fits; false: none. Slots begin at multiples of up
- * to 64, so data without red zones need no slack there. */
+/* Find the size class of a slot that the block fits into; false: none. Slots begin at
+ * multiples of up to 64, so the data of a MemInfo without a front need no slack there.
+ * `steps` is 0, 1 or 2 for data at multiples of 16, 32 or 64. `inner` is the number of
+ * bytes after header and MemInfo, which tarn__slab_class_of counts in units of 16. */
 static bool find_class(struct shape *shape, unsigned *class_out)
 {
     unsigned steps = shape->alignment == 32 ? 1 : shape->alignment == 64 ? 2 : 0;
@@ -85,13 +89,17 @@ static bool find_class(struct shape *shape, unsigned *class_out)
     return true;
 }
 
+/* Return true if small blocks come from slabs. In mode UNPOOLED they come from the
+ * allocator. Under a sanitizer they do so, too, unless mode SLABS is on. */
 static bool small_blocks_allowed(unsigned modes)
 {
     return !(modes & TARN_NRT_UNPOOLED) &&
            (!tarn__modes_has_sanitizer() || modes & TARN_NRT_SLABS);
 }
 
-/* A small block; its header is written except for the fields that all blocks have. */
+/* Take a slot of a slab. The word of the header lacks flags and site then, and `bytes` is
+ * not set: tarn__slow_make() writes these for all blocks. A sanitizer learns that
+ * the bytes after the header are accessible, and not initialized. */
 static struct tarn__block *take_small(struct tarn__shard *shard, struct shape *shape,
                                       unsigned class)
 {
@@ -109,7 +117,7 @@ static struct tarn__block *take_small(struct tarn__shard *shard, struct shape *s
     return &slot->block;
 }
 
-/* A single block, from the instance's allocator or an external one. */
+/* Allocate a single block, from the instance's allocator or an external one. */
 static struct tarn__block *take_single(const struct tarn__block_request *request,
                                        const struct shape *shape, unsigned allocator)
 {
@@ -135,6 +143,7 @@ static struct tarn__block *take_single(const struct tarn__block_request *request
     return block;
 }
 
+/* Take the memory of a block: a slot where it fits one, else a single block. */
 static struct tarn__block *take(const struct tarn__block_request *request,
                                 struct shape *shape, struct tarn__shard *shard,
                                 unsigned modes)
@@ -148,7 +157,7 @@ static struct tarn__block *take(const struct tarn__block_request *request,
     return take_single(request, shape, (unsigned)(word & 0xff));
 }
 
-/* The first multiple of the alignment where data may begin. */
+/* Return where the data begin: the first multiple of the alignment after the front. */
 static char *place_data(struct tarn__block *block, const struct shape *shape)
 {
     size_t head = shape->flags & TARN__MI ? TARN__HEAD : TARN__HEADER;
@@ -158,6 +167,7 @@ static char *place_data(struct tarn__block *block, const struct shape *shape)
     return (char *)(over ? place + (shape->alignment - over) : place);
 }
 
+/* Count an allocation: in the shard, or in the instance for a thread without one. */
 static void count(struct tarn__shard *shard, const struct tarn__block_request *request)
 {
     bool mi = request->flags & TARN__MI;
@@ -218,8 +228,9 @@ struct tarn__block *tarn__slow_make(const struct tarn__block_request *request,
     return block;
 }
 
-/* The header of a MemInfo that came singly from the shard's allocator, with no special
- * flags. Its allocator number is marked, so that it is never taken for a small block. */
+/* Return the header's word of a single MemInfo from the shard's allocator, with no flag
+ * but MI. SINGLE marks its allocator number, so that it is never taken for a small
+ * block. */
 static uint64_t direct_word(const struct tarn__shard *shard)
 {
     return shard->fast | (uint64_t)TARN__DIRECT << TARN__CLASS_SHIFT |
@@ -248,7 +259,8 @@ struct tarn__block *tarn__slow_make_direct(tarn_runtime *runtime, size_t bytes,
     return block;
 }
 
-/* End such a block while still no mode is on. */
+/* End a block with direct_word(), if no mode is on. Returns false and changes nothing for
+ * any other block. */
 static bool direct_end(struct tarn__block *block)
 {
     uint64_t word = tarn__block_word(block);
@@ -264,6 +276,7 @@ static bool direct_end(struct tarn__block *block)
     return true;
 }
 
+/* Count a free: in the shard, or in the instance for a thread without one. */
 static void count_end(tarn_runtime *runtime, size_t bytes, bool mi, bool uncounted)
 {
     struct tarn__shard *shard = tarn__shard_get(runtime);
@@ -278,7 +291,8 @@ static void count_end(tarn_runtime *runtime, size_t bytes, bool mi, bool uncount
         tarn__count_gone(shard, bytes, mi);
 }
 
-/* All steps of a block's end except counting. */
+/* Do all steps of a block's end except counting: check its guard bytes, fill its data,
+ * remove it from its site, put it into quarantine or reclaim it. Returns its instance. */
 static tarn_runtime *take_apart(struct tarn__block *block)
 {
     uint64_t word = tarn__block_word(block);
@@ -288,7 +302,7 @@ static tarn_runtime *take_apart(struct tarn__block *block)
     tarn__red_zone_check(runtime, block);
     if (flags & (TARN__POISON | TARN__QUARANTINE))
         tarn__red_zone_poison(block);
-    if (flags & TARN__MI) /* the fill may have covered the MemInfo */
+    if (flags & TARN__MI) /* one in raw memory (NRT_MemInfo_init) was filled, too */
         atomic_store_explicit(&tarn__block_meminfo(block)->refct, 0,
                               memory_order_relaxed);
     if (TARN__SITE(word))
@@ -319,7 +333,7 @@ void tarn__slow_end_as(struct tarn__block *block, bool mi)
 
 /* --- other sizes -------------------------------------------------------------------- */
 
-/* Record the new size of a block that stays where it is. */
+/* Record the new size of a block that stays where it is, or that realloc() has moved. */
 static struct tarn__block *settle(struct tarn__block *block, size_t before, size_t bytes)
 {
     uint64_t word = tarn__block_word(block);
@@ -361,7 +375,7 @@ static struct tarn__block *move(tarn_runtime *runtime, struct tarn__block *block
     return other;
 }
 
-/* Resize a single block without red zones, as its allocator can. */
+/* Resize a single block without guard bytes by its allocator's realloc. */
 static struct tarn__block *resize_single(tarn_runtime *runtime, struct tarn__block *block,
                                          size_t bytes)
 {

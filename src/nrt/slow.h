@@ -11,9 +11,9 @@ struct tarn__block_request {
     size_t alignment;                /* of the data; any number */
     NRT_ExternalAllocator *external; /* NULL: the instance's own */
     unsigned flags;                  /* TARN__MI, TARN__POISON */
-    bool uncounted;                  /* part of a realloc: no block more */
-    const void *caller;              /* for TARN_NRT_SITES */
-    const char *label;
+    bool uncounted;                  /* for a realloc: counts the bytes, not the block */
+    const void *caller;              /* return address, for TARN_NRT_SITES */
+    const char *label;               /* text of the site; NULL: the thread's label */
 };
 
 /* Allocate a LIVE block; `*data_out` is where its data begin. NULL with an error message:
@@ -26,11 +26,12 @@ struct tarn__block *tarn__slow_make(const struct tarn__block_request *request,
 struct tarn__block *tarn__slow_make_direct(tarn_runtime *runtime, size_t bytes,
                                            size_t alignment, void **data_out);
 
-/* Free a LIVE block whose destructor has run. `uncounted`: as in the request. */
+/* End a LIVE block, whose destructor has run: free it, or put it into quarantine.
+ * `uncounted`: as in the request. */
 void tarn__slow_end(struct tarn__block *block, bool uncounted);
 
-/* The same; `mi` tells whether a MemInfo is counted as freed, whatever the block was made
- * as. */
+/* End a LIVE block, and count a MemInfo as freed if `mi`, else raw memory. NRT_dealloc
+ * needs this: it frees the memory of a MemInfo as raw memory. */
 void tarn__slow_end_as(struct tarn__block *block, bool mi);
 
 /* Resize a raw LIVE block. NULL with an error message: no memory, nothing changed. */

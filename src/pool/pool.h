@@ -84,9 +84,12 @@ struct tarn__pool {
     struct tarn__thread_cache *caches;
     uint64_t granted_bytes;            /* sum of the bytes granted to the thread caches */
     struct tarn__backoff miss_backoff; /* back-off of queries about event fences */
-    bool is_shared; /* a search found nothing while another stream had free memory */
+    /* A search found nothing immediately available while another stream had free memory.
+     * It stays set: from then on the streams fence their frees for each other. */
+    bool is_shared;
     struct tarn__counts counts; /* operations that no thread cache counted */
-    /* stream states without a query of an event fence in this round are queried next */
+    /* Number of the poll round. A round queries the oldest event fence of each stream
+     * state once, over several calls (tarn__fences_poll()). */
     uint64_t poll_round;
     struct tarn__pool_counters counters;
     uint64_t peak_allocated, peak_reserved, generation;

@@ -3,8 +3,8 @@
  *
  * A raw handle may name another stream than the last time, so the pool queries its id.
  * Before that it queries whether the stream captures, because querying the id of a
- * capturing stream ends the capture. The legacy stream has a constant key: querying its
- * id can end a capture on another stream.
+ * capturing stream invalidates the capture. The legacy stream has a constant key:
+ * querying its id can invalidate a capture on another stream.
  */
 #include "pool/resolve.h"
 #include "pool/cache/thread_cache.h"
@@ -143,7 +143,7 @@ static tarn_status find_state(struct tarn__caller *caller, uint64_t key)
     tarn__pool_lock(pool);
     is_new = !caller->capturing && !tarn__identity_find(&pool->heap, key);
     tarn__pool_unlock(pool);
-    if (is_new || caller->capturing) { /* cuStreamGetCtx ends no capture */
+    if (is_new || caller->capturing) { /* cuStreamGetCtx invalidates no capture */
         tarn_status status =
             tarn__stream_check("pool", &caller->scope, caller->stream, pool->device);
         if (status != TARN_OK)

@@ -46,8 +46,8 @@ tarn_status tarn__backed_share(const struct tarn__backed_kind *kind,
                                tarn_status (*make)(int device, tarn_resource **out),
                                tarn_resource **out);
 
-/* Enter a scope of the resource's device in which no call ends a capture. Fails once no
- * driver call may be started. */
+/* Enter a scope of the resource's device in which no call invalidates a capture. Fails
+ * once no driver call may be started. */
 tarn_status tarn__backed_enter(const struct tarn__backed *self, struct tarn__scope *out);
 
 /* Operations for the tables of the kinds. */

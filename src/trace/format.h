@@ -1,8 +1,16 @@
 /* format.h -- a log format, as the writer and the reader use it: one table each.
  *
  * A format knows its header, how an event becomes a row, and how the fields of a row
- * become an event. writer.c and reader.c handle buffers, files, quotes and line ends, so
- * a new format is one small file.
+ * become an event. writer.c and reader.c handle buffers, files, quotes and line ends. A
+ * new format therefore consists of:
+ *
+ *    its file              beside rmm_csv.c: the table, one function to write and one to
+ *                          parse a row
+ *    this header           the declaration of the table
+ *    row.c                 tarn__row_format(), through which the writer finds the table
+ *    reader.c              read_header(): the list of formats, and the text of the error
+ *    tarn/trace.h          a constant of enum tarn_trace_format; tools/abi.txt lists it
+ *    cli/cmd_log.c         its name in the output of `tarn log`
  */
 #ifndef TARN_TRACE_FORMAT_H
 #define TARN_TRACE_FORMAT_H

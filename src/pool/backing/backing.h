@@ -105,7 +105,7 @@ struct tarn__pages {
     struct tarn__segments segments;
 };
 
-/* Enter a scope in which calls end no capture. Fails where the process ends or was
+/* Enter a scope in which calls invalidate no capture. Fails where the process ends or was
  * forked, and where the context was destroyed: the pool ends with it. */
 tarn_status tarn__backing_enter(const struct tarn__pages *pages, struct tarn__scope *out);
 

@@ -126,8 +126,8 @@ tarn_status tarn__pages_resume(struct tarn__pages *pages);
 tarn_status tarn__pages_set_peer(struct tarn__pages *pages, int peer, bool access);
 
 /* Wait until the device has finished all queued work, on every stream, destroyed ones
- * included. It ends no capture: it calls cuMemAlloc and cuMemFree in the thread's relaxed
- * mode. */
+ * included. It invalidates no capture: it calls cuMemAlloc and cuMemFree in the thread's
+ * relaxed mode. */
 tarn_status tarn__pages_wait_for_device(struct tarn__pages *pages);
 
 #endif

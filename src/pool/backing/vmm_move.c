@@ -4,7 +4,7 @@
  * then drops the old one. Until the first step is done, an undo leaves everything as it
  * was; after that nothing can be lost. The old place is an unmapped range for the caller
  * at once, though it stays mapped (vmm_alias.c). Where queued work may still use the
- * old place, that happens when the work is done. Work that is ordered behind it sees the
+ * old place, that happens when the work is done. Work that is ordered after it sees the
  * same bytes at the new place.
  */
 #include "pool/backing/vmm_move.h"

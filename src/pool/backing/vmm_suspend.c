@@ -7,8 +7,8 @@
  * addresses, sets access for the device and its peers, and copies the bytes back. Until
  * all of that is done, an undo leaves the pool suspended.
  *
- * The copies run on a stream of their own: on a default stream they would end captures of
- * blocking streams.
+ * The copies run on a stream of their own: on a default stream they would invalidate
+ * captures of blocking streams.
  */
 #include "pool/backing/vmm_suspend.h"
 #include "pool/backing/vmm_alias.h"

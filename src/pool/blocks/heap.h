@@ -38,7 +38,7 @@ struct tarn__heap {
     /* stream handle -> index of the stream state that it names now */
     struct tarn__map by_handle;
     struct tarn__stream_state *orphaned; /* TARN__KEY_ORPHANED; NULL until it is needed */
-    tarn__index with_memory;             /* list of stream states that have free blocks */
+    tarn__index with_memory; /* index of the first stream state that has free blocks */
     size_t with_memory_count;
 
     struct CUevent_st **events; /* unused events */
@@ -52,8 +52,10 @@ struct tarn__heap {
     /* The pool does not coalesce a fenced or completed neighbour larger than this with a
      * new free: the neighbour would lose its event fence. */
     uint64_t absorb_bytes;
-    size_t blocks;   /* nodes in use */
-    uint64_t misses; /* searches that found nothing immediately available */
+    size_t blocks; /* nodes in use */
+    /* searches that found nothing immediately available: no same-stream free and no
+     * completed free that fits */
+    uint64_t misses;
     size_t state_metadata;
 };
 
@@ -62,6 +64,7 @@ void tarn__heap_free(struct tarn__heap *heap);
 
 /* --- stream states --- */
 
+/* Return the stream state with this index; 0 is no stream state. */
 static inline struct tarn__stream_state *tarn__heap_state(const struct tarn__heap *heap,
                                                           tarn__index index)
 {

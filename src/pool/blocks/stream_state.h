@@ -21,12 +21,16 @@
 #include "base/backoff.h"
 #include "pool/blocks/bins.h"
 
-/* Keys of stream states that are no stream ids. Ids count up from 1. */
+/* The key of a stream state names it in its pool. There are three ranges:
+ *
+ *     1 and more                  stream ids, which the driver counts up (cuStreamGetId)
+ *     above TARN__KEY_CAPTURES    stream states of captures, which the pool counts up
+ *     the three greatest          NO_STREAM, LEGACY and ORPHANED
+ */
 #define TARN__KEY_NO_STREAM UINT64_MAX /* TARN_STREAM_NONE: no order at all */
-/* the handles 0 and 1: querying their id can end a capture */
+/* the legacy stream, handles 0 and 1: querying their id can invalidate a capture */
 #define TARN__KEY_LEGACY (UINT64_MAX - 1)
 #define TARN__KEY_ORPHANED (UINT64_MAX - 2) /* of ended streams and captures: no order */
-/* above: stream states of captures, by a count */
 #define TARN__KEY_CAPTURES (UINT64_MAX >> 1)
 
 struct tarn__fence {
@@ -49,7 +53,8 @@ struct tarn__stream_state {
     /* Handle of its stream, for comparison alone: another stream may have it by now.
      * NULL: the stream has no handle of its own. */
     struct CUstream_st *handle;
-    /* the value with which the stream was registered, else NULL */
+    /* the value of the registered stream (tarn_stream_register()); NULL: a raw stream.
+     * The table's entry for it is a struct tarn__registration. */
     struct tarn__stream *registration;
 
     struct tarn__bins bins;       /* its free blocks by size */
@@ -78,19 +83,22 @@ struct tarn__stream_state {
     size_t fence_count, fence_capacity;
 
     unsigned frees;    /* since the last event fence */
-    unsigned interval; /* frees between two event fences: see fence.c */
-    uint64_t misses;   /* of the pool, at the last event fence */
+    unsigned interval; /* frees until the next event fence is due: see fence.c */
+    uint64_t misses;   /* the count `misses` of the heap, at the last event fence */
 
     enum tarn__stream_kind kind;
-    /* back-off of querying whether the stream is idle, by event fences */
+    /* back-off of the query whether the stream is idle: how many event fences to record
+     * without it */
     struct tarn__backoff idle;
-    /* back-off of querying whether its oldest event fence is complete, by rounds */
+    /* back-off of the query whether its oldest event fence is complete: how many rounds
+     * to skip */
     struct tarn__backoff done;
 
-    /* round of the pool in which its oldest event fence was last queried */
+    /* number of the poll round in which its oldest event fence was last queried */
     uint64_t queried_round;
 
-    /* thread caches, captures and calls that hold its index */
+    /* number of thread caches, captures and calls that hold the stream state: it is not
+     * deleted before all of them have left it */
     unsigned users;
     tarn__index next_with_memory, previous_with_memory; /* in the list of the heap */
     tarn__index next_unused;
@@ -113,7 +121,8 @@ static inline bool tarn__stream_state_may_use(
                                         node->stream_state == stream_state->index));
 }
 
-/* Return true if this block of the stream state is behind a published event fence. */
+/* Return true if a published event fence covers this block of the stream state. Another
+ * stream can then take the block after a wait. This is the rule for every such use. */
 static inline bool tarn__stream_state_has_fenced(
     const struct tarn__stream_state *stream_state, const struct tarn__node *node)
 {

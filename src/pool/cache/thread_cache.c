@@ -190,7 +190,7 @@ void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream)
  * The driver reuses a destroyed stream's handle for the next stream, but never its id. So
  * a stream has ended once its handle names a stream with another id (resolve.c). A
  * per-thread stream ends with its thread. Its work may still be queued. No event can be
- * recorded behind that work any more, because the handle names another stream. Only a
+ * recorded after that work any more, because the handle names another stream. Only a
  * wait for the whole device proves that the work is done.
  *
  * Frees that event fences cover stay in its stream state, because the events remain

@@ -2,7 +2,7 @@
  * a whole segment.
  *
  * The pool can move or release such memory once it is completed. Where queued work may
- * still use the memory, the pool can move it for a stream whose work is ordered behind
+ * still use the memory, the pool can move it for a stream whose work is ordered after
  * that work.
  *
  * `growth` is held around all of it; `lock`, where a comment says so.

@@ -16,7 +16,7 @@ struct tarn__retired {
     tarn__index node; /* the node of exactly the span that moved */
     struct tarn__stream_state *stream_state;
     uint64_t epoch;
-    CUevent_ event; /* behind the last use; pinned */
+    CUevent_ event; /* recorded after the last use; pinned */
 };
 
 enum { RETIRED_MAX = 4096 };
@@ -122,7 +122,8 @@ void tarn__retired_unmap_completed(struct tarn__pool *pool)
     CUstreamCaptureMode_ mode;
     size_t kept = 0;
 
-    /* A query would end captures of this thread, or of others in global mode. */
+    /* In another capture mode a query would invalidate captures of this thread, and
+     * captures in global mode of any thread. */
     if (pool->retired_count == 0 || tarn__relaxed_enter(pool->calls, &mode) != TARN_OK)
         return;
     for (size_t i = 0; i < pool->retired_count; i++)

@@ -1,4 +1,5 @@
-/* caller.h -- what one call of the pool knows of its stream (resolve.c finds it out). */
+/* caller.h -- the caller: one allocation or free under way, with its stream (resolve.c
+ * fills it in). */
 #ifndef TARN_POOL_CALLER_H
 #define TARN_POOL_CALLER_H
 
@@ -7,13 +8,15 @@
 
 struct tarn__caller {
     struct tarn__pool *pool;
-    tarn_stream stream;                      /* as passed */
-    CUstream_ handle;                        /* valid while the call runs */
-    struct tarn__stream_state *stream_state; /* the call is a user of it until its end */
-    struct tarn__scope scope;
-    bool capturing;  /* no wait, no event fence, no thread cache */
-    bool may_record; /* recording or waiting on the stream ends no capture */
-    struct tarn__registration *registration; /* or NULL */
+    tarn_stream stream; /* as passed */
+    CUstream_ handle;   /* valid while the call runs */
+    struct tarn__stream_state
+        *stream_state;        /* the call is one of its users until it ends */
+    struct tarn__scope scope; /* the table of driver calls; the context is current */
+    bool capturing;           /* no wait, no event fence, no thread cache */
+    /* recording an event on the stream, or having it wait, invalidates no capture */
+    bool may_record;
+    struct tarn__registration *registration; /* of a registered stream, else NULL */
     uint64_t capture_id;    /* while it captures; 0: the driver cannot tell */
     CUgraph_ capture_graph; /* the graph that it captures into, or NULL */
     unsigned capture_slot;  /* 0: none, or the capture is lost */

@@ -9,7 +9,7 @@
  * reads the flag at its next search.
  *
  * The pool tells the streams of one capture apart by their handles: querying an id would
- * end the capture.
+ * invalidate the capture.
  */
 #include "pool/order/capture.h"
 #include "pool/blocks/take.h"

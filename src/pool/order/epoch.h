@@ -1,5 +1,5 @@
-/* epoch.h -- epochs: groups of frees of one stream, which event fences close. The owner
- * holds the lock. */
+/* epoch.h -- epochs: groups of frees of one stream, which event fences close. The caller
+ * holds the pool's lock. */
 #ifndef TARN_POOL_EPOCH_H
 #define TARN_POOL_EPOCH_H
 

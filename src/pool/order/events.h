@@ -1,14 +1,18 @@
 /* events.h -- the events of a pool: the unused ones, and the event fences of each stream
- * state. The owner holds the lock. */
+ * state. The caller holds the pool's lock.
+ *
+ * The pool reuses its events: an event whose fence is complete is recorded again for
+ * another epoch. A call that has the event in use without the lock pins it first. This
+ * has nothing to do with pinned (page-locked) memory. */
 #ifndef TARN_POOL_EVENTS_H
 #define TARN_POOL_EVENTS_H
 
 #include "driver/driver.h"
 #include "pool/blocks/heap.h"
 
-/* Return an unused event, or NULL. */
+/* Take an event that the pool keeps for reuse, or return NULL. */
 CUevent_ tarn__events_take(struct tarn__heap *heap);
-/* Keep an event for later. Returns false without host memory. */
+/* Keep an event for reuse. Returns false without host memory. */
 bool tarn__events_keep(struct tarn__heap *heap, CUevent_ event);
 /* Collect the events of all event fences as unused ones; the pool ends. */
 void tarn__events_collect(struct tarn__heap *heap);

@@ -2,10 +2,35 @@
  * complete.
  *
  * An epoch is a group of frees of one stream. An event fence is the recorded event that
- * closes it. The order of three steps makes this safe between threads. The pool closes
- * the epoch before it records the event, so that the event does not cover a free in
- * between. It publishes the fence only after the record has succeeded, so that no stream
- * waits for an event that was never recorded. A call pins the events that it uses.
+ * closes it. The order of three steps makes this safe between threads:
+ *
+ *    close      The frees from now on belong to the next epoch. This precedes the record,
+ *               so that the event does not cover a free in between.
+ *    record     The event is recorded on the stream, without the pool's lock.
+ *    publish    The event fence enters the list of its stream state, where other threads
+ *               find it. This follows a successful record, so that no stream waits for an
+ *               event that was never recorded.
+ *
+ * Words of this file:
+ *
+ *    to fence                 to close the open epoch with an event fence
+ *    unfenced bytes           free memory that no published event fence covers
+ *    to pin an event          to count a call that uses it (tarn__events_pin()). Until
+ *                             the call unpins it, the pool does not record it for another
+ *                             epoch. It has nothing to do with page-locked memory.
+ *    heap                     the pool's blocks, free and live, and its stream states
+ *    heap.with_memory         the list of the stream states that have free blocks;
+ *                             tarn__heap_state(heap, i) is the stream state with index i
+ *    immediately available    the caller's same-stream frees, and all completed frees
+ *    miss                     a search that found nothing immediately available
+ *    users                    the calls, thread caches and captures that hold a stream
+ *                             state; it is not deleted before all of them have left
+ *    scope->calls             the table of driver calls, while a context is current
+ *    `lock` held              the caller holds the pool's lock, `pool->lock`
+ *
+ * Types with a trailing underscore are Tarn's own declarations of the driver's types
+ * (driver/cuda_abi.h). TARN_MUTATION(x) is a fault that test builds plant; in any other
+ * build it is false (mutations.h).
  */
 #include "pool/order/fence.h"
 #include "pool/order/epoch.h"
@@ -13,20 +38,24 @@
 #include "pool/order/identity.h"
 #include "pool/pool.h"
 
-/* Bound of free memory without an event fence, as a part of the pool. It limits the
- * memory lost with a stream that the pool never sees again. A smaller bound would make
+/* Bound of the unfenced bytes of all streams: 1/UNFENCED_PART of the reserved bytes, at
+ * least UNFENCED_MIN. It limits the orphaned memory. These are the unfenced frees of a
+ * destroyed stream, which only a device-wide wait completes. A smaller bound would make
  * fences cost more than they save. */
 #define UNFENCED_MIN ((uint64_t)2 << 20)
 #define UNFENCED_PART 8
 
-/* The most frees between two event fences: of a stream by itself, and where other streams
- * may use the memory. */
+/* The longest interval of a stream: the number of its frees between two event fences.
+ * ALONE: no other stream uses the memory. RAW and REGISTERED: others do, and the stream
+ * is a raw or a registered one. */
 enum { INTERVAL_ALONE = 4095, INTERVAL_RAW = 100, INTERVAL_REGISTERED = 120 };
 
-/* With more streams than this some have probably ended. The pool deletes those only once
- * the little that each left is fenced. */
+/* With more stream states than this, some of their streams have probably been destroyed.
+ * The pool cannot delete such a stream state while its frees are unfenced. So it then
+ * fences frees of less than share_of_each(), too. */
 enum { STREAMS_MANY = 64 };
 
+/* Return the bound of the unfenced bytes of all streams together. */
 static uint64_t bound_of_all(const struct tarn__pool *pool)
 {
     uint64_t bound = tarn__pages_reserved(pool->pages) / UNFENCED_PART;
@@ -34,6 +63,7 @@ static uint64_t bound_of_all(const struct tarn__pool *pool)
     return bound < UNFENCED_MIN ? UNFENCED_MIN : bound;
 }
 
+/* Return the part of the bound that one stream may use. */
 static uint64_t share_of_each(const struct tarn__pool *pool)
 {
     size_t stream_states = pool->heap.with_memory_count;
@@ -41,18 +71,19 @@ static uint64_t share_of_each(const struct tarn__pool *pool)
     return bound_of_all(pool) / (stream_states > 1 ? stream_states : 1);
 }
 
-/* Return true if an event fence would be of no use to any stream. A stream that only
- * frees another stream's allocations has all of the free memory, too. The pool learns
- * that once the other stream finds nothing. */
+/* Return true if an event fence would be of no use to any stream: one stream has all of
+ * the free memory, and no other has looked for memory in vain. A stream that only frees
+ * what another stream allocates also has all of the free memory. The pool notices this at
+ * the other stream's first miss, which sets `is_shared`. */
 static bool is_of_one_stream(const struct tarn__pool *pool)
 {
     return pool->heap.with_memory_count < 2 && !pool->is_shared;
 }
 
-/* Return true if the unfenced memory exceeds its bound. A stream keeps its distance
- * between event fences, unless several streams exceed the common bound together, as large
- * blocks do before the distance is over. The frees of a registered stream are fenced when
- * other streams need them. */
+/* Return true if `bytes` more exceed the bound of the unfenced bytes. A fence is then due
+ * before the interval has passed: with large blocks a few frees exceed the bound. The
+ * bound does not apply to a registered stream. A thread that needs its frees can fence
+ * them (tarn__fences_request()). */
 static bool is_over_bound(const struct tarn__pool *pool,
                           const struct tarn__stream_state *stream_state, uint64_t bytes)
 {
@@ -91,10 +122,11 @@ bool tarn__fence_can_wait(const struct tarn__pool *pool,
              pool->heap.with_memory_count <= STREAMS_MANY));
 }
 
-/* A loop that frees and takes the same memory would be fenced at each free, to no use. So
- * the distance grows while every search finds its memory immediately available. The first
- * search that has to go further makes it short again. For a registered stream it only
- * halves, because the thread that misses can record. */
+/* Choose the interval until the next event fence. A loop that frees and allocates the
+ * same memory needs no event fences. So the interval grows at each event fence, unless
+ * the pool has had a miss since the last one. After a miss it is short again. For a
+ * registered stream it only halves, because the thread that misses can itself fence the
+ * stream's frees. */
 static void set_interval(const struct tarn__pool *pool,
                          struct tarn__stream_state *stream_state)
 {
@@ -123,6 +155,7 @@ CUevent_ tarn__fence_event(struct tarn__pool *pool, const struct tarn__scope *sc
     return event;
 }
 
+/* Keep an event that is not in use for later; destroy it without host memory. */
 static void keep_event(struct tarn__pool *pool, const struct tarn__scope *scope,
                        CUevent_ event)
 {
@@ -133,9 +166,12 @@ static void keep_event(struct tarn__pool *pool, const struct tarn__scope *scope,
         scope->calls->event_destroy(event);
 }
 
+/* The most blocks that one step of sweep() marks. Between two steps it releases the
+ * lock. */
 enum { SWEEP_MAX = 512 };
 
-/* Make finished frees completed. `lock` held. */
+/* Mark the blocks of finished epochs as completed, which makes them available to every
+ * stream. `lock` held. */
 static void sweep(struct tarn__pool *pool)
 {
     tarn__assert_held(&pool->lock);
@@ -146,7 +182,8 @@ static void sweep(struct tarn__pool *pool)
     }
 }
 
-/* Record an event. For no-stream frees it is behind all work of the context. */
+/* Record an event after the work of the stream. For the no-stream state it is recorded
+ * after all work of the context. */
 static CUresult_ record(struct tarn__pool *pool, const struct tarn__scope *scope,
                         const struct tarn__stream_state *stream_state, CUstream_ handle,
                         CUevent_ event)
@@ -171,7 +208,10 @@ static bool close_epoch(struct tarn__pool *pool, struct tarn__stream_state *stre
     return closes;
 }
 
-/* `lock` held. */
+/* End the fencing that close_epoch() began, whether it succeeded or not. The stream state
+ * may be fenced again (`recording`). No other stream wants its frees fenced any more
+ * (`wanted`). The count of frees since the last event fence begins at 0, with a new
+ * interval. `lock` held. */
 static void reopen(struct tarn__pool *pool, struct tarn__stream_state *stream_state)
 {
     tarn__assert_held(&pool->lock);
@@ -181,8 +221,8 @@ static void reopen(struct tarn__pool *pool, struct tarn__stream_state *stream_st
     set_interval(pool, stream_state);
 }
 
-/* Record and publish. Without an event the epoch stays closed, and the next event fence
- * covers it. */
+/* Record an event for the closed `epoch`, and publish it. Without an event the epoch
+ * stays closed, and the next event fence covers it. */
 static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *scope,
                            struct tarn__stream_state *stream_state, CUstream_ handle,
                            uint64_t epoch)
@@ -213,9 +253,13 @@ static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *sc
 
 /* --- an idle stream needs no event --- */
 
-/* A blocking stream with an empty queue may still be ordered behind the legacy stream's
- * work, and legacy behind that of blocking streams. An event covers that work, and a
- * query of the stream does not. */
+/* Return true if the stream was created with CU_STREAM_NON_BLOCKING. Only such a stream
+ * can be queried instead of fenced by an event. A blocking stream with an empty queue may
+ * still be ordered after work of the legacy stream. That stream is ordered after work of
+ * blocking streams. An event covers such work, and a query of the stream does not.
+ *
+ * Keys below TARN__KEY_CAPTURES are ids of streams. The keys above are the legacy
+ * stream's, and those of stream states without a stream (stream_state.h). */
 static bool is_non_blocking(struct tarn__pool *pool, const struct tarn__scope *scope,
                             struct tarn__stream_state *stream_state, CUstream_ handle)
 {
@@ -239,7 +283,9 @@ static bool is_non_blocking(struct tarn__pool *pool, const struct tarn__scope *s
 }
 
 /* Return true if all work queued on the stream is done. One query then replaces an event
- * and the query of that event. */
+ * and the query of that event. The back-off `idle` skips queries of a stream that was
+ * busy at the last ones. The query is made in relaxed capture mode. In another mode it
+ * can invalidate captures (relaxed.c). */
 static bool query_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
                        struct tarn__stream_state *stream_state, CUstream_ handle)
 {
@@ -262,8 +308,9 @@ static bool query_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
     return idle || TARN_MUTATION(stream_not_queried);
 }
 
-/* Close, record and publish; or close and query, if the stream is idle. `handle` is
- * valid, and is the stream of `stream_state`, which has a user. */
+/* Fence the frees of `stream_state`: close the epoch, record an event and publish it.
+ * With BY_QUERY_IF_IDLE an idle stream needs no event: its closed epoch is complete.
+ * `handle` is valid and names the stream of `stream_state`, which has a user. */
 enum how { BY_EVENT, BY_QUERY_IF_IDLE };
 
 static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
@@ -326,6 +373,7 @@ void tarn__fence_same_stream(struct tarn__caller *caller)
 
 enum { POLL_MAX = 32 };
 
+/* A query whether a pinned event is complete. */
 struct query {
     struct tarn__stream_state *stream_state;
     CUevent_ event;
@@ -342,12 +390,13 @@ static struct tarn__fence *next_fence(const struct tarn__stream_state *stream_st
     return NULL;
 }
 
-/* A stream state whose event fence was not complete the last time may be skipped in its
- * next rounds. */
+/* DUE: skip stream states by their back-off `done`. After each query that found an event
+ * fence incomplete, it skips more rounds. ALL: skip none. */
 enum which { DUE, ALL };
 
-/* Pin an event fence of each stream state that has fenced memory and was not queried in
- * this round. `lock` held. */
+/* Choose up to `most` queries, and pin their events. A round goes once through the stream
+ * states with free memory. `round` is its number. A stream state that was queried in this
+ * round, or that has no event fence to query, is not chosen. `lock` held. */
 static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
                        enum which which, struct query *query)
 {
@@ -370,12 +419,14 @@ static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
     return count;
 }
 
+/* Query the driver, and return the number of events that are complete. Relaxed capture
+ * mode: in another mode a query invalidates captures of this thread, and captures in
+ * global mode of any thread. */
 static unsigned query_events(struct tarn__pool *pool, struct query *query, unsigned count)
 {
     CUstreamCaptureMode_ mode;
     unsigned done = 0;
 
-    /* A query would end captures of this thread, or of others in global mode. */
     if (tarn__relaxed_enter(pool->calls, &mode) != TARN_OK)
         return 0;
     for (unsigned i = 0; i < count; i++) {
@@ -386,10 +437,12 @@ static unsigned query_events(struct tarn__pool *pool, struct query *query, unsig
     return done;
 }
 
+/* In place of the number of a round: the round of the last call. */
 enum { THIS_ROUND = 0 };
 
-/* Query some stream states that `round` has not come to. A stream state whose event fence
- * was complete may be queried for its next one. Returns the number of queries. */
+/* Query up to `most` stream states that were not queried in `round`. A stream state whose
+ * event fence was complete may be queried for its next one in the same round. Sets
+ * `*done_out` to the number of complete ones, and returns the number of queries. */
 static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most,
                           enum which which, unsigned *done_out)
 {
@@ -428,8 +481,8 @@ static uint64_t next_round(struct tarn__pool *pool)
     return round;
 }
 
-/* Continues where the last call ended, so that stream states that are behind do not hide
- * others. */
+/* The call continues where the last one ended. Otherwise the stream states at the front
+ * of the list, while their work is not done, would keep the others from being queried. */
 bool tarn__fences_poll(struct tarn__pool *pool, unsigned most)
 {
     unsigned done;
@@ -462,8 +515,10 @@ bool tarn__fences_poll_all(struct tarn__pool *pool)
 
 enum { REQUEST_MAX = 8 };
 
-/* Mark stream states that have unfenced memory, and choose those of registered streams.
- * Their owner guarantees that the handle is valid while the stream's lock is held. */
+/* Mark the stream states of other streams that have unfenced bytes as `wanted`. Store the
+ * first REQUEST_MAX that belong to registered streams in `open`, each with one user more,
+ * and return their number. This thread can fence those alone. The handle of a registered
+ * stream is valid while the lock of its registration is held. */
 static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *caller,
                             struct tarn__stream_state **open)
 {
@@ -486,8 +541,11 @@ static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *
     return count;
 }
 
-/* Record on a registered stream that is not the caller's. Such a stream may have joined a
- * capture without notice, so the pool queries it. */
+/* Fence the frees of a registered stream that is not the caller's. `stream` is the value
+ * that tarn_stream_register() returned, and `registration` the table's entry for it. A
+ * capture that the program has announced sets `registration->captures`. A stream can also
+ * join a capture by waiting for an event of a capturing stream. No call announces that,
+ * so the pool queries the driver. */
 static void fence_registered(struct tarn__pool *pool, const struct tarn__scope *scope,
                              struct tarn__stream_state *stream_state, tarn_stream stream)
 {
@@ -506,7 +564,9 @@ static void fence_registered(struct tarn__pool *pool, const struct tarn__scope *
     pthread_mutex_unlock(&registration->lock);
 }
 
-/* The stream's lock is held, and its handle is valid. */
+/* Record the last event fence of a stream that is being unregistered. The caller holds
+ * `registration->lock`, so the handle is still valid. Afterwards the pool has no handle
+ * on which it could record. */
 void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
                       struct tarn__registration *registration)
 {
@@ -539,6 +599,8 @@ void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
     tarn__pool_unlock(pool);
 }
 
+/* Only registered streams are fenced here: a raw stream's handle is valid in its own
+ * calls alone. */
 void tarn__fences_request(struct tarn__pool *pool, const struct tarn__caller *caller)
 {
     struct tarn__stream_state *open[REQUEST_MAX];

@@ -1,5 +1,6 @@
-/* identity.h -- which stream state belongs to a stream: by its id and by its handle. The
- * owner holds the lock. */
+/* identity.h -- which stream state belongs to a stream: by its key and by its handle. The
+ * key is the stream's id (cuStreamGetId), or one of the values TARN__KEY_* of
+ * stream_state.h. The caller holds the pool's lock. */
 #ifndef TARN_POOL_IDENTITY_H
 #define TARN_POOL_IDENTITY_H
 

@@ -11,7 +11,7 @@
  * (TARN__KEY_ORPHANED). Their users named streams, so the pool waits for it only where
  * `oom_policy` allows a wait.
  *
- * An allocation without a stream gets completed memory, behind which no work is pending.
+ * An allocation without a stream gets completed memory, which no pending work uses.
  * Both halves of the guarantee (supports_no_stream in tarn/resource.h) are thus kept here
  * and in tarn__take_block().
  */
@@ -111,10 +111,10 @@ bool tarn__no_stream_fence_is_due(const struct tarn__pool *pool, uint32_t quanta
            tarn__stream_state_unfenced(stream_state) >= bound(pool, quanta) / 2;
 }
 
-/* Have no capture announced until tarn__registration_unblock_announcements(). Returns false if
- * the event would end a known capture; then nothing is blocked. The pool does not see
- * captures on non-blocking streams that were not announced, unless they have memory of
- * this pool. In a scope. */
+/* Have no capture announced until tarn__registration_unblock_announcements(). Returns
+ * false if the event would invalidate a known capture; then nothing is blocked. The pool
+ * does not see captures on non-blocking streams that were not announced, unless they have
+ * memory of this pool. In a scope. */
 static bool block_captures(struct tarn__pool *pool, const struct tarn__scope *scope)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;

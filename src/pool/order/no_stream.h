@@ -15,8 +15,8 @@ bool tarn__no_stream_complete(struct tarn__pool *pool,
                               const struct tarn__request *request);
 /* Return true if an event is due after a no-stream free of `quanta`. `lock` held. */
 bool tarn__no_stream_fence_is_due(const struct tarn__pool *pool, uint32_t quanta);
-/* Record an event behind all work, unless that would end a known capture. Takes and
- * releases `lock`. */
+/* Record an event after all work of the context, unless that would invalidate a known
+ * capture. Takes and releases `lock`. */
 void tarn__no_stream_fence(struct tarn__pool *pool);
 
 #endif

@@ -4,7 +4,7 @@
  * source stream queued before it freed the block. A split-off part stays with the source
  * stream, with its event fence. From then on the block is in the order of the caller's
  * stream. When it is freed there, it gets that stream's open epoch, whose event is
- * recorded behind the wait.
+ * recorded after the wait.
  */
 #include "pool/order/steal.h"
 #include "pool/blocks/runs.h"
