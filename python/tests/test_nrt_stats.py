@@ -100,7 +100,7 @@ def other_site(n):
     return np.ones(n)
 
 
-def test_leaks_name_the_compiled_function():
+def test_leaks_name_the_compiled_function(all_objects):
     one_site(1), other_site(1)
     tarn.nrt.debug("sites")
     try:
