@@ -33,7 +33,7 @@
  *     mempin() fails in this way, `owner` stays the caller's.
  *   - These results differ: fewer bytes, another kind or device, no address, more free
  *     bytes than total bytes. An IPC handle differs if its `bytes`, `offset` or `device`
- *     do not fit the pointer, or if all bytes of `reserved` are zero.
+ *     do not fit the pointer, or if its content (`reserved`) is all zero.
  *   - Pointers outlive a reset and the instance. A release is allowed at any time, on any
  *     thread.
  *   - A release makes no driver call if a reset of the context has freed the memory. Nor

@@ -73,7 +73,7 @@ typedef struct tarn_resource_ops {
      * size tells Tarn which operations the build of the writer has. */
     size_t size;
 
-    /** Short name for logs and `tarn info`, such as "pool"; static storage. */
+    /** Short name for logs and the command `tarn info`, such as "pool"; static storage. */
     const char *name;
 
     /** Allocate `bytes` (> 0) at a multiple of `alignment`; required.

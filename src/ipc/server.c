@@ -68,10 +68,11 @@ static void remove_socket(void)
 
 /* --- the thread --- */
 
-/* Serve connections until the process ends. `due` is the time in ms until a silent
- * connection has to be dropped; -1: there is none. If the process has no more
- * descriptors, the listener rests for PAUSE_MS. Otherwise poll() would return at once,
- * because a connection still waits there. */
+/* Serve connections until the process ends. `due` is the time in ms until a connection
+ * has to be dropped that has no lease; -1: there is none. The sweep releases exported
+ * blocks without other references. If the process has no more descriptors, the listener
+ * rests for PAUSE_MS. Otherwise poll() would return at once, because a connection still
+ * waits there. */
 static void *run(void *unused)
 {
     bool rests = false;

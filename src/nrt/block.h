@@ -32,7 +32,18 @@
  *                     shard (the instance's, as last seen).
  *     site            an allocation site: return address and label of the call that
  *                     allocated. Mode TARN_NRT_SITES records it.
- *     raw memory      a block that is no MemInfo
+ *     raw memory      a block that is no MemInfo. Compiled code may make one out of it
+ *                     (NRT_MemInfo_init()).
+ *     label           the text that the thread set with tarn_nrt_set_label()
+ *     generation      of an instance: the number of changes of its word. A shard whose
+ *                     word has another one is brought up to date first.
+ *     batch           a list of free blocks that moves between a shard and the instance
+ *     uncounted       said of a request that changes the bytes of an allocation: it
+ *                     counts bytes, but no allocation and no free
+ *     folded          the counters of an instance, for threads that ended or have no
+ *                     shard
+ *     shard->fast     a block's word with state, instance and allocator, ready to use
+ *     allocator->with the functions of an allocator that take an argument
  */
 #ifndef TARN_NRT_BLOCK_H
 #define TARN_NRT_BLOCK_H

@@ -302,7 +302,7 @@ static tarn_runtime *take_apart(struct tarn__block *block)
     tarn__red_zone_check(runtime, block);
     if (flags & (TARN__POISON | TARN__QUARANTINE))
         tarn__red_zone_poison(block);
-    if (flags & TARN__MI) /* one in raw memory (NRT_MemInfo_init) was filled, too */
+    if (flags & TARN__MI) /* of one made of raw memory, poison covers the count */
         atomic_store_explicit(&tarn__block_meminfo(block)->refct, 0,
                               memory_order_relaxed);
     if (TARN__SITE(word))

@@ -25,6 +25,16 @@
  *    miss                     a search that found nothing immediately available
  *    users                    the calls, thread caches and captures that hold a stream
  *                             state; it is not deleted before all of them have left
+ *    key, identity            the key of a stream is its id, or a constant for a stream
+ *                             state without one stream (stream_state.h). The identity
+ *                             (identity.h) is the table from keys to stream states.
+ *    capture                  memory of a captured graph has a stream state of its own,
+ *                             with `is_capture`. It waits for the owner of the graph, so
+ *                             it gets no event fence.
+ *    may_record               false while the caller's stream captures, and for the
+ *                             legacy stream while any blocking stream captures
+ *    pool->pages              the physical memory of the pool (backing/pages.h): VMM, or
+ *                             segments of an upstream. It makes the device-wide wait.
  *    scope->calls             the table of driver calls, while a context is current
  *    `lock` held              the caller holds the pool's lock, `pool->lock`
  *
