@@ -19,14 +19,12 @@
 
 /* --- uuids, queried once --- */
 
-enum { DEVICES_MAX = 128 };
-
 static struct {
     pthread_mutex_t lock;
     struct {
         bool is_known;
         unsigned char bytes[16];
-    } of[DEVICES_MAX];
+    } of[TARN__DEVICES_MAX];
 } uuids = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static tarn_status query_uuid(int device, unsigned char out[16])

@@ -19,6 +19,7 @@
 #include "pointer/pointer.h"
 #include "resource/backed.h"
 #include "manager/host_only.h"
+#include "manager/host_memory.h"
 #include "manager/manager.h"
 #include <string.h>
 
@@ -124,11 +125,6 @@ static tarn_status make_empty(const tarn_manager *manager, tarn_pointer_kind kin
     return tarn_pointer_create(&options, out);
 }
 
-static tarn_pointer_kind host_kind(unsigned flags)
-{
-    return flags & TARN_HOST_MAPPED ? TARN_POINTER_MAPPED : TARN_POINTER_PINNED;
-}
-
 static tarn_status check_flags(const char *operation, unsigned flags, unsigned known)
 {
     if (flags & ~known)
@@ -189,8 +185,9 @@ tarn_status tarn_manager_memalloc(tarn_manager *manager, size_t bytes, tarn_stre
 tarn_status tarn_manager_memhostalloc(tarn_manager *manager, size_t bytes, unsigned flags,
                                       tarn_pointer **out)
 {
-    struct request request = {
-        .operation = "memhostalloc", .kind = host_kind(flags), .bytes = bytes};
+    struct request request = {.operation = "memhostalloc",
+                              .kind = tarn__host_memory_kind(flags),
+                              .bytes = bytes};
     struct tarn__scope scope;
     tarn_pointer *pointer = NULL;
 
@@ -202,7 +199,7 @@ tarn_status tarn_manager_memhostalloc(tarn_manager *manager, size_t bytes, unsig
     if (status != TARN_OK)
         return status;
     if (manager && bytes == 0)
-        return make_empty(manager, host_kind(flags), NULL, NULL, out);
+        return make_empty(manager, tarn__host_memory_kind(flags), NULL, NULL, out);
     status = tarn__manager_enter_ready(manager, "memhostalloc", &scope);
     if (status != TARN_OK)
         return status;
@@ -233,7 +230,7 @@ tarn_status tarn_manager_mempin(tarn_manager *manager, void *host, size_t bytes,
                                 void (*owner_release)(void *), tarn_pointer **out)
 {
     struct request request = {.operation = "mempin",
-                              .kind = host_kind(flags),
+                              .kind = tarn__host_memory_kind(flags),
                               .bytes = bytes,
                               .host = host,
                               .owner = owner,
@@ -247,7 +244,8 @@ tarn_status tarn_manager_mempin(tarn_manager *manager, void *host, size_t bytes,
     if (status != TARN_OK)
         return status;
     if (manager && bytes == 0)
-        return make_empty(manager, host_kind(flags), owner, owner_release, out);
+        return make_empty(manager, tarn__host_memory_kind(flags), owner, owner_release,
+                          out);
     status = tarn__manager_enter_ready(manager, "mempin", &scope);
     if (status != TARN_OK)
         return status;

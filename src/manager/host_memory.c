@@ -152,11 +152,6 @@ static tarn_status fill(tarn_pointer *pointer, obtain_fn *obtain, unsigned flags
     return status;
 }
 
-static tarn_pointer_kind host_kind(unsigned flags)
-{
-    return flags & TARN_HOST_MAPPED ? TARN_POINTER_MAPPED : TARN_POINTER_PINNED;
-}
-
 /* Make a pointer of `kind`. The call that frees its memory waits for the device. */
 static tarn_status allocate(tarn_pointer_kind kind, int device, size_t bytes,
                             obtain_fn *obtain, unsigned flags, tarn_pointer **out)
@@ -179,7 +174,8 @@ static tarn_status allocate(tarn_pointer_kind kind, int device, size_t bytes,
 tarn_status tarn__host_memory_allocate(int device, size_t bytes, unsigned flags,
                                        tarn_pointer **out)
 {
-    return allocate(host_kind(flags), device, bytes, obtain_host, flags, out);
+    return allocate(tarn__host_memory_kind(flags), device, bytes, obtain_host, flags,
+                    out);
 }
 
 tarn_status tarn__host_memory_allocate_managed(int device, size_t bytes,
@@ -197,7 +193,8 @@ tarn_status tarn__host_memory_pin(int device, void *host, size_t bytes, unsigned
     tarn_pointer *pointer;
 
     tarn__deferred_frees_retry();
-    tarn_status status = tarn__pointer_blank(host_kind(flags), device, bytes, &pointer);
+    tarn_status status =
+        tarn__pointer_blank(tarn__host_memory_kind(flags), device, bytes, &pointer);
     if (status != TARN_OK)
         return status;
     pointer->host = host;

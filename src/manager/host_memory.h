@@ -4,6 +4,12 @@
 
 #include <tarn/manager.h>
 
+/* Return the kind of a pointer to page-locked memory with these flags. */
+static inline tarn_pointer_kind tarn__host_memory_kind(unsigned flags)
+{
+    return flags & TARN_HOST_MAPPED ? TARN_POINTER_MAPPED : TARN_POINTER_PINNED;
+}
+
 /* Page-locked and managed memory of `device`, whose context is current. These are the
  * operations of the same names without `self`. Flags are known ones, bytes are > 0. */
 tarn_status tarn__host_memory_allocate(int device, size_t bytes, unsigned flags,

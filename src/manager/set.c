@@ -18,19 +18,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEVICES_MAX = 128 }; /* tarn__device_check() rejects larger numbers */
-
 TARN__STATIC_MUTEX(lock); /* for `process` */
 static struct {
     pthread_cond_t made;  /* the creating thread is done */
     bool is_known;        /* the manager is chosen; the two fields below are valid */
     tarn_manager_ops ops; /* a copy */
     void *config;
-    bool is_set;                         /* ... by a call */
-    bool is_making;                      /* a thread is creating an instance */
-    pthread_t maker;                     /* valid while is_making */
-    bool is_serving;                     /* an instance was made */
-    tarn_manager *managers[DEVICES_MAX]; /* a reference each */
+    bool is_set;                               /* ... by a call */
+    bool is_making;                            /* a thread is creating an instance */
+    pthread_t maker;                           /* valid while is_making */
+    bool is_serving;                           /* an instance was made */
+    tarn_manager *managers[TARN__DEVICES_MAX]; /* a reference each */
 } process = {.made = PTHREAD_COND_INITIALIZER};
 
 /* --- the environment --- */

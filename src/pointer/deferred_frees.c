@@ -28,8 +28,6 @@
 #include "base/warn.h"
 #include <stdlib.h>
 
-enum { DEVICES_MAX = 128 };
-
 struct list {
     tarn_pointer *first; /* oldest */
     tarn_pointer *last;  /* valid while there is a first */
@@ -52,7 +50,7 @@ static struct {
         failed_bytes; /* bytes whose free failed: in the list, or taken out for a retry */
     size_t most;      /* lazy entries that one device keeps at most */
     double ratio;     /* share of its capacity that they may have */
-    struct defer devices[DEVICES_MAX];
+    struct defer devices[TARN__DEVICES_MAX];
 } deferred_frees = {.most = 10, .ratio = 0.2};
 
 static _Thread_local struct tarn__deferred_frees_record *failure_target;
@@ -174,7 +172,7 @@ static void finish(tarn_pointer *pointer)
 
 static bool must_defer(const tarn_pointer *pointer)
 {
-    if (pointer->device < 0 || pointer->device >= DEVICES_MAX)
+    if (pointer->device < 0 || pointer->device >= TARN__DEVICES_MAX)
         return false;
     if (pointer->lazy)
         return true;
