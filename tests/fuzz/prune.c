@@ -178,7 +178,7 @@ static unsigned count_uses(LLVMValueRef function)
 static void ignore(void *data, const tarn_prune_kept *kept)
 {
     *(size_t *)data +=
-        strlen(kept->words) + strlen(kept->at.block) + strlen(kept->incref.instruction);
+        strlen(kept->message) + strlen(kept->at.block) + strlen(kept->incref.instruction);
 }
 
 static void check(struct input input, tarn_prune_mode mode)
