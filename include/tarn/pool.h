@@ -268,13 +268,17 @@ typedef struct tarn_pool_statistics {
     uint64_t size_classes[TARN_POOL_SIZE_CLASSES];
     /** Bytes of deferred memory; they are part of `cached`. */
     uint64_t no_stream_deferred;
+    /** Free bytes that only a device-wide wait completes; they are part of `unfenced`.
+     *
+     * They are frees of ended streams, and of raw streams that have stopped calling. */
+    uint64_t orphaned;
 } tarn_pool_statistics;
 
 /** Fill `*out` with the statistics of a pool.
  *
  * The call fills as many bytes as `out->size` says. The numbers are exact while no other
- * call on the pool is under way. Once exit has begun, and in a forked child, `captured`
- * and `largest_free` are 0 where another thread was in a call.
+ * call on the pool is under way. Once exit has begun, and in a forked child, `captured`,
+ * `largest_free` and `orphaned` are 0 where another thread was in a call.
  *
  * Thread-safety: any thread.
  *

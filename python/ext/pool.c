@@ -341,6 +341,7 @@ static const struct member statistics_members[] = {
     S(grown),        S(stream_waits),   S(events_recorded), S(queries),
     S(growths),      S(shrinks),        S(moves),           S(device_synchronizations),
     S(driver_calls), S(streams),        S(metadata),        S(no_stream_deferred),
+    S(orphaned),
 };
 #undef S
 

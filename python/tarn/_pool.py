@@ -79,6 +79,9 @@ class PoolStatistics(NamedTuple):
         Host bytes that the pool uses for itself.
     no_stream_deferred : int
         Cached bytes of no-stream frees, which the pool still defers.
+    orphaned : int
+        Cached bytes of ended streams, and of raw streams that have stopped calling. Only a
+        device-wide wait completes them.
     size_classes : dict of int to int
         Number of allocations of n to 2n - 1 requested bytes, by n, a power of two.
     """
@@ -116,6 +119,7 @@ class PoolStatistics(NamedTuple):
     streams: int
     metadata: int
     no_stream_deferred: int
+    orphaned: int
     size_classes: dict[int, int]
 
 

@@ -347,6 +347,7 @@ static tarn_status quick_put(struct tarn__pool *pool, struct tarn__thread_cache 
     tarn__pool_lock(pool);
     tarn__thread_cache_raise_grant(pool, cache, tarn__node_bytes(node));
     tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
+    cache->stream_state->last_free = pool->counts.frees;
     tarn__thread_cache_before_search(pool, cache);
     if (!tarn__thread_cache_keep_last_freed(pool, cache, index))
         tarn__heap_put(&pool->heap, index, cache->stream_state);
@@ -394,6 +395,7 @@ static tarn_status free_slow(struct tarn__pool *pool, tarn__index index,
     }
     tarn__pool_lock(pool);
     tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
+    caller.stream_state->last_free = pool->counts.frees;
     tarn__heap_put(&pool->heap, index, tarn__capture_state_for_free(&caller, node));
     tarn__pool_unlock(pool);
     tarn__fence_if_due(&caller);

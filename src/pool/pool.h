@@ -165,6 +165,18 @@ static inline uint64_t tarn__pool_maximum(const struct tarn__pool *pool)
     return pool->limit < pool->device_bytes ? pool->limit : pool->device_bytes;
 }
 
+/* Return the bytes that bounds of unfenced and thread-cached memory are parts of: the
+ * reserved bytes, but no more than twice the peak of live bytes. Otherwise memory that
+ * ended streams left would raise the bounds, and more would be left. `lock` held. */
+static inline uint64_t tarn__pool_scale(const struct tarn__pool *pool)
+{
+    tarn__assert_held(&pool->lock);
+
+    uint64_t reserved = tarn__pages_reserved(pool->pages);
+
+    return reserved < 2 * pool->peak_allocated ? reserved : 2 * pool->peak_allocated;
+}
+
 /* Return true if the pool releases free memory above a threshold or a lowered limit. */
 static inline bool tarn__pool_releases_memory(const struct tarn__pool *pool)
 {

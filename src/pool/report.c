@@ -87,6 +87,7 @@ static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statist
     out->cached = pool->heap.free_bytes - out->captured;
     out->unfenced = pool->heap.unfenced_bytes - out->captured;
     out->no_stream_deferred = tarn__no_stream_bytes(pool);
+    out->orphaned = is_whole ? tarn__no_stream_orphaned_bytes(pool) : 0;
     out->reserved = tarn__pages_reserved(pool->pages);
     out->suspended = tarn__pages_suspended(pool->pages);
     out->maximum = pool->limit;

@@ -293,6 +293,16 @@ void tarn__heap_put(struct tarn__heap *heap, tarn__index index,
     release(heap, index, stream_state);
 }
 
+void tarn__heap_put_alone(struct tarn__heap *heap, tarn__index index,
+                          struct tarn__stream_state *stream_state)
+{
+    uint64_t most = heap->absorb_bytes;
+
+    heap->absorb_bytes = 0;
+    tarn__heap_put(heap, index, stream_state);
+    heap->absorb_bytes = most;
+}
+
 void tarn__heap_complete(struct tarn__heap *heap, tarn__index index)
 {
     tarn__heap_detach(heap, index);

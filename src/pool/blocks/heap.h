@@ -107,6 +107,10 @@ void tarn__heap_absorb(struct tarn__heap *heap, tarn__index index);
  * the rule above allows. */
 void tarn__heap_put(struct tarn__heap *heap, tarn__index index,
                     struct tarn__stream_state *stream_state);
+/* Do the same outside of the stream's calls. The block does not coalesce with fenced or
+ * completed neighbours, which would lose their event fence. */
+void tarn__heap_put_alone(struct tarn__heap *heap, tarn__index index,
+                          struct tarn__stream_state *stream_state);
 /* Make a free block of a stream state completed; its last use has finished. */
 void tarn__heap_complete(struct tarn__heap *heap, tarn__index index);
 

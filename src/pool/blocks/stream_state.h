@@ -82,9 +82,10 @@ struct tarn__stream_state {
     struct tarn__fence *fences; /* oldest first */
     size_t fence_count, fence_capacity;
 
-    unsigned frees;    /* since the last event fence */
-    unsigned interval; /* frees until the next event fence is due: see fence.c */
-    uint64_t misses;   /* the count `misses` of the heap, at the last event fence */
+    uint64_t last_free; /* the pool's number of frees at its last one */
+    unsigned frees;     /* since the last event fence */
+    unsigned interval;  /* frees until the next event fence is due: see fence.c */
+    uint64_t misses;    /* the count `misses` of the heap, at the last event fence */
 
     enum tarn__stream_kind kind;
     /* back-off of the query whether the stream is idle: how many event fences to record

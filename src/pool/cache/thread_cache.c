@@ -62,8 +62,23 @@ bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
 
 /* --- the last-freed block --- */
 
-bool tarn__thread_cache_return_last_freed(struct tarn__pool *pool,
-                                          struct tarn__thread_cache *cache)
+/* Is a cache drained in a call on its stream? Outside of such a call nothing can fence
+ * the frees of a raw stream, which may even have ended. */
+enum during { DURING_ITS_CALL, DURING_OTHERS };
+
+/* Free a cached block into the heap. */
+static void put(struct tarn__pool *pool, const struct tarn__thread_cache *cache,
+                tarn__index index, enum during during)
+{
+    if (cache->is_raw && during == DURING_OTHERS)
+        tarn__heap_put_alone(&pool->heap, index, cache->stream_state);
+    else
+        tarn__heap_put(&pool->heap, index, cache->stream_state);
+}
+
+/* Return the last-freed block to the heap. Returns false if there is none. */
+static bool return_last_freed(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                              enum during during)
 {
     tarn__assert_held(&pool->lock);
 
@@ -72,7 +87,7 @@ bool tarn__thread_cache_return_last_freed(struct tarn__pool *pool,
     uint64_t last_freed =
         atomic_exchange_explicit(&cache->last_freed, 0, memory_order_acq_rel);
     if (last_freed)
-        tarn__heap_put(&pool->heap, (tarn__index)last_freed, cache->stream_state);
+        put(pool, cache, (tarn__index)last_freed, during);
     return last_freed != 0;
 }
 
@@ -83,7 +98,7 @@ bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
     bool any = false;
 
     for (struct tarn__thread_cache *i = pool->caches; i; i = i->next)
-        any |= tarn__thread_cache_return_last_freed(pool, i);
+        any |= return_last_freed(pool, i, DURING_OTHERS);
     return any;
 }
 
@@ -92,7 +107,7 @@ void tarn__thread_cache_drop_last_freed(struct tarn__pool *pool,
 {
     tarn__assert_held(&pool->lock);
 
-    cache->last_freed_skips = tarn__thread_cache_return_last_freed(pool, cache)
+    cache->last_freed_skips = return_last_freed(pool, cache, DURING_ITS_CALL)
                                   ? SKIPS_AFTER_UNUSED
                                   : SKIPS_AFTER_TAKEN;
     cache->keeps_last_freed = false;
@@ -119,7 +134,8 @@ bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
 
 /* Return all blocks to the heap, into the state of their stream. The cache is entered,
  * `lock` held. */
-static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                  enum during during)
 {
     tarn__assert_held(&pool->lock);
 
@@ -127,17 +143,17 @@ static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache)
         while (cache->small[i]) {
             tarn__index index = cache->small[i];
             cache->small[i] = tarn__node(&pool->heap.nodes, index)->next;
-            tarn__heap_put(&pool->heap, index, cache->stream_state);
+            put(pool, cache, index, during);
         }
         TARN__HOLD(cache->small_count[i], 0);
     }
     for (unsigned i = 0; i < TARN__LARGE_SLOTS; i++) {
         tarn__index index = TARN__QUARANTINED(cache->large[i]);
         if (index)
-            tarn__heap_put(&pool->heap, index, cache->stream_state);
+            put(pool, cache, index, during);
         TARN__HOLD(cache->large[i], 0);
     }
-    tarn__thread_cache_return_last_freed(pool, cache);
+    return_last_freed(pool, cache, during);
     TARN__HOLD(cache->bytes, 0);
     pool->granted_bytes -= TARN__QUARANTINED(cache->granted);
     TARN__HOLD(cache->granted, 0);
@@ -149,7 +165,7 @@ enum after_drain { STAYS_OPEN, IS_CLOSED };
  * held: under it the list only loses members, and this waits for a cache in use. */
 static void drain_some(struct tarn__pool *pool,
                        const struct tarn__stream_state *stream_state, tarn_stream stream,
-                       enum after_drain after_drain)
+                       enum during during, enum after_drain after_drain)
 {
     tarn__assert_held(&pool->lock);
 
@@ -160,7 +176,7 @@ static void drain_some(struct tarn__pool *pool,
         if (after_drain == IS_CLOSED)
             atomic_store(&i->closed, true);
         tarn__lock_take(&i->lock);
-        drain(pool, i);
+        drain(pool, i, during);
         tarn__lock_leave(&i->lock);
     }
 }
@@ -174,14 +190,15 @@ void tarn__thread_caches_drain_stream(struct tarn__pool *pool,
                                       const struct tarn__stream_state *stream_state)
 {
     tarn__pool_lock(pool);
-    drain_some(pool, stream_state, NULL, STAYS_OPEN);
+    drain_some(pool, stream_state, NULL, stream_state ? DURING_ITS_CALL : DURING_OTHERS,
+               STAYS_OPEN);
     tarn__pool_unlock(pool);
 }
 
 void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream)
 {
     tarn__pool_lock(pool);
-    drain_some(pool, NULL, stream, IS_CLOSED);
+    drain_some(pool, NULL, stream, DURING_OTHERS, IS_CLOSED);
     tarn__pool_unlock(pool);
 }
 
@@ -227,7 +244,7 @@ void tarn__thread_caches_end_stream(struct tarn__pool *pool,
         return;
     stream_state->users++;
     stream_state->has_ended = true;
-    drain_some(pool, stream_state, NULL, IS_CLOSED);
+    drain_some(pool, stream_state, NULL, DURING_OTHERS, IS_CLOSED);
     while (orphan_unfenced(&pool->heap, stream_state, MOVED_AT_ONCE)) {
         tarn__pool_unlock(pool); /* other threads may take it in between */
         tarn__pool_lock(pool);
@@ -257,7 +274,7 @@ static void end(struct tarn__pool *pool, struct tarn__thread_cache *cache)
     struct tarn__thread_cache **link = &pool->caches;
 
     tarn__lock_take(&cache->lock);
-    drain(pool, cache);
+    drain(pool, cache, DURING_OTHERS);
     tarn__lock_leave(&cache->lock);
     while (*link != cache)
         link = &(*link)->next;

@@ -81,16 +81,14 @@ bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
                                             tarn__index index);
 void tarn__thread_cache_drop_last_freed(struct tarn__pool *pool,
                                         struct tarn__thread_cache *cache);
-/* Return the last-freed block to the heap. Returns false if there is none.
- * Under the pool's lock. */
-bool tarn__thread_cache_return_last_freed(struct tarn__pool *pool,
-                                          struct tarn__thread_cache *cache);
-/* Return those of all thread caches. */
+/* Return the last-freed blocks of all thread caches to the heap. Returns false if there
+ * is none. `lock` held. */
 bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool);
 
 /* Return all blocks of all thread caches to the heap. Takes and releases `lock`. */
 void tarn__thread_caches_drain(struct tarn__pool *pool);
-/* Do the same for the thread caches of one stream, of all threads. */
+/* Do the same for the thread caches of the caller's stream, of all threads; NULL: of all
+ * streams. */
 void tarn__thread_caches_drain_stream(struct tarn__pool *pool,
                                       const struct tarn__stream_state *stream_state);
 /* Do the same for the thread caches of one registered stream, which take no more
@@ -378,7 +376,7 @@ static inline void tarn__thread_cache_raise_grant(struct tarn__pool *pool,
 
     if (bytes <= tarn__thread_cache_capacity(cache))
         return;
-    uint64_t bound = tarn__pages_reserved(pool->pages) / TARN__CACHES_PART;
+    uint64_t bound = tarn__pool_scale(pool) / TARN__CACHES_PART;
     if (bound < TARN__CACHES_MIN)
         bound = TARN__CACHES_MIN;
     if (more > bound || pool->granted_bytes > bound - more)

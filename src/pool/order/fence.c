@@ -68,7 +68,7 @@ enum { STREAMS_MANY = 64 };
 /* Return the bound of the unfenced bytes of all streams together. */
 static uint64_t bound_of_all(const struct tarn__pool *pool)
 {
-    uint64_t bound = tarn__pages_reserved(pool->pages) / UNFENCED_PART;
+    uint64_t bound = tarn__pool_scale(pool) / UNFENCED_PART;
 
     return bound < UNFENCED_MIN ? UNFENCED_MIN : bound;
 }

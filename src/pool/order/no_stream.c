@@ -7,9 +7,13 @@
  * there, so the pool waits once for many frees. It waits when so much is deferred that a
  * search should wait rather than grow, and before an allocation fails.
  *
- * The same wait covers the unfenced frees of ended streams and captures
- * (TARN__KEY_ORPHANED). Their users named streams, so the pool waits for it only where
- * `oom_policy` allows a wait.
+ * The same wait covers orphaned memory: frees that no call can fence any more. The pool
+ * knows two kinds. The state TARN__KEY_ORPHANED has the unfenced frees of streams and
+ * captures that have ended. A silent stream is a raw stream with unfenced frees that has
+ * freed nothing for a while. Its handle is valid in its own calls alone, and the driver
+ * does not report its end. Their users named streams, so the pool waits for
+ * orphaned memory only where `oom_policy` allows a wait. Of several threads one waits. The
+ * others grow.
  *
  * An allocation without a stream gets completed memory, which no pending work uses.
  * Both halves of the guarantee (supports_no_stream in tarn/resource.h) are thus kept here
@@ -32,10 +36,13 @@ enum { POOL_PART = 8, MAXIMUM_PART = 32, MANY = 16 };
 #define LEAST ((uint64_t)16 << 20)
 #define FEW ((uint64_t)64 << 20)
 
-/* The most deferred memory of ended streams and captures: so much, or this part of the
- * peak of live bytes. */
+/* The most orphaned memory: so much, or this part of the peak of live bytes. */
 enum { ORPHANED_PART = 2 };
 #define ORPHANED_LEAST ((uint64_t)64 << 20)
+
+/* A raw stream is silent that freed nothing during so many frees of the pool, not counting
+ * those into thread caches. */
+enum { SILENT_FREES = 128 };
 
 static uint64_t larger(uint64_t one, uint64_t other)
 {
@@ -76,19 +83,57 @@ uint64_t tarn__no_stream_bytes(const struct tarn__pool *pool)
     return bytes_of(pool, TARN__KEY_NO_STREAM);
 }
 
+/* --- orphaned memory --- */
+
+static bool is_raw(const struct tarn__stream_state *stream_state)
+{
+    return stream_state->in_order && !stream_state->is_capture &&
+           !stream_state->registration;
+}
+
+static bool is_silent(const struct tarn__pool *pool,
+                      const struct tarn__stream_state *stream_state)
+{
+    return is_raw(stream_state) &&
+           pool->counts.frees - stream_state->last_free >= SILENT_FREES;
+}
+
+uint64_t tarn__no_stream_orphaned_bytes(const struct tarn__pool *pool)
+{
+    tarn__assert_held(&pool->lock);
+
+    uint64_t bytes = bytes_of(pool, TARN__KEY_ORPHANED);
+
+    for (tarn__index i = pool->heap.with_memory; i;
+         i = tarn__heap_state(&pool->heap, i)->next_with_memory)
+        if (is_silent(pool, tarn__heap_state(&pool->heap, i)))
+            bytes += tarn__stream_state_unfenced(tarn__heap_state(&pool->heap, i));
+    return bytes;
+}
+
+/* Return true if so much memory is orphaned that a search for `request` should wait
+ * instead of growing (NULL: if any is). `lock` held. */
+static bool is_too_much_orphaned(struct tarn__pool *pool,
+                                 const struct tarn__request *request)
+{
+    tarn__assert_held(&pool->lock);
+
+    uint64_t most = larger(ORPHANED_LEAST, pool->peak_allocated / ORPHANED_PART);
+
+    if (pool->options.oom_policy != TARN_POOL_OOM_SYNCHRONIZE ||
+        pool->heap.unfenced_bytes < (request ? most : 1))
+        return false;
+    return tarn__no_stream_orphaned_bytes(pool) >= (request ? most : 1);
+}
+
 /* Enough for a search of `request`; with NULL, any at all is enough. */
 enum enough { TOO_LITTLE, ENOUGH_NO_STREAM, ENOUGH_ORPHANED };
 
 static enum enough is_enough(struct tarn__pool *pool, const struct tarn__request *request)
 {
-    bool waits = pool->options.oom_policy == TARN_POOL_OOM_SYNCHRONIZE;
-
     tarn__pool_lock(pool);
     uint64_t no_stream = tarn__no_stream_bytes(pool);
-    uint64_t orphaned = waits ? bytes_of(pool, TARN__KEY_ORPHANED) : 0;
-    uint64_t orphaned_bound =
-        larger(ORPHANED_LEAST, pool->peak_allocated / ORPHANED_PART);
-    bool is_orphaned_enough = orphaned > 0 && (!request || orphaned >= orphaned_bound);
+    bool is_orphaned_enough = is_too_much_orphaned(pool, request);
     bool is_no_stream_enough =
         no_stream > 0 && (!request || no_stream >= bound(pool, request->quanta));
     tarn__pool_unlock(pool);
@@ -209,7 +254,12 @@ bool tarn__no_stream_complete(struct tarn__pool *pool,
         return false;
     if (request && enough == ENOUGH_NO_STREAM && wait_for_event(pool))
         return true;
-    pthread_mutex_lock(&pool->device_wait);
+    if (request && enough == ENOUGH_ORPHANED) {
+        if (pthread_mutex_trylock(&pool->device_wait) != 0)
+            return false;
+    } else {
+        pthread_mutex_lock(&pool->device_wait);
+    }
     /* Another thread may have waited meanwhile, for all. */
     bool settled = is_enough(pool, request) == TOO_LITTLE ||
                    tarn__fences_wait_for_device_locked(pool) == TARN_OK;

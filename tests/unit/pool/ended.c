@@ -49,11 +49,19 @@ static void is_bounded(struct usage *usage)
 /* --- tasks, each on a stream of its own --- */
 
 #ifdef __SANITIZE_THREAD__ /* ten times slower there */
-enum { TASKS = 80, BATCHES = 60 };
+enum { TASKS = 80 };
 #else
-enum { TASKS = 300, BATCHES = 200 };
+enum { TASKS = 300 };
 #endif
 enum { BLOCKS = 40, STEPS = 80 };
+
+/* Return the number of tasks, or of batches: TARN_TEST_TASKS, where it is set. */
+static int tasks(void)
+{
+    const char *given = getenv("TARN_TEST_TASKS");
+
+    return given ? atoi(given) : TASKS;
+}
 
 /* Allocate and free blocks of up to 8 MiB; free all of them in the end. */
 static void task_on(struct usage *usage, tarn_stream stream)
@@ -108,7 +116,7 @@ TEST(pool_of_tasks_that_have_a_stream_each_is_bounded)
     struct usage usage;
 
     begin(&usage);
-    for (int i = 0; i < TASKS; i++)
+    for (int i = 0; i < tasks(); i++)
         task(&usage);
     is_bounded(&usage);
 }
@@ -118,7 +126,7 @@ TEST(pool_of_tasks_that_have_a_stream_and_a_thread_each_is_bounded)
     struct usage usage;
 
     begin(&usage);
-    for (int i = 0; i < TASKS; i++)
+    for (int i = 0; i < tasks(); i++)
         on_a_thread(task, &usage);
     is_bounded(&usage);
 }
@@ -128,7 +136,7 @@ TEST(pool_of_threads_that_end_with_their_own_streams_is_bounded)
     struct usage usage;
 
     begin(&usage);
-    for (int i = 0; i < TASKS; i++)
+    for (int i = 0; i < tasks(); i++)
         on_a_thread(per_thread_task, &usage);
     is_bounded(&usage);
 }
@@ -163,7 +171,7 @@ TEST(pool_whose_memory_is_freed_on_a_stream_that_allocates_none_is_bounded)
 
     begin(&usage);
     tarn_stream producer = new_stream(), consumer = new_stream();
-    for (int i = 0; i < BATCHES; i++) {
+    for (int i = 0; i < tasks(); i++) {
         take_batch(&usage, &batch, producer);
         put_batch(&usage, &batch, consumer);
     }
@@ -185,7 +193,7 @@ TEST(pool_that_grows_first_is_bounded_on_a_stream_that_allocates_none)
     use_driver(0);
     usage = (struct usage){.pool = new_pool(&options), .random = 1};
     tarn_stream producer = new_stream(), consumer = new_stream();
-    for (int i = 0; i < BATCHES; i++) {
+    for (int i = 0; i < tasks(); i++) {
         take_batch(&usage, &batch, producer);
         put_batch(&usage, &batch, consumer);
     }
@@ -203,7 +211,7 @@ static void consume(bool block_first)
 
     begin(&usage);
     tarn_stream producer = new_stream();
-    for (int i = 0; i < BATCHES; i++) {
+    for (int i = 0; i < tasks(); i++) {
         tarn_stream consumer = new_stream();
         take_batch(&usage, &batch, producer);
         if (block_first)
@@ -351,6 +359,91 @@ TEST(blocks_that_another_thread_has_cached_of_a_stream_leave_with_it)
     CU(cuStreamDestroy_v2(next));
     end_pool(cached.pool);
     pthread_barrier_destroy(&cached.meet);
+}
+
+/* --- raw streams that stop calling --- */
+
+/* Tasks whose streams stay until the end, so no handle reports an end. */
+struct silent {
+    struct usage usage;
+    tarn_stream *streams;
+    int count;
+};
+
+static void run_silent(struct silent *silent, int count)
+{
+    use_driver(0);
+    silent->streams = calloc((size_t)count, sizeof *silent->streams);
+    for (silent->count = 0; silent->count < count; silent->count++)
+        task_on(&silent->usage, silent->streams[silent->count] = new_stream());
+}
+
+static void *run_some_silent(void *silent)
+{
+    run_silent(silent, TASKS);
+    return NULL;
+}
+
+static void end_silent(struct silent *silent)
+{
+    for (int i = 0; i < silent->count; i++)
+        CU(cuStreamDestroy_v2(silent->streams[i]));
+    free(silent->streams);
+    adds_up(silent->usage.pool);
+    end_pool(silent->usage.pool);
+}
+
+TEST(pool_of_streams_that_fall_silent_is_bounded)
+{
+    struct silent silent;
+
+    begin(&silent.usage);
+    run_silent(&silent, tasks());
+    tarn_pool_statistics all = statistics(silent.usage.pool);
+    end_silent(&silent);
+    CHECK(all.peak_reserved <= 2 * silent.usage.peak + 64 * MIB);
+    CHECK(all.orphaned <= all.unfenced);
+}
+
+TEST(pool_that_may_not_wait_only_counts_what_silent_streams_have)
+{
+    struct silent silent = {.usage.random = 1};
+
+    use_driver(0);
+    silent.usage.pool = strict_pool(0);
+    run_silent(&silent, TASKS);
+    tarn_pool_statistics all = statistics(silent.usage.pool);
+    end_silent(&silent);
+    CHECK_EQUAL(0, all.device_synchronizations);
+    CHECK(all.orphaned > 64 * MIB);
+    CHECK(all.orphaned <= all.unfenced);
+}
+
+/* One thread waits for work that does not end; the other one allocates meanwhile. */
+TEST(only_one_thread_waits_for_what_silent_streams_have)
+{
+    struct silent silent;
+    struct gate gate;
+    pthread_t thread;
+
+    begin(&silent.usage);
+    tarn_stream busy = new_stream(), active = new_stream();
+    hold_up(busy, &gate);
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, run_some_silent, &silent));
+    while (statistics(silent.usage.pool).device_synchronizations == 0)
+        sched_yield();
+    uint64_t reserved = statistics(silent.usage.pool).reserved;
+    tarn_device_ptr block = take(silent.usage.pool, 512 * MIB, active);
+    tarn_pool_statistics all = statistics(silent.usage.pool);
+    let_on(&gate);
+    pthread_join(thread, NULL);
+
+    put(silent.usage.pool, block, 512 * MIB, active);
+    CU(cuStreamDestroy_v2(active));
+    CU(cuStreamDestroy_v2(busy));
+    end_silent(&silent);
+    CHECK_EQUAL(1, all.device_synchronizations);
+    CHECK(all.reserved > reserved);
 }
 
 /* --- the costs of the waits --- */
