@@ -113,13 +113,12 @@ static void destroy_streams(struct replay *replay)
 
 /* --- one operation ---------------------------------------------------------------------- */
 
+/* Keep the device busy. */
 static void touch(const struct replay *replay, uint64_t block, uint64_t bytes,
                   tarn_stream stream)
 {
     if (replay->busy)
-        bench_must(tarn_memset_async(0, block, 1, bytes < FILL_BYTES ? bytes : FILL_BYTES,
-                                     stream),
-                   "fill");
+        bench_fill(block, bytes < FILL_BYTES ? bytes : FILL_BYTES, stream);
 }
 
 /* Return the block of a free. Another thread may still have to allocate it. */

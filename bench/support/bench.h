@@ -53,8 +53,10 @@ uint64_t bench_memory_taken(void);
 
 /* Make the primary context of device 0 current in this thread, as CUDA's runtime does. */
 void bench_make_current(void);
-/* Destroy a stream by the driver, as programs do. */
+/* Destroy a stream, or queue a fill on it, by the driver, as programs do. A thread calls
+ * bench_make_current() before. */
 void bench_stream_destroy(tarn_stream raw);
+void bench_fill(tarn_device_ptr block, size_t bytes, tarn_stream raw);
 
 /* A control of the simulator, NULL on another driver. */
 void *bench_sim_control(const char *name);

@@ -254,6 +254,7 @@ static struct {
     void *context;
     int (*set_current)(void *);
     int (*destroy_stream)(void *);
+    int (*fill)(tarn_device_ptr, unsigned char, size_t, void *);
 } driver;
 
 static void retain_context(void)
@@ -267,6 +268,8 @@ static void retain_context(void)
     memcpy(&driver.set_current, &found, sizeof found);
     found = driver_function("cuStreamDestroy", 4000);
     memcpy(&driver.destroy_stream, &found, sizeof found);
+    found = driver_function("cuMemsetD8Async", 3020);
+    memcpy(&driver.fill, &found, sizeof found);
 }
 
 void bench_make_current(void)
@@ -280,6 +283,11 @@ void bench_make_current(void)
 void bench_stream_destroy(tarn_stream raw)
 {
     must_cuda(driver.destroy_stream(raw), "cuStreamDestroy");
+}
+
+void bench_fill(tarn_device_ptr block, size_t bytes, tarn_stream raw)
+{
+    must_cuda(driver.fill(block, 1, bytes, raw), "cuMemsetD8Async");
 }
 
 bool bench_counted_calls(uint64_t *out)
