@@ -1,0 +1,22 @@
+/* sites.h -- the longest hold of each lock of the pool, by operation and site.
+ *
+ * The library is compiled with TARN_TIME_LOCKS: src/pool/lock.h calls tarn__lock_taken()
+ * and tarn__lock_released(), which sites.c defines. A hold is CPU time of the thread, so
+ * other programs do not lengthen it.
+ */
+#ifndef BENCH_SITES_H
+#define BENCH_SITES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Begin a round of measurement: a hold counts as long as the shortest maximum of all
+ * rounds, so that a chance event in one of them does not count. */
+void bench_sites_begin(void);
+/* From now on locks are taken for this operation: a string literal. */
+void bench_sites_operation(const char *operation);
+/* Print for each operation the longest holds, at least `least_us` and at least one; true:
+ * none is over `most_us`. */
+bool bench_sites_print(double least_us, double most_us);
+
+#endif
