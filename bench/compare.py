@@ -17,8 +17,10 @@ a pool with options.
 It prints a table for each trace and device: ns are the mean of all operations with the clock's
 part, which the empty loop shows; r:l is peak reserved : peak live so far; calls are driver calls
 in 1,000 pairs of the second pass, and by pool those that the pool's statistics have; fails are
-failed allocations with 1.05 x the peak live. A last section, `not first:`, has a line for each
-figure in which an allocator beats Tarn:
+failed allocations with 1.05 x the peak live. `over the aims:` has a line for each figure of Tarn
+that is over the aim for it (reserved memory by the number of streams, p99.9, driver calls, no
+failures). A last section, `not first:`, has a line for each figure in which an allocator beats
+Tarn:
 
 - first pass, ns: peers that start empty and reserve at most 1.5 x the peak live, from 1.2 x on;
 - allocators with initial memory are compared with each other, by their times;
@@ -66,6 +68,12 @@ LOOP = "empty loop"
 INITIAL = ", initial"
 INITIAL_FACTOR = 1.5  # of the peak live; what RMM's arena needs for most traces
 EMPTY_MOST, EMPTY_SLACK = 1.5, 1.2  # of the first pass, see above
+# The most reserved:live of traces with at most so many streams, by the policy of the pool.
+RESERVED = [(4, 1.10), (16, 1.15), (32, 1.25)]
+RESERVED_TIGHT = [(1, 1.05), (4, 1.08), (32, 1.11)]
+RESERVED_ENDED = 2
+RESERVED_VECTORS = 1.5
+TIGHT = "policy=tight"
 SHIMS = {"rmm": "libpeer_rmm.so", "torch": "libpeer_torch.so"}
 GROUPS = ["tarn", "driver", *SHIMS]
 OPERATIONS_MOST, QUICK_OPERATIONS = 400_000, 20_000
@@ -349,12 +357,66 @@ def not_first(rows):
     return lines, compared
 
 
+# --- aims -----------------------------------------------------------------------------------
+
+
+def streams_of(case):
+    """The streams of a trace of a known kind, by its name; else None."""
+    kind = generate.KINDS.get(case.partition("-seed")[0])
+    return kind and kind.streams
+
+
+def most_reserved(who, case, metric):
+    """The aim for reserved:live; None: there is none. Traces of more than 32 streams,
+    which end, have a bound of their own, and so have vectors that grow."""
+    if case.startswith(NEED_NOT_BE_FIRST):
+        return RESERVED_VECTORS
+    streams = streams_of(case)
+    if streams is None or (TIGHT in who and metric.startswith("first")):
+        return None
+    aims = RESERVED_TIGHT if TIGHT in who else RESERVED
+    return next((most for count, most in aims if streams <= count), RESERVED_ENDED)
+
+
+def aim(who, case, metric):
+    """The most that a figure of Tarn may be; None: there is no such aim."""
+    busy = case.endswith("busy device")
+    if metric.endswith(FAILED):
+        return 0
+    if metric == "second pass, p99.9 ns":
+        return 10_000 if busy else 5_000
+    if metric.endswith("reserved:live"):
+        return most_reserved(who, case, metric)
+    if metric == f"second pass, {CALLS['calls']}" and not busy and streams_of(case) == 4:
+        return 20
+    return None
+
+
+def over_the_aims(rows):
+    """Lines: each figure of Tarn's that is over its aim; and how many there were."""
+    lines, checked = [], 0
+    for (bench, case, metric), row in rows.items():
+        if bench != "peers" or " threads, " in case:
+            continue
+        for who, value in row.items():
+            most = aim(who, case, metric) if is_ours(who) and INITIAL not in who else None
+            if most is None:
+                continue
+            checked += 1
+            if value > most:
+                lines.append(f"{case}, {metric}: {who} {cell(value)}, aim {cell(most)}")
+    return lines, checked
+
+
 def report(rows, notes):
     """All lines of the report."""
     yield from trace_tables(rows)
     if notes:
         yield "missing:"
         yield from (f"  {note}" for note in notes)
+    lines, checked = over_the_aims(rows)
+    yield f"over the aims: {len(lines)} of {checked} figures"
+    yield from (f"  {line}" for line in sorted(lines))
     lines, compared = not_first(rows)
     yield f"not first: {len(lines)} of {compared} figures"
     yield from (f"  {line}" for line in sorted(lines))

@@ -16,7 +16,6 @@
  */
 #define _GNU_SOURCE
 #include "sites.h"
-#include "pool/lock.h"
 #include <getopt.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -171,12 +170,13 @@ static void end(void)
  * the machine adds, by interrupts for example. */
 static void hold_nothing(void)
 {
-    static struct tarn__lock lock;
+    uint64_t taken_ns;
+    void *code;
 
     bench_sites_operation("(nothing)");
     for (size_t i = 0; i < options.blocks; i++) {
-        tarn__lock_take(&lock);
-        tarn__lock_leave(&lock);
+        tarn__lock_taken(&taken_ns, &code);
+        tarn__lock_released(taken_ns, code);
     }
 }
 

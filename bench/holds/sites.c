@@ -1,8 +1,8 @@
 /* sites.c -- hold times of the pool's locks. */
 #define _GNU_SOURCE
 #include "sites.h"
-#include "pool/lock.h"
 #include <link.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,21 +48,21 @@ static struct site *find(const char *operation, void *code)
     return NULL;
 }
 
-void tarn__lock_taken(struct tarn__lock *lock)
+void tarn__lock_taken(uint64_t *taken_ns, void **code)
 {
-    lock->site = __builtin_return_address(0);
-    lock->taken_ns = cpu_ns();
+    *code = __builtin_return_address(0);
+    *taken_ns = cpu_ns();
 }
 
-void tarn__lock_released(struct tarn__lock *lock)
+void tarn__lock_released(uint64_t taken_ns, void *code)
 {
-    uint64_t held = cpu_ns() - lock->taken_ns;
+    uint64_t held = cpu_ns() - taken_ns;
 
     while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
         ;
-    struct site *site = find(now, lock->site);
+    struct site *site = find(now, code);
     if (site) {
-        site->code = lock->site;
+        site->code = code;
         site->operation = now;
         site->holds++;
         site->longest = held > site->longest ? held : site->longest;

@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The two functions that lock.h declares. */
+void tarn__lock_taken(uint64_t *taken_ns, void **code);
+void tarn__lock_released(uint64_t taken_ns, void *code);
+
 /* Begin a round of measurement: a hold counts as long as the shortest maximum of all
  * rounds, so that a chance event in one of them does not count. */
 void bench_sites_begin(void);

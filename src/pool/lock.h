@@ -27,9 +27,9 @@ struct tarn__lock {
 };
 
 #ifdef TARN_TIME_LOCKS
-/* Note that the calling thread has taken the lock, or releases it (bench/holds). */
-void tarn__lock_taken(struct tarn__lock *lock);
-void tarn__lock_released(struct tarn__lock *lock);
+/* Note that the calling thread has taken a lock, or releases it (bench/holds). */
+void tarn__lock_taken(uint64_t *taken_ns, void **site);
+void tarn__lock_released(uint64_t taken_ns, void *site);
 #endif
 
 /* Wait until the lock is taken (lock.c). */
@@ -45,7 +45,7 @@ static inline bool tarn__lock_try(struct tarn__lock *lock)
 #endif
 #ifdef TARN_TIME_LOCKS
     if (taken)
-        tarn__lock_taken(lock);
+        tarn__lock_taken(&lock->taken_ns, &lock->site);
 #endif
     return taken;
 }
@@ -59,7 +59,7 @@ static inline void tarn__lock_take(struct tarn__lock *lock)
 static inline void tarn__lock_leave(struct tarn__lock *lock)
 {
 #ifdef TARN_TIME_LOCKS
-    tarn__lock_released(lock);
+    tarn__lock_released(lock->taken_ns, lock->site);
 #endif
 #ifdef TARN_DEBUG
     atomic_store_explicit(&lock->owner, 0, memory_order_relaxed);

@@ -143,6 +143,46 @@ class Report(unittest.TestCase):
         )
 
 
+class Aims(unittest.TestCase):
+    def over(self, *figures, case="joins-8-seed1, idle device"):
+        """The lines about the aims, for (who, value, metric)."""
+        lines, _ = report([row(who, value, metric, case) for who, value, metric in figures])
+        at = next(i for i, line in enumerate(lines) if line.startswith("over the aims"))
+        end = next(i for i, line in enumerate(lines) if line.startswith("not first"))
+        return lines[at:end]
+
+    def test_reserved_memory_is_bound_by_the_number_of_streams_and_the_policy(self):
+        second = "second pass, reserved:live"
+        lines = self.over(
+            ("Tarn raw", 1.16, second),
+            ("Tarn registered", 1.15, second),
+            ("Tarn raw, policy=tight", 1.12, second),
+            ("Tarn raw, policy=tight", 1.12, "first pass, reserved:live"),
+            ("Tarn raw, initial", 1.7, second),
+            ("PyTorch", 5, second),
+        )
+        self.assertEqual(lines[0], "over the aims: 2 of 3 figures")
+        self.assertIn("Tarn raw 1.160, aim 1.150", lines[1])
+        self.assertIn("Tarn raw, policy=tight 1.120, aim 1.110", lines[2])
+
+    def test_failures_and_the_slowest_operations_have_aims(self):
+        lines = self.over(
+            ("Tarn raw", 1, "fifth pass, failed with 1.05 x live"),
+            ("Tarn raw", 7000, "second pass, p99.9 ns"),
+        )
+        self.assertEqual(lines[0], "over the aims: 2 of 2 figures")
+        busy = "joins-8-seed1, busy device"
+        lines = self.over(("Tarn raw", 7000, "second pass, p99.9 ns"), case=busy)
+        self.assertEqual(lines, ["over the aims: 0 of 1 figures"])
+
+    def test_vectors_that_grow_have_their_own_and_unknown_traces_have_none(self):
+        figure = ("Tarn raw", 1.9, "second pass, reserved:live")
+        lines = self.over(figure, case="vectors-150-seed1, idle device")
+        self.assertIn("Tarn raw 1.900, aim 1.500", lines[1])
+        lines = self.over(figure, case="etl, idle device")
+        self.assertEqual(lines, ["over the aims: 0 of 0 figures"])
+
+
 class Running(unittest.TestCase):
     def run_with(self, script, rows, *arguments, kinds=("vectors-150",)):
         """The report after a run with this script in the place of the benchmark."""
