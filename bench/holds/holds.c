@@ -3,16 +3,19 @@
  *     bench-holds [--blocks N] [--holes N] [--streams N] [--unmapped N] [--rounds N]
  *         [--least US] [--most US]
  *
- * A pool gets `blocks` live blocks, `holes` free ones between them, and `streams` streams,
- * every second of them registered. A second pool gets `unmapped` unmapped ranges. Each
- * operation then runs on them. The program prints for each operation the longest CPU time
- * under a lock, with the function that took the lock, and all other sites above `least`.
- * It exits with 1 if a hold is longer than `most`. The operations run in several rounds. For
- * each site the round with the shortest maximum counts, so that an interrupt in one of them
- * does not. The operation `(nothing)` is a lock that is taken and released at once: its
- * longest hold comes from the machine. The program runs on the simulator:
+ * A pool gets `blocks` live blocks, `holes` free ones between them, and `streams`
+ * streams, every second of them registered. A second pool gets `unmapped` unmapped
+ * ranges. Each operation then runs on them. The program prints for each operation the
+ * longest CPU time under a lock, with the function that took the lock, and all other
+ * sites above `least`. It exits with 1 if a hold is longer than `most`.
  *
- *     cmake --build --preset release --target bench-holds && build/release/bin/bench-holds
+ * The operations run in several rounds. For each site the round with the shortest maximum
+ * counts, so that an interrupt in one of them does not. The operation `(nothing)` is a
+ * lock that is taken and released at once: its longest hold comes from the machine. Holds
+ * of less than twice that time say nothing. The program runs on the simulator:
+ *
+ *     cmake --build --preset release --target bench-holds
+ *     build/release/bin/bench-holds
  */
 #define _GNU_SOURCE
 #include "sites.h"
@@ -60,7 +63,7 @@ static void *allocate_host(size_t count, size_t size)
     return memory;
 }
 
-/* --- operations ------------------------------------------------------------------------- */
+/* --- operations --------------------------------------------------------------------- */
 
 static tarn_device_ptr get(size_t bytes, size_t stream)
 {
@@ -166,21 +169,21 @@ static void end(void)
     must(tarn_resource_release(pool), "release");
 }
 
-/* Hold a lock for nothing, as often as a block is allocated. The longest such hold is what
- * the machine adds, by interrupts for example. */
+/* Hold a lock for nothing, as often as a block is allocated. The longest such hold is
+ * what the machine adds, by interrupts for example. */
 static void hold_nothing(void)
 {
     uint64_t taken_ns;
     void *code;
 
-    bench_sites_operation("(nothing)");
+    bench_sites_operation(BENCH_SITES_NOTHING);
     for (size_t i = 0; i < options.blocks; i++) {
         tarn__lock_taken(&taken_ns, &code);
         tarn__lock_released(taken_ns, code);
     }
 }
 
-/* --- a pool of many blocks ---------------------------------------------------------------- */
+/* --- a pool of many blocks ---------------------------------------------------------- */
 
 /* Free 200,000 blocks without a stream: the next large request waits for the device. */
 static void free_without_stream(size_t begin, size_t count)
@@ -232,7 +235,7 @@ static void run_blocks(void)
     free(blocks);
 }
 
-/* --- a pool of many unmapped ranges --------------------------------------------------------- */
+/* --- a pool of many unmapped ranges ------------------------------------------------- */
 
 static void run_unmapped(void)
 {
@@ -261,7 +264,7 @@ static void run_unmapped(void)
     free(blocks);
 }
 
-/* --- the command line ----------------------------------------------------------------------- */
+/* --- the command line --------------------------------------------------------------- */
 
 static void take_options(int argc, char **argv)
 {

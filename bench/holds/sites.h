@@ -19,8 +19,10 @@ void tarn__lock_released(uint64_t taken_ns, void *code);
 void bench_sites_begin(void);
 /* From now on locks are taken for this operation: a string literal. */
 void bench_sites_operation(const char *operation);
-/* Print for each operation the longest holds, at least `least_us` and at least one; true:
- * none is over `most_us`. */
+/* The operation whose holds are the machine's part. */
+#define BENCH_SITES_NOTHING "(nothing)"
+/* Print for each operation the longest hold, and all that take `least_us`. Returns true
+ * if none is over `most_us` and over twice the machine's part. */
 bool bench_sites_print(double least_us, double most_us);
 
 #endif

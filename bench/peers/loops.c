@@ -12,7 +12,7 @@ enum { BATCHES = 31, HOLES = 65536, THREADS_MAX = 16 };
 
 static unsigned shrink;
 
-/* --- one peer at work ----------------------------------------------------------------- */
+/* --- one peer at work --------------------------------------------------------------- */
 
 struct session {
     const struct peer *peer;

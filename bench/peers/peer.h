@@ -25,8 +25,8 @@ struct peer {
     const char *name;
     bool limits;   /* open() can enforce `most_bytes`; else that is 0 */
     bool reserves; /* reserved_peak() knows; else the program measures the device */
-    /* open() reserves `initial_bytes`; else that is 0. Without `limits` the same allocator is
-     * a peer that starts empty, too. */
+    /* open() reserves `initial_bytes`; else that is 0. Without `limits` the allocator
+     * is a peer that starts empty, too. */
     bool starts;
     /* NULL: unavailable. `peer` is this struct. */
     void *(*open)(const struct peer *peer, const struct peer_setup *setup);

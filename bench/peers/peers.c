@@ -1,26 +1,34 @@
 /* peers.c -- the same work on Tarn, the driver's pool and the available peers.
  *
- *     bench-peers [--who SPEC]... [--peer libpeer_rmm.so]... [--only NAME]... [--skip WORDS]
- *         [--quick] [--traces-only] [--passes N] [--other-passes N] [--threads N]
- *         [--idle] [--busy] [--initial FACTOR] [--limit FACTOR] [--busy-limit] [--streams kept|end]
- *         [--no-clock] [--seconds S] [--scale FACTOR] [--latency MIN-MAX] [--seed N]
- *         [--json FILE] TRACE...
+ *     bench-peers [--who SPEC]... [--peer libpeer_rmm.so]... [--only NAME]...
+ *         [--skip WORDS] [--quick] [--traces-only] [--passes N] [--other-passes N]
+ *         [--threads N] [--idle] [--busy] [--initial FACTOR] [--limit FACTOR]
+ *         [--busy-limit] [--streams kept|end] [--no-clock] [--seconds S]
+ *         [--scale FACTOR] [--latency MIN-MAX] [--seed N] [--json FILE] TRACE...
  *
  * SPEC is a resource of Tarn as in bench/support/bench.h, for example
- * `pool:growth=64MiB,grow_first`. A pool runs with raw and with registered streams. `async`
- * is the driver's pool, and `empty` the same loop without an allocator. The default is
- * `empty`, `pool` and `async`; with --peer it is none. --only leaves the allocators whose
- * names begin so.
+ * `pool:growth=64MiB,grow_first`. A pool runs with raw and with registered streams.
+ * `async` is the driver's pool, and `empty` the same loop without an allocator. The
+ * default is `empty`, `pool` and `async`; with --peer it is none. --only selects the
+ * allocators whose names begin so.
  *
- * Each allocator does the pairs, the threads and the holes (loops.c), unless --traces-only
- * is given, then the traces (replay.c): on an idle device, where every free is complete at
- * once, and on a busy one, where each block is filled after its allocation and before its
- * free. --initial adds the peers that reserve FACTOR times the peak live and 64 MiB at
- * their creation. The passes 1, 2 and 5 are printed. --other-passes is for all but Tarn's
- * pools. --limit 0 leaves out the runs with a maximum, --busy-limit has them on
- * the busy device, too. With --threads N, stream i belongs to thread i modulo N. A run that
- * takes longer than --seconds ends; its last pass is left out. A driver that counts
- * (bench/timed) adds the driver calls in 1,000 pairs. On the simulator times say nothing.
+ * Each allocator runs the pairs, the threads and the holes (loops.c), then the traces
+ * (replay.c). --traces-only leaves out the former, --skip names parts of them, --quick
+ * repeats them less. On an idle device every free is complete at once. On a busy one the
+ * program fills each block after its allocation and before its free. These options
+ * concern the traces:
+ *
+ *   --initial       adds the peers that reserve FACTOR times the peak live and 64 MiB at
+ *                   their creation
+ *   --passes        the passes 1, 2 and 5 of them are printed; default: 5
+ *   --other-passes  the passes of all but Tarn's pools
+ *   --limit         maximum of a further run, times the peak live; 0: no such run
+ *   --busy-limit    make that run on the busy device, too
+ *   --threads       stream i belongs to thread i modulo N
+ *   --seconds       end a run that takes longer; its last pass is left out
+ *
+ * A driver that counts (bench/timed) adds the driver calls in 1,000 pairs. On the
+ * simulator times say nothing.
  */
 #define _GNU_SOURCE
 #include "peers.h"
@@ -54,7 +62,7 @@ static struct {
 static struct peer peers[PEERS_MAX];
 static size_t peer_count;
 
-/* --- the allocators --------------------------------------------------------------------- */
+/* --- the allocators ----------------------------------------------------------------- */
 
 static void load(const char *path)
 {
@@ -95,7 +103,7 @@ static void collect(void)
     peer_count = kept;
 }
 
-/* --- the command line ------------------------------------------------------------------- */
+/* --- the command line --------------------------------------------------------------- */
 
 static const char usage[] =
     "usage: bench-peers [--who SPEC]... [--peer LIBRARY]... [--only NAME]...\n"

@@ -15,14 +15,14 @@ size_t bench_tarn_peers(const char *spec, bool initial, struct peer *peers,
 /* The pool of an open peer of Tarn; NULL: it is none. */
 tarn_resource *bench_peer_pool(const struct peer *peer, void *self);
 
-/* --- loops.c: pairs, threads, holes -------------------------------------------------- */
+/* --- loops.c: pairs, threads, holes ------------------------------------------------- */
 
 /* `shrink` divides the repetitions. `skipped` lists what to leave out. */
 void bench_measure_loops(const struct peer *peer, unsigned shrink, const char *skipped);
 void bench_report(const struct peer *peer, const char *what, const char *metric,
                   double value);
 
-/* --- replay.c: traces ---------------------------------------------------------------- */
+/* --- replay.c: traces --------------------------------------------------------------- */
 
 enum bench_streams {
     BENCH_STREAMS_AUTO, /* they end if the trace has more than 64 */
@@ -45,6 +45,37 @@ struct bench_replay_options {
 
 void bench_measure_trace(const struct peer *peer, const struct bench_trace *trace,
                          const struct bench_replay_options *options);
+
+/* --- results.c: what a run found ---------------------------------------------------- */
+
+/* The passes that are reported. */
+enum { BENCH_REPORTED = 3 };
+struct bench_reported {
+    unsigned number;
+    const char *name;
+};
+extern const struct bench_reported bench_reported[BENCH_REPORTED];
+
+struct bench_figures {
+    bool done;
+    double mean, p999;     /* ns */
+    double throughput;     /* M operations/s of all threads */
+    double ratio;          /* peak reserved : peak live, so far */
+    double calls, counted; /* in 1,000 pairs: on the driver's side, by the pool */
+    uint64_t failed;
+};
+
+/* Write one figure of the reported pass `which` (0 to BENCH_REPORTED - 1). */
+void bench_note(const struct peer *peer, const char *what, int which, const char *metric,
+                double value);
+void bench_note_run(const struct peer *peer, const char *what,
+                    const struct bench_replay_options *options,
+                    const struct bench_figures *figures);
+/* `limited`: of the run with a maximum; NULL: there was none. */
+void bench_print_run(const struct peer *peer, bool busy,
+                     const struct bench_replay_options *options,
+                     const struct bench_figures *figures,
+                     const struct bench_figures *limited);
 void bench_print_heading(const struct bench_trace *trace,
                          const struct bench_replay_options *options);
 

@@ -1,7 +1,7 @@
 /* replay.c -- traces on one allocator: times, reserved memory, failures, driver calls.
  *
- * A run opens the allocator and replays the trace several times. The passes 1, 2 and 5 are
- * reported. A limited run is one with a maximum of 1.05 times the peak live memory.
+ * A run opens the allocator and replays the trace several times. The passes 1, 2 and 5
+ * are reported. A limited run has a maximum of 1.05 times the peak live memory.
  *
  * A stream is created before its first operation. It is destroyed at the end of the run,
  * or, in traces of many streams, after its last operation of the pass. The times leave
@@ -30,22 +30,6 @@ enum {
 
 /* The memory of the simulator: more than a trace needs. */
 #define SIM_MEMORY "192GiB"
-
-static const struct {
-    unsigned number;
-    const char *name;
-} reported[] = {{1, "first"}, {2, "second"}, {5, "fifth"}};
-
-enum { REPORTED = sizeof reported / sizeof *reported };
-
-struct figures {
-    bool done;
-    double mean, p999;     /* ns */
-    double throughput;     /* M operations/s of all threads */
-    double ratio;          /* peak reserved : peak live, so far */
-    double calls, counted; /* in 1,000 pairs: on the driver's side, by the pool */
-    uint64_t failed;
-};
 
 struct stream {
     tarn_stream raw; /* NULL: not created yet */
@@ -85,7 +69,7 @@ struct replay {
     _Atomic uint64_t peak_live; /* only with threads, which change the order */
 };
 
-/* --- streams ---------------------------------------------------------------------------- */
+/* --- streams ------------------------------------------------------------------------ */
 
 static void create_stream(struct replay *replay, struct stream *stream)
 {
@@ -111,7 +95,7 @@ static void destroy_streams(struct replay *replay)
             destroy_stream(replay, &replay->streams[i]);
 }
 
-/* --- one operation ---------------------------------------------------------------------- */
+/* --- one operation ------------------------------------------------------------------ */
 
 /* Keep the device busy. */
 static void touch(const struct replay *replay, uint64_t block, uint64_t bytes,
@@ -244,7 +228,7 @@ static void *play_all(void *data)
     return NULL;
 }
 
-/* --- passes ----------------------------------------------------------------------------- */
+/* --- passes ------------------------------------------------------------------------- */
 
 static void run_players(struct replay *replay)
 {
@@ -287,11 +271,11 @@ static double ratio(const struct replay *replay)
     return live ? (double)reserved / (double)live : 0;
 }
 
-static struct figures pass(struct replay *replay, unsigned number)
+static struct bench_figures pass(struct replay *replay, unsigned number)
 {
     const struct bench_trace *trace = replay->trace;
     double count = (double)trace->count, thousands = count / 2000;
-    struct figures figures = {0};
+    struct bench_figures figures = {0};
     uint64_t calls = 0, calls_after = 0, by_pool = counted_by_pool(replay), sum = 0;
     uint64_t began = UINT64_MAX, ended = 0, apart = 0;
     char name[128];
@@ -327,7 +311,7 @@ static struct figures pass(struct replay *replay, unsigned number)
     return figures;
 }
 
-/* --- a run ------------------------------------------------------------------------------ */
+/* --- a run -------------------------------------------------------------------------- */
 
 /* Give each thread its operations: stream i belongs to thread i modulo the threads. */
 static void share_out(struct replay *replay)
@@ -412,11 +396,11 @@ static void end(struct replay *replay)
 }
 
 /* Run all passes; false: the allocator is unavailable. */
-static bool run(struct replay *replay, bool limited, struct figures *figures)
+static bool run(struct replay *replay, bool limited, struct bench_figures *figures)
 {
     const struct bench_replay_options *options = replay->options;
 
-    memset(figures, 0, REPORTED * sizeof *figures);
+    memset(figures, 0, BENCH_REPORTED * sizeof *figures);
     if (!begin(replay, limited))
         return false;
     replay->deadline =
@@ -425,9 +409,9 @@ static bool run(struct replay *replay, bool limited, struct figures *figures)
     if ((!replay->pool || replay->peer->starts) && options->other_passes)
         passes = options->other_passes;
     for (unsigned number = 1; number <= passes && !replay->late; number++) {
-        struct figures now = pass(replay, number);
-        for (int i = 0; i < REPORTED; i++)
-            if (reported[i].number == number)
+        struct bench_figures now = pass(replay, number);
+        for (int i = 0; i < BENCH_REPORTED; i++)
+            if (bench_reported[i].number == number)
                 figures[i] = now;
         bench_must(tarn_driver_synchronize(0), "synchronize");
     }
@@ -435,99 +419,14 @@ static bool run(struct replay *replay, bool limited, struct figures *figures)
     return true;
 }
 
-/* --- results ---------------------------------------------------------------------------- */
-
-static void note(const struct replay *replay, const char *what, int which,
-                 const char *metric, double value)
-{
-    char name[64];
-
-    snprintf(name, sizeof name, "%s pass, %s", reported[which].name, metric);
-    bench_result(replay->peer->name, what, name, value);
-}
-
-static void note_run(const struct replay *replay, const char *what,
-                     const struct figures *figures)
-{
-    uint64_t unused;
-
-    for (int i = 0; i < REPORTED; i++) {
-        const struct figures *pass = &figures[i];
-        if (!pass->done)
-            continue;
-        note(replay, what, i, "mean ns", pass->mean);
-        if (replay->options->clock)
-            note(replay, what, i, "p99.9 ns", pass->p999);
-        if (replay->options->threads > 1)
-            note(replay, what, i, "M operations/s", pass->throughput);
-        if (strcmp(replay->peer->name, "empty loop") == 0)
-            continue;
-        note(replay, what, i, "reserved:live", pass->ratio);
-        if (bench_counted_calls(&unused) && replay->peer->spec)
-            note(replay, what, i, "driver calls/1000 pairs", pass->calls);
-        if (replay->pool)
-            note(replay, what, i, "counted by the pool/1000 pairs", pass->counted);
-        if (pass->failed)
-            note(replay, what, i, "failed", (double)pass->failed);
-    }
-}
-
-static void print_number(bool known, int decimals, double value)
-{
-    char text[32];
-
-    snprintf(text, sizeof text, "%.*f", decimals, value);
-    printf(" %8s", known ? text : "-");
-}
-
-static void print_run(const struct replay *replay, const struct figures *figures,
-                      const struct figures *limited)
-{
-    bool empty = strcmp(replay->peer->name, "empty loop") == 0;
-    bool counts = bench_counted_calls(&(uint64_t){0}) && replay->peer->spec;
-
-    printf("%-34s %-4s", replay->peer->name, replay->busy ? "busy" : "idle");
-    for (int i = 0; i < REPORTED; i++) {
-        print_number(figures[i].done, 0, figures[i].mean);
-        print_number(figures[i].done && replay->options->clock, 0, figures[i].p999);
-    }
-    for (int i = 0; i < REPORTED; i++)
-        print_number(figures[i].done && !empty, 3, figures[i].ratio);
-    print_number(figures[1].done && counts, 1, figures[1].calls);
-    print_number(figures[1].done && replay->pool, 1, figures[1].counted);
-    if (replay->options->threads > 1)
-        print_number(figures[1].done, 2, figures[1].throughput);
-    for (int i = 0; i < REPORTED; i++)
-        print_number(limited && limited[i].done, 0,
-                     limited ? (double)limited[i].failed : 0);
-    printf("\n");
-    fflush(stdout);
-}
-
-void bench_print_heading(const struct bench_trace *trace,
-                         const struct bench_replay_options *options)
-{
-    printf("== %s: %zu operations, %u streams, %u threads, peak live %.3f GiB\n"
-           "%-34s %-4s",
-           trace->name, trace->count, trace->streams, options->threads,
-           (double)trace->peak_live_bytes / (double)(1 << 30), "ns an operation", "");
-    for (const char *const *head =
-             (const char *const[]){"1st", "p99.9", "2nd", "p99.9", "5th", "p99.9",
-                                   "1st r:l", "2nd", "5th", "calls/k", "by pool", NULL};
-         *head; head++)
-        printf(" %8s", *head);
-    if (options->threads > 1)
-        printf(" %8s", "M op/s");
-    printf(" %8s %8s %8s\n", "fails 1", "2", "5");
-    fflush(stdout);
-}
+/* --- a trace ------------------------------------------------------------------------ */
 
 static void measure(const struct peer *peer, const struct bench_trace *trace,
                     const struct bench_replay_options *options, bool busy)
 {
     struct replay replay = {
         .peer = peer, .trace = trace, .options = options, .busy = busy};
-    struct figures figures[REPORTED], limited[REPORTED];
+    struct bench_figures figures[BENCH_REPORTED], limited[BENCH_REPORTED];
     bool limits = peer->limits && options->limit > 0 && options->threads == 1 &&
                   (!busy || options->busy_limit);
     char what[128], threads[32] = "", failed[48];
@@ -538,13 +437,13 @@ static void measure(const struct peer *peer, const struct bench_trace *trace,
              busy ? "busy" : "idle");
     if (!run(&replay, false, figures))
         return;
-    note_run(&replay, what, figures);
+    bench_note_run(peer, what, options, figures);
     limits = limits && run(&replay, true, limited);
     snprintf(failed, sizeof failed, "failed with %g x live", options->limit);
-    for (int i = 0; limits && i < REPORTED; i++)
+    for (int i = 0; limits && i < BENCH_REPORTED; i++)
         if (limited[i].done)
-            note(&replay, what, i, failed, (double)limited[i].failed);
-    print_run(&replay, figures, limits ? limited : NULL);
+            bench_note(peer, what, i, failed, (double)limited[i].failed);
+    bench_print_run(peer, busy, options, figures, limits ? limited : NULL);
 }
 
 void bench_measure_trace(const struct peer *peer, const struct bench_trace *trace,
@@ -552,8 +451,8 @@ void bench_measure_trace(const struct peer *peer, const struct bench_trace *trac
 {
     if (options->idle)
         measure(peer, trace, options, false);
-    /* A peer that starts with memory has the same one beside it that starts empty, unless it
-     * has a limit. */
+    /* A peer that starts with memory has the same one beside it that starts empty, unless
+     * it has a limit. */
     if (options->busy && (!peer->starts || peer->limits))
         measure(peer, trace, options, true);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- resources ------------------------------------------------------------------------ */
+/* --- resources ---------------------------------------------------------------------- */
 
 struct tarn_peer {
     tarn_resource *resource;
@@ -71,7 +71,7 @@ static void end_stream(void *self, void *stream)
     bench_must(tarn_stream_unregister(stream), "unregister");
 }
 
-/* --- the empty loop ------------------------------------------------------------------- */
+/* --- the empty loop ----------------------------------------------------------------- */
 
 /* One block, which every allocation returns, so that the busy loop can fill it. */
 enum { EMPTY_BYTES = 64 << 10 };
@@ -121,7 +121,7 @@ static void close_empty(void *self)
     free(empty);
 }
 
-/* --- by name -------------------------------------------------------------------------- */
+/* --- by name ------------------------------------------------------------------------ */
 
 static const struct peer empty_loop = {.name = "empty loop",
                                        .reserves = true,

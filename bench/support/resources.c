@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <tarn/sim.h>
 
-/* --- null: addresses without memory ---------------------------------------------------- */
+/* --- null: addresses without memory ------------------------------------------------- */
 
 enum { NULL_ALIGNMENT = 2 << 20 };
 
@@ -56,7 +56,7 @@ static tarn_resource *make_null(void)
     return resource;
 }
 
-/* --- by name --------------------------------------------------------------------------- */
+/* --- by name ------------------------------------------------------------------------ */
 
 uint64_t bench_bytes(const char *text)
 {
@@ -74,8 +74,8 @@ uint64_t bench_bytes(const char *text)
     bench_die("%s is not a number of bytes", text);
 }
 
-/* The options of a pool by name: a number of bytes, a flag, or one value of an enumeration
- * (`oom_policy=fail`). A new option of the pool is one line here. */
+/* The options of a pool by name: a number of bytes, a flag, or one value of an
+ * enumeration (`oom_policy=fail`). A new option of the pool is one line here. */
 enum option_kind { BYTES, FLAG, CHOICE };
 
 static const struct pool_option {
@@ -187,7 +187,7 @@ tarn_resource *bench_resource(const char *spec, uint64_t maximum)
     return resource;
 }
 
-/* --- the device ------------------------------------------------------------------------ */
+/* --- the device --------------------------------------------------------------------- */
 
 static uint64_t free_at_start;
 
@@ -211,7 +211,7 @@ uint64_t bench_memory_taken(void)
     return now < free_at_start ? free_at_start - now : 0;
 }
 
-/* --- the driver --------------------------------------------------------------------------- */
+/* --- the driver --------------------------------------------------------------------- */
 
 static void *driver_library(void)
 {

@@ -4,9 +4,9 @@
  *
  * The calls of a pool are counted, timed and passed on. All others go directly to the
  * driver that TARN_TIMED names (default: libcuda.so.1). A program marks the begin and the
- * end of a pass (bench_timed_pass()). With TARN_TIMED_PASSES set, a table on standard error
- * has for each pass calls, time, and bytes if the call has some. The clock itself is 20 to
- * 40 ns of each. tarn_timed_calls() returns the number of counted calls so far.
+ * end of a pass (bench_timed_pass()). With TARN_TIMED_PASSES set, a table on standard
+ * error has calls, time and bytes of each pass. The clock itself is 20 to 40 ns of each
+ * call. tarn_timed_calls() returns the number of counted calls so far.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
