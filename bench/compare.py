@@ -218,6 +218,7 @@ def programs_of(options, notes):
         environment = driver_that_counts(options.build)
         if pathlib.Path(environment["TARN_DRIVER"]).exists():
             count = [*base, "--no-clock", "--limit", "0", "--passes", "2", *own]
+            count += ["--seconds", str(options.seconds)]
             programs.append(Program("driver calls", count, environment, is_a_count))
         else:
             notes.append(f"no driver calls: {environment['TARN_DRIVER']} is missing")
