@@ -24,6 +24,7 @@ Tarn:
 
 - first pass, ns: peers that start empty and reserve at most 1.5 x the peak live, from 1.2 x on;
 - allocators with initial memory are compared with each other, by their times;
+- a pass in which an allocation of another allocator failed without a maximum does not count;
 - vectors that grow are marked: they need not be first.
 
 What is missing, and what failed, is named at the end. A trace has at most 400,000 operations,
@@ -312,10 +313,12 @@ def is_time(metric):
 
 def rivals(rows, case, metric, who):
     """The allocators that `who` is compared with, and the ratio that counts as first."""
+    which = metric.partition(" pass, ")[0]
+    failed = rows.get(("peers", case, f"{which} pass, failed"), {})  # without a maximum
     others = {
         other: value
         for other, value in rows["peers", case, metric].items()
-        if not is_ours(other) and other != LOOP
+        if not is_ours(other) and other != LOOP and other not in failed
     }
     if INITIAL in who:
         with_initial = {name: value for name, value in others.items() if INITIAL in name}

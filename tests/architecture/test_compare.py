@@ -95,6 +95,12 @@ class Report(unittest.TestCase):
         )
         self.assertEqual(lines[-1], "not first: 0 of 0 figures")
 
+    def test_a_peer_that_fails_without_a_maximum_is_not_first(self):
+        lines, _ = report(
+            [row("Tarn raw", 300), row("PyTorch", 20), row("PyTorch", 9, "second pass, failed")]
+        )
+        self.assertEqual(lines[-1], "not first: 0 of 0 figures")
+
     def test_the_first_pass_is_compared_with_peers_that_start_empty_and_stay_small(self):
         first, reserved = "first pass, mean ns", "first pass, reserved:live"
         rows = [
