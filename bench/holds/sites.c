@@ -15,15 +15,16 @@ enum { SITES_MAX = 4096, CHAIN = 4096, NAME = 160 };
 struct site {
     const char *operation;
     void *code;
-    unsigned long long holds;
-    uint64_t longest;  /* ns, of this round */
-    uint64_t shortest; /* the smallest `longest` of the rounds with a hold */
+    unsigned long long holds, over; /* all of them; those over the aim */
+    uint64_t longest;               /* ns, of this round */
+    uint64_t shortest;              /* the smallest `longest` of the rounds with a hold */
     char lock[16], name[NAME];
 };
 
 static struct site sites[SITES_MAX];
 static const char *now = "start";
 static unsigned long long lost;
+static uint64_t aim_ns;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static uint64_t cpu_ns(void)
@@ -65,6 +66,7 @@ void tarn__lock_released(uint64_t taken_ns, void *code)
         site->code = code;
         site->operation = now;
         site->holds++;
+        site->over += held > aim_ns;
         site->longest = held > site->longest ? held : site->longest;
     } else {
         lost++;
@@ -87,9 +89,10 @@ static void end_round(void)
     }
 }
 
-void bench_sites_begin(void)
+void bench_sites_begin(double aim_us)
 {
     end_round();
+    aim_ns = (uint64_t)(aim_us * 1e3);
 }
 
 /* --- names -------------------------------------------------------------------------- */
@@ -175,8 +178,8 @@ bool bench_sites_print(double least_us, double most_us)
     printf("the machine's part: %.1f us\n", part);
     most_us = most_us > 2 * part ? most_us : 2 * part;
     qsort(sites, SITES_MAX, sizeof *sites, by_operation_and_time);
-    printf("%-26s %-6s %10s %10s  %s\n", "operation", "lock", "longest us", "holds",
-           "site");
+    printf("%-26s %-6s %10s %10s %10s  %s\n", "operation", "lock", "longest us", "holds",
+           "over aim", "site");
     for (size_t i = 0; i < SITES_MAX && sites[i].operation; i++) {
         struct site *site = &sites[i];
         double us = (double)site->shortest / 1e3;
@@ -186,8 +189,8 @@ bool bench_sites_print(double least_us, double most_us)
         if (!first && us < least_us)
             continue;
         name(site);
-        printf("%-26s %-6s %10.1f %10llu  %s%s\n", site->operation, site->lock, us,
-               site->holds, site->name, us > most_us ? "  <-- over" : "");
+        printf("%-26s %-6s %10.1f %10llu %10llu  %s%s\n", site->operation, site->lock, us,
+               site->holds, site->over, site->name, us > most_us ? "  <-- over" : "");
     }
     if (lost)
         printf("%llu holds were not recorded: the table is full\n", lost);

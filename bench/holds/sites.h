@@ -15,8 +15,9 @@ void tarn__lock_taken(uint64_t *taken_ns, void **code);
 void tarn__lock_released(uint64_t taken_ns, void *code);
 
 /* Begin a round of measurement: a hold counts as long as the shortest maximum of all
- * rounds, so that a chance event in one of them does not count. */
-void bench_sites_begin(void);
+ * rounds, so that a chance event in one of them does not count. Holds over `aim_us` are
+ * counted. */
+void bench_sites_begin(double aim_us);
 /* From now on locks are taken for this operation: a string literal. */
 void bench_sites_operation(const char *operation);
 /* The operation whose holds are the machine's part. */
