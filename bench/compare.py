@@ -28,8 +28,8 @@ Tarn:
 - vectors that grow are marked: they need not be first.
 
 What is missing, and what failed, is named at the end. A trace has at most 400,000 operations,
-unless --operations or --full says otherwise. All kinds take about six minutes on an H200. --quick
-is a look of a minute. --budget ends the run in time. --jsonl keeps the rows, --out the medians for
+unless --operations or --full says otherwise. --quick has shorter traces and two passes. --budget
+ends the run in time, and names what did not run. --jsonl keeps the rows, --out the medians for
 bench/results. TARN_DRIVER=sim makes it a rehearsal, whose times say nothing.
 """
 
