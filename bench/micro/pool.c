@@ -358,7 +358,7 @@ static void measure_steal(void)
 
     if (strcmp(bench.spec, "pool") != 0)
         return;
-    bench.resource = bench_resource("pool:maximum=64MiB,give_up", 0);
+    bench.resource = bench_resource("pool:maximum=64MiB,oom_policy=fail", 0);
     struct stream streams[2] = {stream_of(REGISTERED), stream_of(REGISTERED)};
     tarn_device_ptr block = get(bytes, streams[0].stream);
     for (unsigned i = 0; i < rounds; i++) {

@@ -118,30 +118,32 @@ template <class Make> void *try_open(Make make)
     }
 }
 
-void *open_pool(std::size_t most, std::size_t)
+void *open_pool(const peer *, const peer_setup *setup)
 {
     using resource = rmm::mr::pool_memory_resource;
     return try_open([&] {
         auto made = std::make_unique<held<resource>>();
-        made->resource =
-            most ? std::make_unique<resource>(counting{}, round_up(most), round_up(most))
-                 : std::make_unique<resource>(counting{}, std::size_t{0});
+        std::size_t most = round_up(setup->most_bytes);
+        std::size_t initial = most ? most : round_up(setup->initial_bytes);
+        made->resource = most ? std::make_unique<resource>(counting{}, initial, most)
+                              : std::make_unique<resource>(counting{}, initial);
         return made.release();
     });
 }
 
-void *open_arena(std::size_t most, std::size_t live)
+void *open_arena(const peer *, const peer_setup *setup)
 {
     using resource = rmm::mr::arena_memory_resource;
     return try_open([&] {
         auto made = std::make_unique<held<resource>>();
         made->resource = std::make_unique<resource>(
-            counting{}, round_up(most ? most : live / 2 * 3 + (64u << 20)));
+            counting{},
+            round_up(setup->most_bytes ? setup->most_bytes : setup->initial_bytes));
         return made.release();
     });
 }
 
-void *open_binning(std::size_t, std::size_t)
+void *open_binning(const peer *, const peer_setup *)
 {
     using resource = rmm::mr::binning_memory_resource;
     return try_open([&] {
@@ -153,7 +155,7 @@ void *open_binning(std::size_t, std::size_t)
     });
 }
 
-void *open_async(std::size_t, std::size_t)
+void *open_async(const peer *, const peer_setup *)
 {
     using resource = rmm::mr::cuda_async_memory_resource;
     return try_open([&] {
@@ -164,24 +166,33 @@ void *open_async(std::size_t, std::size_t)
 }
 
 template <class Resource>
-constexpr peer entry(char const *name, bool limits, bool reserves,
-                     void *(*open)(std::size_t, std::size_t))
+constexpr peer entry(char const *name, bool limits, bool reserves, bool starts,
+                     void *(*open)(const peer *, const peer_setup *))
 {
     return {name,
             limits,
             reserves,
+            starts,
             open,
             allocate<Resource>,
             deallocate<Resource>,
             reserved_peak,
-            close<Resource>};
+            close<Resource>,
+            nullptr,
+            nullptr,
+            nullptr};
 }
 
 const peer peers[] = {
-    entry<rmm::mr::pool_memory_resource>("RMM pool", true, true, open_pool),
-    entry<rmm::mr::arena_memory_resource>("RMM arena", true, true, open_arena),
-    entry<rmm::mr::binning_memory_resource>("RMM binning", false, true, open_binning),
-    entry<rmm::mr::cuda_async_memory_resource>("RMM async", false, false, open_async),
+    entry<rmm::mr::pool_memory_resource>("RMM pool", true, true, false, open_pool),
+    entry<rmm::mr::pool_memory_resource>("RMM pool, initial", false, true, true,
+                                         open_pool),
+    entry<rmm::mr::arena_memory_resource>("RMM arena, initial", true, true, true,
+                                          open_arena),
+    entry<rmm::mr::binning_memory_resource>("RMM binning", false, true, false,
+                                            open_binning),
+    entry<rmm::mr::cuda_async_memory_resource>("RMM async", false, false, false,
+                                               open_async),
 };
 
 } // namespace

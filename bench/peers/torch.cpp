@@ -9,7 +9,7 @@ namespace
 
 using c10::cuda::CUDACachingAllocator::get;
 
-void *open(std::size_t most, std::size_t)
+void *open(const peer *, const peer_setup *setup)
 {
     static bool started = false;
     std::size_t unused = 0, total = 0;
@@ -19,7 +19,8 @@ void *open(std::size_t most, std::size_t)
     started = true;
     cudaMemGetInfo(&unused, &total);
     get()->emptyCache();
-    get()->setMemoryFraction(most ? double(most) / double(total) : 1.0, 0);
+    get()->setMemoryFraction(
+        setup->most_bytes ? double(setup->most_bytes) / double(total) : 1.0, 0);
     get()->resetPeakStats(0);
     return get();
 }
@@ -51,7 +52,8 @@ void close(void *)
 }
 
 const peer peers[] = {
-    {"PyTorch", true, true, open, allocate, deallocate, reserved_peak, close},
+    {"PyTorch", true, true, false, open, allocate, deallocate, reserved_peak, close,
+     nullptr, nullptr, nullptr},
 };
 
 } // namespace

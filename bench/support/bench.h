@@ -38,8 +38,9 @@ double bench_median(double *values, size_t count); /* sorts them */
 
 /* Create the resource that `spec` names on device 0: `cuda`, `async`, `null` (addresses
  * and no memory), `pool`, or `pool/UPSTREAM`; a pool's options follow after a colon:
- * `pool:growth=64MiB,maximum=1GiB,initial=..,release=..,grow_first,give_up`. `maximum` 0:
- * as in the spec. Exits if it is unavailable. */
+ * `pool:growth=64MiB,maximum=1GiB,initial=..,release=..,no_stream_limit=..,grow_first,
+ * oom_policy=fail,no_stream_policy=event`. An unknown option or value is an error.
+ * `maximum` 0: as in the spec. Exits if it is unavailable. */
 tarn_resource *bench_resource(const char *spec, uint64_t maximum);
 /* Return whether it is a pool, which has statistics. */
 bool bench_is_pool(const char *spec);
@@ -50,10 +51,20 @@ uint64_t bench_bytes(const char *text); /* Parse "64MiB"; exits on failure. */
 void bench_memory_start(void);
 uint64_t bench_memory_taken(void);
 
+/* Make the primary context of device 0 current in this thread, as CUDA's runtime does. */
+void bench_make_current(void);
+/* Destroy a stream, or queue a fill on it, by the driver, as programs do. A thread calls
+ * bench_make_current() before. */
+void bench_stream_destroy(tarn_stream raw);
+void bench_fill(tarn_device_ptr block, size_t bytes, tarn_stream raw);
+
 /* A control of the simulator, NULL on another driver. */
 void *bench_sim_control(const char *name);
 void bench_sim_configure(const char *options); /* nothing on a GPU */
 uint64_t bench_driver_calls(void);             /* 0 on a GPU */
+/* Set `*out` to the calls that a counting driver (bench/timed) has counted; false, and 0:
+ * the driver is none. */
+bool bench_counted_calls(uint64_t *out);
 /* Mark the begin of a pass, or its end if `pass` is NULL: bench/timed reports calls per
  * pass. */
 void bench_timed_pass(const char *pass);

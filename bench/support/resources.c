@@ -2,13 +2,14 @@
 #define _GNU_SOURCE
 #include "bench.h"
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <tarn/sim.h>
 
-/* --- null: addresses without memory ---------------------------------------------------- */
+/* --- null: addresses without memory ------------------------------------------------- */
 
 enum { NULL_ALIGNMENT = 2 << 20 };
 
@@ -55,7 +56,7 @@ static tarn_resource *make_null(void)
     return resource;
 }
 
-/* --- by name --------------------------------------------------------------------------- */
+/* --- by name ------------------------------------------------------------------------ */
 
 uint64_t bench_bytes(const char *text)
 {
@@ -73,27 +74,70 @@ uint64_t bench_bytes(const char *text)
     bench_die("%s is not a number of bytes", text);
 }
 
+/* The options of a pool by name: a number of bytes, a flag, or one value of an
+ * enumeration (`oom_policy=fail`). A new option of the pool is one line here. */
+enum option_kind { BYTES, FLAG, CHOICE };
+
+static const struct pool_option {
+    const char *name, *value; /* `value` only of a CHOICE */
+    enum option_kind kind;
+    size_t offset;
+    int choice;
+} pool_options[] = {
+#define OPTION(name, kind, member) \
+    {name, NULL, kind, offsetof(tarn_pool_options, member), 0}
+#define CHOICE_OF(name, value, member, number) \
+    {name, value, CHOICE, offsetof(tarn_pool_options, member), number}
+    OPTION("growth", BYTES, growth_bytes),
+    OPTION("maximum", BYTES, maximum_bytes),
+    OPTION("initial", BYTES, initial_bytes),
+    OPTION("release", BYTES, release_threshold_bytes),
+    OPTION("no_stream_limit", BYTES, no_stream_limit_bytes),
+    OPTION("grow_first", FLAG, grow_first),
+    CHOICE_OF("oom_policy", "synchronize", oom_policy, TARN_POOL_OOM_SYNCHRONIZE),
+    CHOICE_OF("oom_policy", "fail", oom_policy, TARN_POOL_OOM_FAIL),
+    CHOICE_OF("no_stream_policy", "synchronize", no_stream_policy,
+              TARN_POOL_NO_STREAM_SYNCHRONIZE),
+    CHOICE_OF("no_stream_policy", "event", no_stream_policy, TARN_POOL_NO_STREAM_EVENT),
+    CHOICE_OF("no_stream_policy", "single", no_stream_policy, TARN_POOL_NO_STREAM_SINGLE),
+#undef OPTION
+#undef CHOICE_OF
+};
+
+static void set_option(tarn_pool_options *options, const struct pool_option *option,
+                       const char *value)
+{
+    char *member = (char *)options + option->offset;
+
+    if (option->kind == BYTES)
+        *(size_t *)(void *)member = (size_t)bench_bytes(value);
+    else if (option->kind == FLAG)
+        *(bool *)(void *)member = true;
+    else
+        *(int *)(void *)member = option->choice;
+}
+
 static void take_option(tarn_pool_options *options, char *option)
 {
     char *value = strchr(option, '=');
 
     if (value)
         *value++ = '\0';
-    if (strcmp(option, "grow_first") == 0)
-        options->grow_first = true;
-    else if (strcmp(option, "give_up") == 0)
-        options->oom_policy = TARN_POOL_OOM_FAIL;
-    else if (value && strcmp(option, "growth") == 0)
-        options->growth_bytes = bench_bytes(value);
-    else if (value && strcmp(option, "maximum") == 0)
-        options->maximum_bytes = bench_bytes(value);
-    else if (value && strcmp(option, "initial") == 0)
-        options->initial_bytes = bench_bytes(value);
-    else if (value && strcmp(option, "release") == 0)
-        options->release_threshold_bytes = bench_bytes(value);
-    else
-        bench_die("a pool has no option %s", option);
+    for (size_t i = 0; i < sizeof pool_options / sizeof *pool_options; i++) {
+        const struct pool_option *known = &pool_options[i];
+        bool fits = known->kind == FLAG    ? !value
+                    : known->kind == BYTES ? value != NULL
+                                           : value && strcmp(value, known->value) == 0;
+        if (fits && strcmp(option, known->name) == 0) {
+            set_option(options, known, value);
+            return;
+        }
+    }
+    bench_die("a pool has no option %s%s%s", option, value ? "=" : "",
+              value ? value : "");
 }
+
+_Static_assert(sizeof(tarn_pool_oom_policy) == sizeof(int), "a CHOICE is set as an int");
 
 static tarn_resource *make_pool(char *upstream_name, char *options_text, uint64_t maximum)
 {
@@ -143,7 +187,7 @@ tarn_resource *bench_resource(const char *spec, uint64_t maximum)
     return resource;
 }
 
-/* --- the device ------------------------------------------------------------------------ */
+/* --- the device --------------------------------------------------------------------- */
 
 static uint64_t free_at_start;
 
@@ -165,6 +209,99 @@ uint64_t bench_memory_taken(void)
     uint64_t now = device_free();
 
     return now < free_at_start ? free_at_start - now : 0;
+}
+
+/* --- the driver --------------------------------------------------------------------- */
+
+static void *driver_library(void)
+{
+    static void *library;
+    tarn_driver_info info;
+
+    if (!library) {
+        bench_must(tarn_driver_get_info(&info), "driver");
+        library = dlopen(info.path, RTLD_NOW | RTLD_NOLOAD);
+    }
+    if (!library)
+        bench_die("the driver is not loaded");
+    return library;
+}
+
+/* Find a function of the driver as programs do. */
+static void *driver_function(const char *symbol, int version)
+{
+    int (*get)(const char *, void **, int, uint64_t, int *);
+    void *found = dlsym(driver_library(), "cuGetProcAddress_v2"), *out = NULL;
+    int how;
+
+    if (found) {
+        memcpy(&get, &found, sizeof get);
+        if (get(symbol, &out, version, 0, &how) != 0)
+            out = NULL;
+    }
+    if (!out)
+        bench_die("the driver has no %s", symbol);
+    return out;
+}
+
+static void must_cuda(int result, const char *symbol)
+{
+    if (result != 0)
+        bench_die("%s: %d", symbol, result);
+}
+
+static struct {
+    void *context;
+    int (*set_current)(void *);
+    int (*destroy_stream)(void *);
+    int (*fill)(tarn_device_ptr, unsigned char, size_t, void *);
+} driver;
+
+static void retain_context(void)
+{
+    int (*retain)(void **, int);
+    void *found = driver_function("cuDevicePrimaryCtxRetain", 7000);
+
+    memcpy(&retain, &found, sizeof retain);
+    must_cuda(retain(&driver.context, 0), "cuDevicePrimaryCtxRetain");
+    found = driver_function("cuCtxSetCurrent", 4000);
+    memcpy(&driver.set_current, &found, sizeof found);
+    found = driver_function("cuStreamDestroy", 4000);
+    memcpy(&driver.destroy_stream, &found, sizeof found);
+    found = driver_function("cuMemsetD8Async", 3020);
+    memcpy(&driver.fill, &found, sizeof found);
+}
+
+void bench_make_current(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, retain_context);
+    must_cuda(driver.set_current(driver.context), "cuCtxSetCurrent");
+}
+
+void bench_stream_destroy(tarn_stream raw)
+{
+    must_cuda(driver.destroy_stream(raw), "cuStreamDestroy");
+}
+
+void bench_fill(tarn_device_ptr block, size_t bytes, tarn_stream raw)
+{
+    must_cuda(driver.fill(block, 1, bytes, raw), "cuMemsetD8Async");
+}
+
+bool bench_counted_calls(uint64_t *out)
+{
+    static uint64_t (*calls)(void);
+    static bool looked;
+
+    if (!looked) {
+        void *found = dlsym(driver_library(), "tarn_timed_calls");
+        memcpy(&calls, &found, sizeof calls);
+        looked = true;
+    }
+    *out = calls ? calls() : 0;
+    return calls != NULL;
 }
 
 void *bench_sim_control(const char *name)
@@ -197,12 +334,8 @@ uint64_t bench_driver_calls(void)
 
 void bench_timed_pass(const char *pass)
 {
-    tarn_driver_info info;
-    void *library, *found;
+    void *found = dlsym(driver_library(), "tarn_timed_pass");
 
-    bench_must(tarn_driver_get_info(&info), "driver");
-    library = dlopen(info.path, RTLD_NOW | RTLD_NOLOAD);
-    found = library ? dlsym(library, "tarn_timed_pass") : NULL;
     if (found)
         ((void (*)(const char *))found)(pass);
 }

@@ -13,13 +13,24 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct tarn__lock {
     atomic_bool held;
+#ifdef TARN_TIME_LOCKS
+    uint64_t taken_ns; /* CPU time of the thread that holds it */
+    void *site;        /* of the code that took it */
+#endif
 #ifdef TARN_DEBUG
     _Atomic(pthread_t) owner; /* the thread that holds it; 0: none */
 #endif
 };
+
+#ifdef TARN_TIME_LOCKS
+/* Note that the calling thread has taken a lock, or releases it (bench/holds). */
+void tarn__lock_taken(uint64_t *taken_ns, void **site);
+void tarn__lock_released(uint64_t taken_ns, void *site);
+#endif
 
 /* Wait until the lock is taken (lock.c). */
 void tarn__lock_wait(struct tarn__lock *lock);
@@ -32,6 +43,10 @@ static inline bool tarn__lock_try(struct tarn__lock *lock)
     if (taken)
         atomic_store_explicit(&lock->owner, pthread_self(), memory_order_relaxed);
 #endif
+#ifdef TARN_TIME_LOCKS
+    if (taken)
+        tarn__lock_taken(&lock->taken_ns, &lock->site);
+#endif
     return taken;
 }
 
@@ -43,6 +58,9 @@ static inline void tarn__lock_take(struct tarn__lock *lock)
 
 static inline void tarn__lock_leave(struct tarn__lock *lock)
 {
+#ifdef TARN_TIME_LOCKS
+    tarn__lock_released(lock->taken_ns, lock->site);
+#endif
 #ifdef TARN_DEBUG
     atomic_store_explicit(&lock->owner, 0, memory_order_relaxed);
 #endif

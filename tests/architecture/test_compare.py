@@ -13,9 +13,12 @@ sys.path.insert(0, str(PROJECT / "bench"))
 
 import compare  # noqa: E402
 
-# A benchmark that writes the rows of FILE, and one that fails after its first row.
-WRITES = '#!/bin/sh\ncat "{rows}" >"$2"\n'
-FAILS = '#!/bin/sh\nhead -n 1 "{rows}" >"$2"\necho "no memory" >&2\nexit 1\n'
+# A benchmark that writes the rows of FILE, one that fails after its first row, in the first of
+# its traces, one that prints nothing, and one that writes its arguments.
+WRITES = '#!/bin/sh\necho "== one"\ncat "{rows}" >"$2"\n'
+FAILS = '#!/bin/sh\necho "== one"\nhead -n 1 "{rows}" >"$2"\necho "no memory" >&2\nexit 1\n'
+HANGS = "#!/bin/sh\necho '== one'\nexec sleep 60\n"
+ARGUMENTS = '#!/bin/sh\necho "$TARN_DRIVER $*" >>"{rows}"\n'
 
 
 def row(who, value, metric="second pass, mean ns", case="joins, idle device", bench="peers"):
@@ -39,15 +42,22 @@ class Report(unittest.TestCase):
             [
                 row("Tarn raw", 157.4),
                 row("Tarn raw", 1.1, "second pass, reserved:live"),
-                row("Tarn raw", 0, "failed with 1.05 x live"),
+                row("Tarn raw", 0, "fifth pass, failed with 1.05 x live"),
+                row("Tarn raw", 20, "second pass, driver calls/1000 pairs"),
                 row("PyTorch", 12345, "second pass, p99.9 ns"),
             ]
         )
-        self.assertEqual(lines[0], "== joins, idle device (peers)")
-        heads = ["1st", "2nd", "5th", "p99.9", "1st", "2nd", "5th", "fails"]
-        self.assertEqual([head for head in lines[1].split() if head not in ("ns", "r:l")], heads)
-        self.assertEqual(" ".join(lines[2].split()), "Tarn raw - 157 - - - 1.100 - 0")
-        self.assertEqual(" ".join(lines[3].split()), "PyTorch - - - 12,345 - - - -")
+        self.assertEqual(lines[0], "== joins, idle device")
+        cells = lines[2].split()
+        heads = [head.strip() for head, _ in compare.COLUMNS]
+        found = dict(zip(heads, cells[2:], strict=True))
+        self.assertEqual(cells[:2], ["Tarn", "raw"])
+        self.assertEqual(
+            {key: value for key, value in found.items() if value != "-"},
+            {"2nd ns": "157", "2nd r:l": "1.100", "5th fails": "0", "calls": "20"},
+        )
+        found = dict(zip(heads, lines[3].split()[1:], strict=True))
+        self.assertEqual(found["2nd p99.9"], "12,345")
 
     def test_each_beaten_figure_has_a_line_with_winner_and_ratio(self):
         lines, _ = report(
@@ -61,10 +71,7 @@ class Report(unittest.TestCase):
         at = lines.index("not first: 1 of 2 figures")
         self.assertEqual(
             lines[at + 1 :],
-            [
-                "  joins, idle device, second pass, mean ns (peers): Tarn raw 300, "
-                "RMM binning 200 (1.50 x)"
-            ],
+            ["  joins, idle device, second pass, mean ns: Tarn raw 300, RMM binning 200 (1.50 x)"],
         )
 
     def test_equal_is_first(self):
@@ -72,13 +79,54 @@ class Report(unittest.TestCase):
         self.assertEqual(lines[-1], "not first: 0 of 1 figures")
 
     def test_failures_are_compared_with_none(self):
-        metric = "failed with 1.05 x live"
+        metric = "second pass, failed with 1.05 x live"
         lines, _ = report([row("Tarn raw", 3, metric), row("RMM pool", 0, metric)])
         self.assertIn("Tarn raw 3, RMM pool 0 (the winner has none)", lines[-1])
 
-    def test_programs_are_not_compared_with_each_other(self):
-        lines, _ = report([row("Tarn raw", 300, bench="pool_traces"), row("PyTorch", 200)])
+    def test_the_empty_loop_and_driver_calls_are_not_compared(self):
+        calls = "second pass, driver calls/1000 pairs"
+        lines, _ = report(
+            [
+                row("Tarn raw", 300),
+                row("empty loop", 25),
+                row("Tarn raw", 30, calls),
+                row("driver pool", 3, calls),
+            ]
+        )
         self.assertEqual(lines[-1], "not first: 0 of 0 figures")
+
+    def test_a_peer_that_fails_without_a_maximum_is_not_first(self):
+        lines, _ = report(
+            [row("Tarn raw", 300), row("PyTorch", 20), row("PyTorch", 9, "second pass, failed")]
+        )
+        self.assertEqual(lines[-1], "not first: 0 of 0 figures")
+
+    def test_the_first_pass_is_compared_with_peers_that_start_empty_and_stay_small(self):
+        first, reserved = "first pass, mean ns", "first pass, reserved:live"
+        rows = [
+            row("Tarn raw", 1000, first),
+            row("RMM binning", 100, first),
+            row("RMM binning", 1.9, reserved),
+            row("RMM arena, initial", 200, first),
+            row("PyTorch", 850, first),
+            row("PyTorch", 1.3, reserved),
+        ]
+        self.assertEqual(report(rows)[0][-1], "not first: 0 of 1 figures")
+        rows[0]["value"] = 1100
+        self.assertIn("Tarn raw 1,100, PyTorch 850 (1.29 x)", report(rows)[0][-1])
+
+    def test_those_with_initial_memory_are_compared_by_their_times(self):
+        first = "first pass, mean ns"
+        rows = [
+            row("Tarn raw, initial", 300, first),
+            row("RMM arena, initial", 200, first),
+            row("PyTorch", 100, first),
+            row("Tarn raw, initial", 1.6, "first pass, reserved:live"),
+            row("RMM arena, initial", 1.5, "first pass, reserved:live"),
+        ]
+        lines, _ = report(rows)
+        self.assertEqual(lines[-2], "not first: 1 of 1 figures")
+        self.assertIn("Tarn raw, initial 300, RMM arena, initial 200 (1.50 x)", lines[-1])
 
     def test_vectors_that_grow_are_marked(self):
         case = "vectors-150-seed1, busy device"
@@ -101,78 +149,116 @@ class Report(unittest.TestCase):
         )
 
 
-class Rows(unittest.TestCase):
-    def convert(self, who, metric, registered=False, passes=2):
-        one = row(who, 1, metric, "joins-8-seed1 busy", "pool_traces")
-        made = compare.pool_traces_row(one, registered, passes)
-        return made["who"], made["case"], made["metric"]
+class Aims(unittest.TestCase):
+    def over(self, *figures, case="joins-8-seed1, idle device"):
+        """The lines about the aims, for (who, value, metric)."""
+        lines, _ = report([row(who, value, metric, case) for who, value, metric in figures])
+        at = next(i for i, line in enumerate(lines) if line.startswith("over the aims"))
+        end = next(i for i, line in enumerate(lines) if line.startswith("not first"))
+        return lines[at:end]
 
-    def test_pool_traces_gets_the_names_of_peers(self):
-        case = "joins-8-seed1, busy device"
-        self.assertEqual(
-            self.convert("pool", "last ns"), ("Tarn raw", case, "second pass, mean ns")
+    def test_reserved_memory_is_bound_by_the_number_of_streams_and_the_policy(self):
+        second = "second pass, reserved:live"
+        lines = self.over(
+            ("Tarn raw", 1.16, second),
+            ("Tarn registered", 1.15, second),
+            ("Tarn raw, policy=tight", 1.12, second),
+            ("Tarn raw, policy=tight", 1.12, "first pass, reserved:live"),
+            ("Tarn raw, initial", 1.7, second),
+            ("PyTorch", 5, second),
         )
-        self.assertEqual(
-            self.convert("pool", "last reserved:live", True, 5),
-            ("Tarn registered", case, "fifth pass, reserved:live"),
-        )
-        self.assertEqual(
-            self.convert("async", "first ns", passes=5),
-            ("driver pool", case, "first pass, mean ns"),
-        )
-        self.assertEqual(
-            self.convert("pool:growth=4MiB", "limited failed allocations"),
-            ("Tarn raw, growth=4MiB", case, "failed with 1.05 x live"),
-        )
+        self.assertEqual(lines[0], "over the aims: 2 of 3 figures")
+        self.assertIn("Tarn raw 1.160, aim 1.150", lines[1])
+        self.assertIn("Tarn raw, policy=tight 1.120, aim 1.110", lines[2])
 
-    def test_of_peers_only_traces_are_kept_and_opened_is_registered(self):
-        self.assertIsNone(compare.peers_row(row("PyTorch", 1, case="pair of 256")))
-        self.assertEqual(compare.peers_row(row("Tarn opened", 1))["who"], "Tarn registered")
+    def test_failures_and_the_slowest_operations_have_aims(self):
+        lines = self.over(
+            ("Tarn raw", 1, "fifth pass, failed with 1.05 x live"),
+            ("Tarn raw", 7000, "second pass, p99.9 ns"),
+        )
+        self.assertEqual(lines[0], "over the aims: 2 of 2 figures")
+        busy = "joins-8-seed1, busy device"
+        lines = self.over(("Tarn raw", 7000, "second pass, p99.9 ns"), case=busy)
+        self.assertEqual(lines, ["over the aims: 0 of 1 figures"])
+
+    def test_vectors_that_grow_have_their_own_and_unknown_traces_have_none(self):
+        figure = ("Tarn raw", 1.9, "second pass, reserved:live")
+        lines = self.over(figure, case="vectors-150-seed1, idle device")
+        self.assertIn("Tarn raw 1.900, aim 1.500", lines[1])
+        lines = self.over(figure, case="etl, idle device")
+        self.assertEqual(lines, ["over the aims: 0 of 0 figures"])
 
 
 class Running(unittest.TestCase):
-    def run_with(self, programs, rows):
-        """The report after a run with these scripts in the place of the benchmarks."""
+    def run_with(self, script, rows, *arguments, kinds=("vectors-150",)):
+        """The report after a run with this script in the place of the benchmark."""
         with tempfile.TemporaryDirectory() as folder:
-            build = pathlib.Path(folder, "bin")
-            build.mkdir()
-            rows_file = pathlib.Path(folder, "rows")
-            rows_file.write_text("".join(json.dumps(one) + "\n" for one in rows))
-            for name, text in programs.items():
-                (build / name).write_text(text.format(rows=rows_file))
-                (build / name).chmod(0o755)
-            command = ["--kind", "vectors-150", "--operations", "1000", "--peak", "64MiB"]
+            program = pathlib.Path(folder, "bin", "bench-peers")
+            program.parent.mkdir()
+            self.rows = pathlib.Path(folder, "rows")
+            self.rows.write_text("".join(json.dumps(one) + "\n" for one in rows))
+            if script:
+                program.write_text(script.format(rows=self.rows))
+                program.chmod(0o755)
+            command = ["--operations", "1000", "--peak", "64MiB", *arguments]
+            command += [word for kind in kinds for word in ("--kind", kind)]
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
                 compare.main(
                     [*command, *("--traces", folder, "--build", folder, "--shims", folder)]
                 )
+            self.written = self.rows.read_text().splitlines()
             return printed.getvalue()
 
-    def test_missing_programs_and_peers_are_named(self):
-        printed = self.run_with({"bench-peers": WRITES}, [row("Tarn raw", 3), row("PyTorch", 2)])
-        self.assertIn("no bench-pool_traces: ", printed)
-        self.assertIn("no RMM: ", printed)
-        self.assertIn("no PyTorch: ", printed)
+    def test_what_is_missing_is_named(self):
+        self.assertIn("no bench-peers: ", self.run_with(None, []))
+        printed = self.run_with(WRITES, [row("Tarn raw", 3), row("PyTorch", 2)])
+        self.assertIn("no driver calls: ", printed)
+        self.assertIn("no rmm: ", printed)
+        self.assertIn("no torch: ", printed)
         self.assertIn("not first: 1 of 1 figures", printed)
 
-    def test_a_program_that_fails_is_named_and_its_rows_are_kept(self):
+    def test_after_a_failure_the_other_traces_run_and_rows_are_kept(self):
         rows = [row("Tarn raw", 3), row("PyTorch", 2)]
-        printed = self.run_with({"bench-peers": FAILS}, rows)
-        self.assertIn("peers, Tarn and the driver's pool: exit 1: no memory", printed)
+        printed = self.run_with(FAILS, rows, kinds=("vectors-150", "vectors-200"))
+        for kind in ("vectors-150", "vectors-200"):
+            self.assertIn(
+                f"Tarn and the driver's pool: {kind}-seed1-operations1000-peak67108864.csv.gz: "
+                "exit 1: no memory",
+                printed,
+            )
         self.assertIn("Tarn raw", printed)
         self.assertIn("not first: 0 of 0 figures", printed)
 
-    def test_raw_and_registered_streams_and_all_passes_stand_in_one_table(self):
+    def test_a_program_that_prints_nothing_is_ended(self):
+        printed = self.run_with(HANGS, [], "--silence", "0.2")
+        self.assertIn("silent for 0.2 s", printed)
+
+    def test_a_run_ends_with_its_budget(self):
+        printed = self.run_with(HANGS, [], "--budget", "0.2")
+        self.assertIn("no time left", printed)
+
+    def test_pairs_and_counts_of_the_wrong_program_are_left_out(self):
         rows = [
-            row(who, 100, f"{which} ns", "t idle", "pool_traces")
-            for who in ("pool", "async")
-            for which in ("first", "last")
+            row("PyTorch", 1, case="pair of 256"),
+            row("Tarn raw", 1, "second pass, driver calls/1000 pairs"),
         ]
-        printed = self.run_with({"bench-pool_traces": WRITES}, rows)
-        table = printed.partition("== t, idle device (pool_traces)\n")[2].splitlines()
-        self.assertEqual(table[1].split()[:5], ["Tarn", "raw", "100", "100", "100"])
-        self.assertIn(["Tarn", "registered", "100", "100", "100"], [x.split()[:5] for x in table])
+        self.assertNotIn("==", self.run_with(WRITES, rows))
+
+    def test_a_pool_with_options_and_threads_are_passed_on(self):
+        self.run_with(ARGUMENTS, [], "--who", "pool:growth=4MiB", "--threads", "3", "--quick")
+        self.assertIn("--who pool --who pool:growth=4MiB --who async", self.written[0])
+        self.assertIn("--threads 3 --passes 2 --other-passes 2", self.written[0])
+        self.assertNotIn("--initial", self.written[0])
+
+    def test_an_unknown_peer_is_an_error(self):
+        with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+            compare.parse(["--peers", "tarn,jemalloc"])
+
+    def test_a_long_trace_is_shortened_unless_full(self):
+        self.assertEqual(compare.sizes_of("drift", compare.parse([])), {"operations": 400_000})
+        self.assertEqual(compare.sizes_of("drift", compare.parse(["--full"])), {})
+        self.assertEqual(compare.sizes_of("bursts", compare.parse([])), {})
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@
 # work, and writes a table and a JSON file to $OUT, for bench/results/. It needs no network: see
 # prepare.sh. It skips missing peers and names them. It takes at most BUDGET seconds, and every
 # part has its own limit.
+#
+# With GENERATED=1 it only builds, and then runs bench/compare.py on all kinds of generated
+# traces, for the rest of BUDGET. COMPARE has further options of that command.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -39,7 +42,7 @@ part() {
 build() {
     cmake --preset release -DTARN_TEST_DRIVER= &&
         cmake --build --preset release -j "$(nproc)" --target bench-peers bench-pool \
-            bench-pool_traces
+            bench_timed_driver
 }
 
 # The shim needs only the headers and libraries of RMM's wheels.
@@ -66,7 +69,8 @@ torch_shim() {
 # The shims that were built. A peer that crashes would end the peers after it, so each has a
 # separate process.
 peers() {
-    build/release/bin/bench-peers --json "$OUT/results.jsonl" "$@" "$TRACES"/*.csv.gz
+    build/release/bin/bench-peers --other-passes 2 --initial 1.5 --seconds 10 \
+        --json "$OUT/results.jsonl" "$@" "$TRACES"/*.csv.gz
 }
 
 python_peers() {
@@ -87,12 +91,17 @@ rm -f "$OUT/results.jsonl" "$OUT/parts.txt"
 part build 90 build || exit 1
 part rmm-shim 90 rmm_shim
 part torch-shim 90 torch_shim
-part peers-tarn 100 peers
-[ -f $work/libpeer_rmm.so ] && part peers-rmm 120 peers --only-peers --peer $work/libpeer_rmm.so
-[ -f $work/libpeer_torch.so ] && part peers-torch 60 peers --only-peers --peer $work/libpeer_torch.so
+if [ -n "${GENERATED:-}" ]; then
+    left=$((BUDGET - $(date +%s) + began - 15))
+    # shellcheck disable=SC2086 # several options
+    "$PYTHON" bench/compare.py --budget $left --jsonl "$OUT/compare.jsonl" --out "$OUT/compare.json" \
+        ${COMPARE:-} | tee "$OUT/compare.txt"
+    exit
+fi
+part peers-tarn 120 peers
+[ -f $work/libpeer_rmm.so ] && part peers-rmm 120 peers --peer $work/libpeer_rmm.so
+[ -f $work/libpeer_torch.so ] && part peers-torch 60 peers --peer $work/libpeer_torch.so
 part pool 60 build/release/bin/bench-pool --json "$OUT/results.jsonl"
-# shellcheck disable=SC2016 # TRACES is the inner shell's
-part pool-traces 60 sh -c 'build/release/bin/bench-pool_traces --json "$OUT/results.jsonl" --idle --registered "$TRACES"/*.csv.gz'
 part python 60 python_peers
 
 "$PYTHON" bench/peers/table.py "$OUT/results.jsonl" --out "$OUT/results.json" | tee "$OUT/table.txt"

@@ -1,0 +1,198 @@
+/* sites.c -- hold times of the pool's locks. */
+#define _GNU_SOURCE
+#include "sites.h"
+#include <link.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SITES_MAX = 4096, CHAIN = 4096, NAME = 160 };
+
+/* One pair of an operation and a site. */
+struct site {
+    const char *operation;
+    void *code;
+    unsigned long long holds, over; /* all of them; those over the aim */
+    uint64_t longest;               /* ns, of this round */
+    uint64_t shortest;              /* the smallest `longest` of the rounds with a hold */
+    char lock[16], name[NAME];
+};
+
+static struct site sites[SITES_MAX];
+static const char *now = "start";
+static unsigned long long lost;
+static uint64_t aim_ns;
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* Find the entry, or the empty one for it; NULL: the table is full. */
+static struct site *find(const char *operation, void *code)
+{
+    uint64_t key = ((uint64_t)(uintptr_t)code ^ (uint64_t)(uintptr_t)operation << 7) *
+                   0x9e3779b97f4a7c15u;
+
+    for (size_t i = 0; i < SITES_MAX; i++) {
+        struct site *site = &sites[((key >> 40) + i) % SITES_MAX];
+        if (!site->code || (site->code == code && site->operation == operation))
+            return site;
+    }
+    return NULL;
+}
+
+void tarn__lock_taken(uint64_t *taken_ns, void **code)
+{
+    *code = __builtin_return_address(0);
+    *taken_ns = cpu_ns();
+}
+
+void tarn__lock_released(uint64_t taken_ns, void *code)
+{
+    uint64_t held = cpu_ns() - taken_ns;
+
+    while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+        ;
+    struct site *site = find(now, code);
+    if (site) {
+        site->code = code;
+        site->operation = now;
+        site->holds++;
+        site->over += held > aim_ns;
+        site->longest = held > site->longest ? held : site->longest;
+    } else {
+        lost++;
+    }
+    atomic_flag_clear_explicit(&busy, memory_order_release);
+}
+
+void bench_sites_operation(const char *operation)
+{
+    now = operation;
+}
+
+static void end_round(void)
+{
+    for (size_t i = 0; i < SITES_MAX; i++) {
+        struct site *site = &sites[i];
+        if (site->longest && (!site->shortest || site->longest < site->shortest))
+            site->shortest = site->longest;
+        site->longest = 0;
+    }
+}
+
+void bench_sites_begin(double aim_us)
+{
+    end_round();
+    aim_ns = (uint64_t)(aim_us * 1e3);
+}
+
+/* --- names -------------------------------------------------------------------------- */
+
+static int first_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    *(uintptr_t *)data = info->dlpi_addr;
+    return 1; /* the program comes first */
+}
+
+/* Set the names of the lock and of the function from the functions that were inlined at
+ * the site, the innermost first: "tarn__lock_take", "tarn__pool_lock", "allocate". */
+static void set_names(struct site *site, FILE *chain)
+{
+    char line[NAME];
+    int number = 0;
+
+    strcpy(site->lock, "cache");
+    while (fgets(line, sizeof line, chain)) {
+        line[strcspn(line, "\n")] = '\0';
+        if (number++ % 2 == 1) /* the file and the line */
+            continue;
+        bool wrapper = strcmp(line, "tarn__pool_lock") == 0;
+        if (wrapper || strcmp(line, "tarn__pool_lock_if_possible") == 0)
+            strcpy(site->lock, "heap");
+        if (!wrapper && strncmp(line, "tarn__lock_", strlen("tarn__lock_")) != 0 &&
+            !site->name[0])
+            snprintf(site->name, sizeof site->name, "%s", line);
+    }
+}
+
+static void name(struct site *site)
+{
+    char command[CHAIN], self[CHAIN / 2];
+    uintptr_t base = 0;
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+
+    self[length > 0 ? length : 0] = '\0';
+    dl_iterate_phdr(first_object, &base);
+    snprintf(command, sizeof command, "addr2line -f -i -e '%s' %#zx", self,
+             (size_t)((uintptr_t)site->code - 1 - base));
+    FILE *chain = popen(command, "r");
+    if (chain) {
+        set_names(site, chain);
+        pclose(chain);
+    }
+    if (!site->name[0])
+        snprintf(site->name, sizeof site->name, "%p", site->code);
+}
+
+/* --- the table ---------------------------------------------------------------------- */
+
+static int by_operation_and_time(const void *left, const void *right)
+{
+    const struct site *a = left, *b = right;
+    int order =
+        strcmp(a->operation ? a->operation : "~", b->operation ? b->operation : "~");
+
+    if (order != 0)
+        return order;
+    return a->shortest > b->shortest ? -1 : a->shortest < b->shortest;
+}
+
+static double machine_us(void)
+{
+    uint64_t longest = 0;
+
+    for (size_t i = 0; i < SITES_MAX; i++)
+        if (sites[i].operation && strcmp(sites[i].operation, BENCH_SITES_NOTHING) == 0 &&
+            sites[i].shortest > longest)
+            longest = sites[i].shortest;
+    return (double)longest / 1e3;
+}
+
+bool bench_sites_print(double least_us, double most_us)
+{
+    const char *last = NULL;
+    bool good = true;
+
+    end_round();
+    double part = machine_us();
+    printf("the machine's part: %.1f us\n", part);
+    most_us = most_us > 2 * part ? most_us : 2 * part;
+    qsort(sites, SITES_MAX, sizeof *sites, by_operation_and_time);
+    printf("%-26s %-6s %10s %10s %10s  %s\n", "operation", "lock", "longest us", "holds",
+           "over aim", "site");
+    for (size_t i = 0; i < SITES_MAX && sites[i].operation; i++) {
+        struct site *site = &sites[i];
+        double us = (double)site->shortest / 1e3;
+        bool first = last != site->operation;
+        good = good && us <= most_us;
+        last = site->operation;
+        if (!first && us < least_us)
+            continue;
+        name(site);
+        printf("%-26s %-6s %10.1f %10llu %10llu  %s%s\n", site->operation, site->lock, us,
+               site->holds, site->over, site->name, us > most_us ? "  <-- over" : "");
+    }
+    if (lost)
+        printf("%llu holds were not recorded: the table is full\n", lost);
+    return good;
+}
