@@ -135,6 +135,9 @@ static tarn_status allocate_slow(struct tarn__pool *pool,
     return status;
 }
 
+/* Of one block: 1 TiB less a quantum. */
+enum { MOST_QUANTA = UINT32_MAX / 2 };
+
 static tarn_status too_large(const struct tarn__pool *pool, size_t bytes)
 {
     if (pool->least_bytes > 0)
@@ -142,7 +145,8 @@ static tarn_status too_large(const struct tarn__pool *pool, size_t bytes)
                               "slab: %zu bytes exceed the block size of %zu", bytes,
                               pool->most_bytes);
     return tarn_error_set(TARN_OUT_OF_MEMORY,
-                          "pool: %zu bytes exceed the largest possible pool", bytes);
+                          "pool: %zu bytes exceed the largest block of %llu bytes", bytes,
+                          (unsigned long long)MOST_QUANTA << TARN__QUANTUM_SHIFT);
 }
 
 /* With TARN_POOL_NO_STREAM_SINGLE, a call without a stream means the legacy stream. */
@@ -175,8 +179,7 @@ static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
     struct tarn__thread_cache *cache;
     tarn__index index = 0;
 
-    if (bytes > pool->most_bytes || quanta > UINT32_MAX / 2 ||
-        alignment > (size_t)1 << 40)
+    if (bytes > pool->most_bytes || quanta > MOST_QUANTA || alignment > (size_t)1 << 40)
         return too_large(pool, bytes);
     stream = effective_stream(pool, stream);
     if (tarn__pool_lifecycle(pool) == 0 && !tarn__driver_gone()) {
