@@ -48,10 +48,15 @@ static tarn_status request_from_upstream(struct tarn__pool *pool,
     return status;
 }
 
+/* Most bytes of a segment: a node has less than 2^32 quanta. */
+#define SEGMENT_MAX ((uint64_t)1 << (31 + TARN__QUANTUM_SHIFT))
+
 /* Return the bytes of a new segment, `need` or more and at most `most`; 0: there is not
  * so much. Less than a page under the maximum is a segment as well. */
 static uint64_t segment_bytes(const struct tarn__pool *pool, uint64_t need, uint64_t most)
 {
+    if (most > SEGMENT_MAX)
+        most = SEGMENT_MAX;
     uint64_t step = tarn__handle_size_step(pool->pages, need, most);
 
     return step > 0 || need > most ? step : most - most % TARN__QUANTUM;

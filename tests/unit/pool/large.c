@@ -121,6 +121,67 @@ TEST(pool_on_a_large_device_uses_its_addresses_in_order)
     end_pool(large.pool);
 }
 
+/* Free memory lies between live blocks, and half of it moves for each request. */
+TEST(pool_on_a_large_device_moves_and_suspends_its_memory)
+{
+    tarn_device_ptr longer[8];
+    size_t count = 0;
+
+    if (!on_sim())
+        skip();
+    use_large_device("memory=8TiB,attribute=103:0");
+    large.pool = new_pool(NULL);
+    large.bytes = 300 * GIB;
+    fill(8 * TIB);
+    put_every(2);
+    uint64_t reserved = statistics(large.pool).reserved;
+    for (; count < large.count / 4; count++) {
+        longer[count] = take(large.pool, 600 * GIB, NULL);
+        char *memory = (char *)(uintptr_t)longer[count];
+        memory[0] = memory[600 * GIB - 1] = 77;
+    }
+    CHECK_EQUAL(reserved, statistics(large.pool).reserved);
+    CHECK(statistics(large.pool).moves >= count);
+    for (size_t i = 1; i < large.count; i += 2)
+        CHECK_EQUAL(i + 1, *(const char *)(uintptr_t)large.blocks[i]);
+    while (count > 0)
+        put(large.pool, longer[--count], 600 * GIB, NULL);
+    CHECK_OK(tarn_pool_suspend(large.pool, TARN_POOL_SUSPEND_DISCARD));
+    CHECK_EQUAL(reserved, statistics(large.pool).suspended);
+    CHECK_OK(tarn_pool_resume(large.pool));
+    for (size_t i = 1; i < large.count; i += 2)
+        put(large.pool, large.blocks[i], large.bytes, NULL);
+    adds_up(large.pool);
+    end_pool(large.pool);
+}
+
+TEST(segments_of_a_large_device_are_at_most_1_tib)
+{
+    tarn_pool_options options = {
+        .size = sizeof options, .initial_bytes = GIB, .growth_bytes = 3 * TIB};
+    tarn_resource *upstream, *pool = NULL;
+
+    if (!on_sim())
+        skip();
+    use_large_device("memory=8TiB,attribute=103:0");
+    CHECK_OK(tarn_cuda_create(0, &upstream));
+    CHECK_OK(tarn_pool_create(0, upstream, &options, &pool));
+    CHECK_EQUAL(TIB, statistics(pool).reserved);
+    tarn_device_ptr block = take(pool, 900 * GIB, NULL),
+                    other = take(pool, TIB / 2, NULL);
+    CHECK_EQUAL(2 * TIB, statistics(pool).reserved);
+    put(pool, block, 900 * GIB, NULL);
+    put(pool, other, TIB / 2, NULL);
+    end_pool(pool);
+    options.initial_bytes = 3 * TIB;
+    options.growth_bytes = 0;
+    CHECK_OK(tarn_pool_create(0, upstream, &options, &pool));
+    CHECK(statistics(pool).reserved >= 3 * TIB);
+    adds_up(pool);
+    end_pool(pool);
+    CHECK_OK(tarn_resource_release(upstream));
+}
+
 TEST(largest_block_is_a_quantum_less_than_1_tib)
 {
     tarn_device_ptr block = 77;
