@@ -131,9 +131,9 @@ typedef struct tarn_pool_options {
     size_t initial_bytes;
     /** Most bytes that the pool reserves; 0: no maximum.
      *
-     * Memory of VMM comes in whole pages of 2 MiB. If the maximum is no multiple of 2 MiB,
-     * the pool does not use the remainder. Over an upstream the last segment may be
-     * smaller than a page, so the pool uses all of the maximum. */
+     * Memory of VMM comes in whole pages of 2 MiB. If the maximum is no multiple of
+     * 2 MiB, the pool does not use the remainder. Over an upstream the last segment may
+     * be smaller than a page, so the pool uses all of the maximum. */
     size_t maximum_bytes;
     /** Fewest bytes by which the pool grows; 0: a step of 2 MiB to 256 MiB.
      *
