@@ -125,16 +125,19 @@ typedef struct tarn_pool_options {
     size_t size; /**< Size of this struct in bytes: sizeof(tarn_pool_options). */
     /** Bytes to reserve at creation.
      *
-     * The pool reserves no more than the whole pages that fit into `maximum_bytes`. */
+     * The pool reserves no more than the whole pages that fit into `maximum_bytes`. Over
+     * an upstream and below a maximum, it reserves segments of powers of two. So blocks
+     * of such a size can use all of the maximum. */
     size_t initial_bytes;
     /** Most bytes that the pool reserves; 0: no maximum.
      *
-     * Memory comes in whole pages of 2 MiB. If the maximum is no multiple of 2 MiB, the
-     * pool does not use the remainder. */
+     * Memory of VMM comes in whole pages of 2 MiB. If the maximum is no multiple of
+     * 2 MiB, the pool does not use the remainder. Over an upstream the last segment may
+     * be smaller than a page, so the pool uses all of the maximum. */
     size_t maximum_bytes;
     /** Fewest bytes by which the pool grows; 0: a step of 2 MiB to 256 MiB.
      *
-     * That step grows with the pool. */
+     * That step grows with the pool. At most `maximum_bytes`, if there is a maximum. */
     size_t growth_bytes;
     /** Free bytes above which a free returns idle memory; 0: only a trim returns it.
      *
@@ -175,8 +178,9 @@ typedef struct tarn_pool_options {
  * @return
  * - TARN_OK: the pool is ready.
  * - TARN_INVALID_ARGUMENT: `device` does not exist, or `out` is NULL. The upstream is of
- *   another device. `initial_bytes` is over `maximum_bytes`. A policy has an unknown
- *   value. `options` has a nonzero member that this version of Tarn does not know.
+ *   another device. `initial_bytes` or `growth_bytes` is over `maximum_bytes`. A policy
+ *   has an unknown value. `options` has a nonzero member that this version of Tarn does
+ *   not know.
  * - TARN_OUT_OF_MEMORY: the initial memory or host memory is unavailable.
  * - Other statuses of the driver or of the upstream.
  * @since 0.1

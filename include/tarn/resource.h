@@ -631,7 +631,7 @@ typedef struct tarn_slab_options {
     /** Minimum growth in blocks.
      *
      * 0: the slab grows by the steps of a pool, see `growth_bytes` of
-     * tarn_pool_options. */
+     * tarn_pool_options. At most `maximum_blocks`, if there is a maximum. */
     size_t growth_blocks;
     /** Maximum number of blocks; 0: no maximum.
      *
@@ -656,9 +656,9 @@ typedef struct tarn_slab_options {
  * @param[out] out  The slab; the caller owns a reference.
  * @return
  * - TARN_OK: the slab exists.
- * - TARN_INVALID_ARGUMENT: `initial_blocks` is over `maximum_blocks`, or `options` has a
- *   nonzero member that this version of Tarn does not know. Or an argument is one that
- *   tarn_pool_create() rejects.
+ * - TARN_INVALID_ARGUMENT: `initial_blocks` or `growth_blocks` is over `maximum_blocks`,
+ *   or `options` has a nonzero member that this version of Tarn does not know. Or an
+ *   argument is one that tarn_pool_create() rejects.
  * - TARN_OUT_OF_MEMORY: the initial blocks are unavailable, or the block counts exceed
  *   the address space.
  * - Other statuses: those of tarn_pool_create().

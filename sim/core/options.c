@@ -121,8 +121,8 @@ static bool parse_memory(const char *value, struct sim_options *out)
     static const struct {
         const char *name;
         unsigned shift;
-    } units[] = {{"", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}};
-    const uint64_t least = (uint64_t)2 << 20, most = (uint64_t)1024 << 30;
+    } units[] = {{"", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
+    const uint64_t least = (uint64_t)2 << 20, most = (uint64_t)8 << 40;
     const char *end;
     uint64_t bytes;
 

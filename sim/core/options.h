@@ -41,8 +41,8 @@ extern struct sim_options sim_options;
 #define SIM_OPTIONS(X) \
     X(devices, "1..16", parse_devices, "2", \
       "number of devices; can change only before cuInit") \
-    X(memory, "BYTES with KiB, MiB, GiB", parse_memory, "8GiB", \
-      "memory of each device, from 2MiB to 1024GiB in steps of 2MiB") \
+    X(memory, "BYTES with KiB, MiB, GiB, TiB", parse_memory, "8GiB", \
+      "memory of each device, from 2MiB to 8TiB in steps of 2MiB") \
     X(mode, "eager or seeded", parse_mode, "eager", \
       "eager: threads do queued work in real time; seeded: one scheduler, the same run for the same seed and calls") \
     X(seed, "N", parse_seed, "0", \

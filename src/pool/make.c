@@ -26,21 +26,42 @@
 #include <stdlib.h>
 #include <string.h>
 
+static tarn_status check_maximum(const char *name, size_t bytes,
+                                 const tarn_pool_options *options)
+{
+    if (options->maximum_bytes == 0 || bytes <= options->maximum_bytes)
+        return TARN_OK;
+    return tarn_error_set(TARN_INVALID_ARGUMENT, "pool: %s %zu exceeds maximum_bytes %zu",
+                          name, bytes, options->maximum_bytes);
+}
+
+static tarn_status check_policy(const char *name, unsigned value, unsigned most)
+{
+    if (value <= most)
+        return TARN_OK;
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "pool: %s %d is unknown, this version knows 0 to %u", name,
+                          (int)value, most);
+}
+
 static tarn_status check_options(int device, tarn_resource *upstream,
                                  const tarn_pool_options *options)
 {
-    if (options->maximum_bytes && options->initial_bytes > options->maximum_bytes)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: initial_bytes %zu exceeds maximum_bytes %zu",
-                              options->initial_bytes, options->maximum_bytes);
-    if ((unsigned)options->oom_policy > TARN_POOL_OOM_FAIL ||
-        (unsigned)options->suspended_policy > TARN_POOL_SUSPENDED_RESUME ||
-        (unsigned)options->no_stream_policy > TARN_POOL_NO_STREAM_SINGLE)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: oom_policy %d, suspended_policy %d or "
-                              "no_stream_policy %d is not a value of its enumeration",
-                              (int)options->oom_policy, (int)options->suspended_policy,
-                              (int)options->no_stream_policy);
+    tarn_status status = check_maximum("initial_bytes", options->initial_bytes, options);
+
+    if (status == TARN_OK)
+        status = check_maximum("growth_bytes", options->growth_bytes, options);
+    if (status == TARN_OK)
+        status =
+            check_policy("oom_policy", (unsigned)options->oom_policy, TARN_POOL_OOM_FAIL);
+    if (status == TARN_OK)
+        status = check_policy("suspended_policy", (unsigned)options->suspended_policy,
+                              TARN_POOL_SUSPENDED_RESUME);
+    if (status == TARN_OK)
+        status = check_policy("no_stream_policy", (unsigned)options->no_stream_policy,
+                              TARN_POOL_NO_STREAM_SINGLE);
+    if (status != TARN_OK)
+        return status;
     if (upstream && tarn_resource_device(upstream) != device &&
         tarn_resource_device(upstream) != TARN_DEVICE_NONE)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -230,31 +251,67 @@ static size_t initial_bytes(const tarn_pool_options *options)
     return most > 0 && options->initial_bytes > most ? most : options->initial_bytes;
 }
 
-/* Map `bytes`. */
-static tarn_status grow_by(struct tarn__pool *pool, uint64_t bytes)
+/* Most bytes of one growth, as a request of half the quanta that 32 bits can count; and
+ * the most growths at creation. */
+#define GROWTH_MAX ((uint64_t)1 << (30 + TARN__QUANTUM_SHIFT))
+enum { GROWTHS_MAX = 256 };
+
+/* Return the bytes of the next growth. Segments never coalesce, so under a maximum they
+ * have sizes of powers of two. Blocks of such a size can then use all of the maximum. The
+ * blocks of a slab have their own size, and it has one segment. */
+static uint64_t next_growth(const struct tarn__pool *pool, uint64_t rest)
+{
+    uint64_t reserved = tarn__pages_reserved(pool->pages), most = pool->limit;
+    bool is_last = tarn__pages_round_up(reserved + rest) >= most;
+
+    if (rest > GROWTH_MAX)
+        return GROWTH_MAX;
+    if (tarn__pages_is_vmm(pool->pages) || pool->least_bytes > 0 || most == UINT64_MAX ||
+        is_last)
+        return rest;
+    return (uint64_t)1 << (63 - __builtin_clzll(rest));
+}
+
+/* Reserve `bytes`. Each block stays in transit until all are there, so the next growth
+ * does not find it. `growth` held. */
+static tarn_status grow_to(struct tarn__caller *caller, uint64_t bytes)
+{
+    tarn__assert_held(&caller->pool->growth);
+
+    struct tarn__pool *pool = caller->pool;
+    tarn__index blocks[GROWTHS_MAX];
+    unsigned count = 0;
+    tarn_status status = TARN_OK;
+    uint64_t reserved;
+
+    while (status == TARN_OK && count < GROWTHS_MAX &&
+           (reserved = tarn__pages_reserved(pool->pages)) < bytes) {
+        uint64_t growth = next_growth(pool, bytes - reserved);
+        struct tarn__request request = {
+            (uint32_t)((growth + TARN__QUANTUM - 1) >> TARN__QUANTUM_SHIFT),
+            TARN__QUANTUM};
+        blocks[count] = 0;
+        status = tarn__grow(caller, &request, &blocks[count++]);
+    }
+    tarn__pool_lock(pool);
+    while (count > 0)
+        if (blocks[--count])
+            tarn__heap_put(&pool->heap, blocks[count], NULL);
+    tarn__pool_unlock(pool);
+    return status;
+}
+
+static tarn_status grow_initially(struct tarn__pool *pool, uint64_t bytes)
 {
     struct tarn__caller caller;
-    struct tarn__request request = {.alignment = TARN__QUANTUM};
-    tarn__index index = 0;
-    tarn_status status;
+    tarn_status status = tarn__resolve_begin(pool, TARN_STREAM_NONE, &caller);
 
-    if (bytes > (uint64_t)INT32_MAX << TARN__QUANTUM_SHIFT)
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "pool: %llu bytes exceed the largest possible pool",
-                              (unsigned long long)bytes);
-    request.quanta = (uint32_t)((bytes + TARN__QUANTUM - 1) >> TARN__QUANTUM_SHIFT);
-    status = tarn__resolve_begin(pool, TARN_STREAM_NONE, &caller);
     if (status != TARN_OK)
         return status;
     status = tarn__pool_take_growth(pool);
     if (status == TARN_OK) {
-        status = tarn__grow(&caller, &request, &index);
+        status = grow_to(&caller, bytes);
         tarn__pool_leave_growth(pool);
-    }
-    if (index) {
-        tarn__pool_lock(pool);
-        tarn__heap_put(&pool->heap, index, NULL);
-        tarn__pool_unlock(pool);
     }
     tarn__resolve_end(&caller);
     return status;
@@ -264,7 +321,7 @@ static tarn_status reserve_initial_bytes(struct tarn__pool *pool)
 {
     if (pool->options.initial_bytes == 0)
         return TARN_OK;
-    tarn_status status = grow_by(pool, initial_bytes(&pool->options));
+    tarn_status status = grow_initially(pool, initial_bytes(&pool->options));
     if (status == TARN_OK)
         return TARN_OK;
     struct tarn__kept_error words = tarn__error_keep();

@@ -28,6 +28,9 @@
     X(remainder_without_fence, "the remainder of a split counts as completed")           \
     X(id_not_checked_before_record, "a stream state is found by its handle, not its id") \
     X(thread_cache_block_to_capture, "a thread cache serves a capturing stream")         \
+    X(refill_in_capture,                                                                 \
+      "a registered stream that joined a capture is served from its earlier frees")      \
+    X(cache_kept_in_capture, "the thread caches of such a stream keep their blocks")     \
     X(coalesced_across_streams, "free neighbours of two streams are coalesced")          \
     X(completed_too_early, "an epoch completes with the fence of the previous one")      \
     X(segment_border_lost,                                                               \

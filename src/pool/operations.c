@@ -76,6 +76,30 @@ static void fence_now(struct tarn__pool *pool, tarn_stream stream)
     tarn__resolve_end(&caller);
 }
 
+/* Return true if a registered stream captures, without an announcement for it: an event
+ * of a capturing stream makes a stream join the capture. A cache hit does not query that.
+ * The thread caches of the stream are drained, so that no later call of the capture is a
+ * hit. */
+__attribute__((noinline)) static bool has_joined_capture(struct tarn__pool *pool,
+                                                         struct tarn__thread_cache *cache)
+{
+    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
+
+    if (!cache->registration)
+        return false; /* checked already */
+    tarn__blocking_hook_call();
+    if ((pool->calls->stream_is_capturing(cache->handle, &status) == CUDA_SUCCESS_ &&
+         status == CU_STREAM_CAPTURE_STATUS_NONE_) ||
+        TARN_MUTATION(refill_in_capture))
+        return false;
+    tarn__pool_lock(pool);
+    tarn__thread_cache_before_search(pool, cache);
+    tarn__pool_unlock(pool);
+    if (!TARN_MUTATION(cache_kept_in_capture))
+        tarn__thread_caches_drain_stream(pool, cache->stream_state);
+    return true;
+}
+
 /* Take a same-stream free or a completed free (cache NULL: a completed one alone),
  * with one lock taken. */
 static tarn__index quick_take(struct tarn__pool *pool, struct tarn__thread_cache *cache,
@@ -84,6 +108,8 @@ static tarn__index quick_take(struct tarn__pool *pool, struct tarn__thread_cache
     struct tarn__stream_state *stream_state = cache ? cache->stream_state : NULL;
     bool was_completed, no_memory;
 
+    if (cache && has_joined_capture(pool, cache))
+        return 0;
     tarn__pool_lock(pool);
     if (cache)
         tarn__thread_cache_before_search(pool, cache);
@@ -135,6 +161,9 @@ static tarn_status allocate_slow(struct tarn__pool *pool,
     return status;
 }
 
+/* Of one block: 1 TiB less a quantum. */
+enum { MOST_QUANTA = UINT32_MAX / 2 };
+
 static tarn_status too_large(const struct tarn__pool *pool, size_t bytes)
 {
     if (pool->least_bytes > 0)
@@ -142,7 +171,8 @@ static tarn_status too_large(const struct tarn__pool *pool, size_t bytes)
                               "slab: %zu bytes exceed the block size of %zu", bytes,
                               pool->most_bytes);
     return tarn_error_set(TARN_OUT_OF_MEMORY,
-                          "pool: %zu bytes exceed the largest possible pool", bytes);
+                          "pool: %zu bytes exceed the largest block of %llu bytes", bytes,
+                          (unsigned long long)MOST_QUANTA << TARN__QUANTUM_SHIFT);
 }
 
 /* With TARN_POOL_NO_STREAM_SINGLE, a call without a stream means the legacy stream. */
@@ -175,8 +205,7 @@ static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
     struct tarn__thread_cache *cache;
     tarn__index index = 0;
 
-    if (bytes > pool->most_bytes || quanta > UINT32_MAX / 2 ||
-        alignment > (size_t)1 << 40)
+    if (bytes > pool->most_bytes || quanta > MOST_QUANTA || alignment > (size_t)1 << 40)
         return too_large(pool, bytes);
     stream = effective_stream(pool, stream);
     if (tarn__pool_lifecycle(pool) == 0 && !tarn__driver_gone()) {
@@ -427,7 +456,9 @@ static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t byt
         return free_slow(pool, index, block, stream);
     enum tarn__put put = tarn__thread_cache_put(pool, cache, index, block);
     if (put == TARN__PUT_FULL)
-        return quick_put(pool, cache, index, block, stream);
+        return has_joined_capture(pool, cache)
+                   ? free_slow(pool, index, block, stream)
+                   : quick_put(pool, cache, index, block, stream);
     return put == TARN__PUT_DONE ? TARN_OK : not_live(block);
 }
 

@@ -36,6 +36,10 @@ static tarn_status check_options(const tarn_slab_options *options)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "slab: initial_blocks %zu exceeds maximum_blocks %zu",
                               options->initial_blocks, options->maximum_blocks);
+    if (options->maximum_blocks && options->growth_blocks > options->maximum_blocks)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "slab: growth_blocks %zu exceeds maximum_blocks %zu",
+                              options->growth_blocks, options->maximum_blocks);
     return TARN_OK;
 }
 

@@ -4,7 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRAPH_BYTES = 4096, WARM = 6, LAUNCHES = 2, SCRATCH_WORDS = 256 };
+enum {
+    GRAPH_BYTES = 4096,
+    WARM = 6,
+    LAUNCHES = 2,
+    SCRATCH_WORDS = 256,
+    NO_TIMING = 2 /* CU_EVENT_DISABLE_TIMING */
+};
+/* The first block of an unannounced capture: no size that a thread cache keeps, and none
+ * that the stream has freed before. So its allocation is no cache hit. */
+enum { JOINED_BYTES = 640 << 10, JOINED_BEFORE_BYTES = 3 * JOINED_BYTES };
 
 static void announce_beside(struct actor *actor, bool capturing)
 {
@@ -69,21 +78,30 @@ void capture_beside(struct actor *actor)
 
 /* --- work that uses the pool, captured ------------------------------------------------- */
 
+/* Use memory on the stream and free it. */
+static void use_block(struct actor *actor, const struct test_stream *test_stream,
+                      size_t bytes)
+{
+    struct order *order = actor->order;
+    struct block block = {.bytes = bytes, .tag = order_tag(order)};
+
+    if (!order_allocate(order, bytes, 0, test_stream->stream, &block.address))
+        return;
+    device_fill(block.address, bytes, block.tag, test_stream->raw);
+    checks_queue(&actor->checks, &block, test_stream->raw);
+    order_free(order, block.address, bytes, 0, test_stream->stream);
+}
+
 /* Fill a thread cache for the stream with memory behind work that is not done. */
 static void warm_up(struct actor *actor, const struct test_stream *test_stream)
 {
-    struct order *order = actor->order;
-
     device_delay(test_stream->raw, 100);
-    for (unsigned i = 0; i < WARM; i++) {
-        struct block block = {.bytes = 256 + actor_draw(actor, GRAPH_BYTES - 256),
-                              .tag = order_tag(order)};
-        if (!order_allocate(order, block.bytes, 0, test_stream->stream, &block.address))
-            return;
-        device_fill(block.address, block.bytes, block.tag, test_stream->raw);
-        checks_queue(&actor->checks, &block, test_stream->raw);
-        order_free(order, block.address, block.bytes, 0, test_stream->stream);
-    }
+    for (unsigned i = 0; i < WARM; i++)
+        use_block(actor, test_stream, 256 + actor_draw(actor, GRAPH_BYTES - 256));
+    if (!actor->order->scenario->joins)
+        return;
+    use_block(actor, test_stream, GRAPH_BYTES);
+    use_block(actor, test_stream, JOINED_BEFORE_BYTES);
 }
 
 static void set_announced(const struct test_stream *test_stream, bool capturing)
@@ -102,14 +120,15 @@ static void capture_work(struct actor *actor, const struct test_stream *test_str
 
     work->count = 0;
     for (unsigned i = 0; i < GRAPH_BLOCKS; i++) {
+        size_t bytes = order->scenario->joins && i == 0 ? JOINED_BYTES : GRAPH_BYTES;
         tarn_device_ptr block;
         unsigned tag = order_tag(order);
-        if (!order_allocate(order, GRAPH_BYTES, 0, test_stream->stream, &block))
+        if (!order_allocate(order, bytes, 0, test_stream->stream, &block))
             break;
         device_fill(block, GRAPH_BYTES, tag, test_stream->raw);
         CU(cuMemcpyDtoHAsync_v2((char *)work->copies + i * (size_t)GRAPH_BYTES, block,
                                 GRAPH_BYTES, test_stream->raw));
-        order_free(order, block, GRAPH_BYTES, 0, test_stream->stream);
+        order_free(order, block, bytes, 0, test_stream->stream);
         work->tags[work->count++] = tag;
     }
     if (work->count > 0 && tarn_pool_get_capture(order->resource, test_stream->stream,
@@ -117,22 +136,61 @@ static void capture_work(struct actor *actor, const struct test_stream *test_str
         order_fail("get_capture: %s", tarn_error_last()->message);
 }
 
+static void wait_for(tarn_stream stream, event end, tarn_stream other)
+{
+    CU(cuEventRecord(end, other));
+    CU(cuStreamWaitEvent(stream, end, 0));
+}
+
+/* Capture the work on a stream that joins the capture of another one. */
+static graph capture_joined(struct actor *actor, const struct test_stream *test_stream)
+{
+    tarn_stream origin = NULL;
+    graph captured = NULL;
+    event forked, joined;
+
+    if (tarn_stream_create(0, true, &origin) != TARN_OK)
+        order_fail("%s", tarn_error_last()->message);
+    CU(cuEventCreate(&forked, NO_TIMING));
+    CU(cuEventCreate(&joined, NO_TIMING));
+    CU(cuStreamBeginCapture_v2(origin, (int)actor_draw(actor, CAPTURE_MODES)));
+    wait_for(test_stream->raw, forked, origin);
+    capture_work(actor, test_stream);
+    wait_for(origin, joined, test_stream->raw);
+    CU(cuStreamEndCapture(origin, &captured));
+    CU(cuEventDestroy_v2(forked));
+    CU(cuEventDestroy_v2(joined));
+    if (tarn_stream_destroy(0, origin) != TARN_OK)
+        order_fail("%s", tarn_error_last()->message);
+    use_block(actor, test_stream, JOINED_BYTES);
+    use_block(actor, test_stream, GRAPH_BYTES);
+    return captured;
+}
+
+static graph capture_alone(struct actor *actor, const struct test_stream *test_stream)
+{
+    graph captured = NULL;
+
+    set_announced(test_stream, true);
+    CU(cuStreamBeginCapture_v2(test_stream->raw, (int)actor_draw(actor, CAPTURE_MODES)));
+    capture_work(actor, test_stream);
+    CU(cuStreamEndCapture(test_stream->raw, &captured));
+    set_announced(test_stream, false);
+    return captured;
+}
+
 static void begin_graph(struct actor *actor)
 {
     struct work_graph *work = &actor->graph;
     struct test_stream *test_stream = &actor->captured;
-    graph captured = NULL;
 
     if (!work->copies)
         work->copies = device_pinned(GRAPH_BLOCKS * (size_t)GRAPH_BYTES);
     if (!test_stream->raw)
         test_stream_create(actor, test_stream, actor->order->scenario->registered);
     warm_up(actor, test_stream);
-    set_announced(test_stream, true);
-    CU(cuStreamBeginCapture_v2(test_stream->raw, (int)actor_draw(actor, CAPTURE_MODES)));
-    capture_work(actor, test_stream);
-    CU(cuStreamEndCapture(test_stream->raw, &captured));
-    set_announced(test_stream, false);
+    graph captured = actor->order->scenario->joins ? capture_joined(actor, test_stream)
+                                                   : capture_alone(actor, test_stream);
     if (!captured)
         order_fail("a capture that used the pool was lost");
     work->exec = device_instantiate(captured);

@@ -32,6 +32,8 @@ RUNS = {
         "--scenario captures --seeds 40",
         "--scenario captures-opened --seeds 40",
     ],
+    "refill_in_capture": ["--scenario captures-joined --seeds 40"],
+    "cache_kept_in_capture": ["--scenario captures-joined --seeds 40"],
     "coalesced_across_streams": ["--scenario merge --seeds 40", "--scenario steal --seeds 40"],
     "completed_too_early": ["--scenario steal --seeds 40"],
     "segment_border_lost": ["--scenario trim --resource pool/cuda --seeds 40"],
@@ -61,7 +63,7 @@ LIMIT_S = 60
 def names_of(header):
     """Return the rules, in the order of the header."""
     with open(header, encoding="utf-8") as file:
-        return re.findall(r"^\s+X\((\w+), \"", file.read(), re.MULTILINE)
+        return re.findall(r"^\s+X\((\w+),", file.read(), re.MULTILINE)
 
 
 def run(program, name, arguments):

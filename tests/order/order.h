@@ -50,6 +50,8 @@ struct scenario {
     bool legacy;           /* the first stream is the shared legacy stream */
     bool from_traces;      /* sizes are those of three programs; else from a wide range */
     bool beside_announced; /* captures beside are announced */
+    bool
+        joins; /* streams join captures without an announcement; their blocks are large */
 };
 extern const struct scenario scenarios[];
 extern const size_t scenario_count;

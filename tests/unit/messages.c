@@ -273,6 +273,15 @@ TEST(messages_of_options_of_a_pool)
     options = (tarn_pool_options){
         .size = sizeof options, .initial_bytes = 4 * MIB, .maximum_bytes = 2 * MIB};
     FAILS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, &options, &pool));
+    options = (tarn_pool_options){
+        .size = sizeof options, .growth_bytes = 4 * MIB, .maximum_bytes = 2 * MIB};
+    FAILS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, &options, &pool));
+    options = (tarn_pool_options){.size = sizeof options,
+                                  .suspended_policy = (tarn_pool_suspended_policy)7};
+    FAILS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, &options, &pool));
+    options = (tarn_pool_options){.size = sizeof options,
+                                  .no_stream_policy = (tarn_pool_no_stream_policy)7};
+    FAILS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, &options, &pool));
 }
 
 TEST(messages_of_pools)

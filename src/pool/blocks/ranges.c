@@ -83,14 +83,44 @@ bool tarn__ranges_add_segment(struct tarn__heap *heap, uint64_t address, uint64_
     return true;
 }
 
+/* Most bytes of one node of a new range. The addresses of a large device need more quanta
+ * than a node can have, so they become several adjacent nodes. */
+#define PART_MAX ((uint64_t)1 << (31 + TARN__QUANTUM_SHIFT))
+
+/* Make a node behind `index`, the last node of a range: in transit, counted as live. */
+static tarn__index extend(struct tarn__heap *heap, tarn__index index, uint64_t bytes)
+{
+    if (!tarn__nodes_reserve(&heap->nodes, 1) ||
+        !tarn__addresses_reserve(&heap->addresses, &heap->nodes, 1))
+        return 0;
+    tarn__index added = tarn__nodes_take(&heap->nodes);
+    struct tarn__node *node = NODE(added);
+    tarn__node_set_address(node, tarn__node_end(NODE(index)));
+    tarn__node_size(node, (uint32_t)(bytes >> TARN__QUANTUM_SHIFT));
+    tarn__node_set(node, TARN__IN_TRANSIT);
+    node->before = index;
+    NODE(index)->after = added;
+    tarn__heap_enter(heap, added);
+    heap->blocks++;
+    heap->allocated_bytes += bytes;
+    return added;
+}
+
 bool tarn__ranges_add(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
 {
-    tarn__index index = new_range(heap, address, bytes);
+    uint64_t part = bytes < PART_MAX ? bytes : PART_MAX;
+    tarn__index index = new_range(heap, address, part);
 
-    if (!index)
-        return false;
-    tarn__ranges_make_unmapped(heap, index);
-    return true;
+    while (index && bytes > part) {
+        bytes -= part;
+        part = bytes < PART_MAX ? bytes : PART_MAX;
+        tarn__index next = extend(heap, index, part);
+        tarn__ranges_make_unmapped(heap, index);
+        index = next;
+    }
+    if (index)
+        tarn__ranges_make_unmapped(heap, index);
+    return index != 0;
 }
 
 static bool coalesces_with_unmapped(const struct tarn__heap *heap,
@@ -186,6 +216,27 @@ static struct tarn__site site_in(const struct site_search *site_search, tarn__in
     return site;
 }
 
+/* Return true if another unmapped range ends where this one begins: together they have
+ * more quanta than a node can have. */
+static bool is_behind_unmapped(const struct tarn__heap *heap, tarn__index index)
+{
+    tarn__index before = NODE(index)->before;
+
+    return before && tarn__node_state(NODE(before)) == TARN__UNMAPPED;
+}
+
+/* Return true if less is needed at `site`, or as much, and the pool stays in one piece:
+ * untouched nodes of a large range are used in the order of their addresses. */
+static bool is_better(const struct tarn__heap *heap, const struct tarn__site *site,
+                      const struct tarn__site *best)
+{
+    if (!best->range || site->bytes != best->bytes)
+        return !best->range || site->bytes < best->bytes;
+    if (!is_behind_unmapped(heap, best->range))
+        return false;
+    return !is_behind_unmapped(heap, site->range) || site->address < best->address;
+}
+
 static bool visit_unmapped(void *data, tarn__index index)
 {
     struct site_search *site_search = data;
@@ -194,7 +245,7 @@ static bool visit_unmapped(void *data, tarn__index index)
     /* The page that maps it has to be in the unmapped range as well. */
     if (site.bytes + site_search->extra_bytes <=
             tarn__node_bytes(tarn__node(&site_search->heap->nodes, index)) &&
-        (!site_search->best.range || site.bytes < site_search->best.bytes))
+        is_better(site_search->heap, &site, &site_search->best))
         site_search->best = site;
     return ++site_search->looks < LOOKS_MAX;
 }

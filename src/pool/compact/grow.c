@@ -48,27 +48,83 @@ static tarn_status request_from_upstream(struct tarn__pool *pool,
     return status;
 }
 
+/* Most bytes of a segment: a node has less than 2^32 quanta. */
+#define SEGMENT_MAX ((uint64_t)1 << (31 + TARN__QUANTUM_SHIFT))
+
+/* Return the bytes of a new segment, `need` or more and at most `most`; 0: there is not
+ * so much. Less than a page under the maximum is a segment as well. */
+static uint64_t segment_bytes(const struct tarn__pool *pool, uint64_t need, uint64_t most)
+{
+    if (most > SEGMENT_MAX)
+        most = SEGMENT_MAX;
+    uint64_t step = tarn__handle_size_step(pool->pages, need, most);
+
+    return step > 0 || need > most ? step : most - most % TARN__QUANTUM;
+}
+
+static uint64_t alignment_of(const struct tarn__request *request)
+{
+    return request->alignment > TARN__QUANTUM ? request->alignment : TARN__QUANTUM;
+}
+
+/* Return true if the segment has space for the request at its alignment. */
+static bool fits(const struct tarn__span *span, const struct tarn__request *request)
+{
+    uint64_t mask = alignment_of(request) - 1;
+    uint64_t start = (span->address + mask) & ~mask;
+
+    return start + ((uint64_t)request->quanta << TARN__QUANTUM_SHIFT) <=
+           span->address + span->bytes;
+}
+
+/* Return a segment without users to the upstream. Its memory may be in the order of a
+ * stream, and the upstream gets it when the device has done that work. */
+static tarn_status return_segment(struct tarn__pool *pool,
+                                  const struct tarn__stream_state *stream_state,
+                                  struct tarn__span span)
+{
+    tarn_status status =
+        stream_state ? tarn__pages_wait_for_device(pool->pages) : TARN_OK;
+
+    return status == TARN_OK ? tarn__pages_remove(pool->pages, span) : status;
+}
+
+/* Obtain a segment for the request. Extra bytes for the alignment are requested only
+ * after a segment that was not aligned: under a maximum they are missing elsewhere. */
+static tarn_status obtain(const struct tarn__caller *caller,
+                          const struct tarn__request *request, uint64_t most,
+                          const struct tarn__stream_state *stream_state,
+                          struct tarn__span *out)
+{
+    struct tarn__pool *pool = caller->pool;
+    uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
+    uint64_t step = segment_bytes(pool, bytes, most);
+
+    if (step == 0)
+        return tarn__budget_fail(pool, bytes);
+    tarn_status status = request_from_upstream(pool, caller, stream_state, step, out);
+    if (status == TARN_OUT_OF_MEMORY && step > bytes)
+        status = request_from_upstream(pool, caller, stream_state, bytes, out);
+    if (status != TARN_OK || fits(out, request))
+        return status;
+    bytes += alignment_of(request);
+    step = segment_bytes(pool, bytes, most);
+    if (step == 0 || return_segment(pool, stream_state, *out) != TARN_OK)
+        return TARN_OK; /* it is of use for other requests */
+    return request_from_upstream(pool, caller, stream_state, step, out);
+}
+
 static tarn_status grow_segment(struct tarn__caller *caller,
                                 const struct tarn__request *request, tarn__index *out)
 {
     struct tarn__pool *pool = caller->pool;
-    uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
-    uint64_t slack =
-        request->alignment > TARN__QUANTUM ? request->alignment : TARN__QUANTUM;
     struct tarn__span span;
 
     tarn__pool_lock(pool);
     uint64_t most = tarn__budget_headroom(pool);
     tarn__pool_unlock(pool);
-    uint64_t step = tarn__handle_size_step(pool->pages, bytes + slack, most);
-    if (step == 0) /* without the slack it may just fit */
-        step = tarn__handle_size_step(pool->pages, bytes, most);
-    if (step == 0)
-        return tarn__budget_fail(pool, bytes);
     struct tarn__stream_state *stream_state = state_of_new_memory(caller);
-    tarn_status status = request_from_upstream(pool, caller, stream_state, step, &span);
-    if (status == TARN_OUT_OF_MEMORY && step > bytes + slack)
-        status = request_from_upstream(pool, caller, stream_state, bytes + slack, &span);
+    tarn_status status = obtain(caller, request, most, stream_state, &span);
     if (status != TARN_OK)
         return status;
 

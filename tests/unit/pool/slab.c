@@ -182,7 +182,11 @@ TEST(slab_rejects_invalid_options)
     options.initial_blocks = 2;
     options.maximum_blocks = 1;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, &options, &slab));
-    CHECK_MESSAGE("exceeds maximum_blocks 1");
+    CHECK_MESSAGE("initial_blocks 2 exceeds maximum_blocks 1");
+    options.initial_blocks = 0;
+    options.growth_blocks = 3;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, &options, &slab));
+    CHECK_MESSAGE("growth_blocks 3 exceeds maximum_blocks 1");
     options.size = 8;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, &options, &slab));
     tarn_slab_options later[2] = {{.size = sizeof later}, {.size = 1}};

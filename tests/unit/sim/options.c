@@ -7,6 +7,7 @@ TEST(options_that_do_not_parse_report_the_allowed_values)
     static const char *const wrong[] = {
         "memory=lots",
         "memory=1KiB",
+        "memory=9TiB",
         "memory=99999999999999999999",
         "devices=0",
         "devices=17",
