@@ -50,8 +50,10 @@ static tarn_status check_options(int device, tarn_resource *upstream,
     return TARN_OK;
 }
 
-/* Open the parts that need a context; they are undone in reverse order. */
-static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
+/* Open the parts that need a context; they are undone in reverse order. No
+ * other thread knows the pool yet, so it takes no lock. */
+static tarn_status open_pool(struct tarn__pool *pool,
+                             tarn_resource *upstream) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     struct tarn__scope scope;
     tarn_status status = tarn__scope_enter(pool->device, &scope);
@@ -86,8 +88,9 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
     return TARN_OK;
 }
 
+/* Without a lock, for the same reason. */
 static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
-                                   size_t block_bytes)
+                                   size_t block_bytes) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     struct tarn__pool *pool = calloc(1, sizeof *pool);
 
@@ -104,8 +107,8 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
     return pool;
 }
 
-/* Free the parts that need no context. */
-static void free_pool(struct tarn__pool *pool)
+/* Free the parts that need no context. No thread uses the pool any more. */
+static void free_pool(struct tarn__pool *pool) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     tarn__heap_free(&pool->heap);
     free(pool->retired);
@@ -139,8 +142,8 @@ static void stream_closes(void *data, tarn_stream stream,
 
 /* --- destruction --- */
 
-/* Events of a context that was reset went with it. */
-static void free_events(struct tarn__pool *pool)
+/* Events of a context that was reset went with it. No thread uses the pool any more. */
+static void free_events(struct tarn__pool *pool) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     struct tarn__scope scope;
     CUevent_ event;
@@ -154,7 +157,9 @@ static void free_events(struct tarn__pool *pool)
     tarn__scope_leave(&scope);
 }
 
+/* Return true if no memory of the pool is in use. No other thread uses the pool. */
 static bool is_all_completed(const struct tarn__pool *pool)
+    TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     return pool->heap.completed_bytes == pool->heap.free_bytes &&
            pool->retired_count == 0;
@@ -248,6 +253,7 @@ static tarn_status grow_by(struct tarn__pool *pool, uint64_t bytes)
         return status;
     status = tarn__pool_take_growth(pool);
     if (status == TARN_OK) {
+        TARN__ASSUME_HELD(growth);
         status = tarn__grow(&caller, &request, &index);
         tarn__pool_leave_growth(pool);
     }

@@ -50,6 +50,7 @@ static tarn_status request_from_upstream(struct tarn__pool *pool,
 
 static tarn_status grow_segment(struct tarn__caller *caller,
                                 const struct tarn__request *request, tarn__index *out)
+    TARN__REQUIRES(growth)
 {
     struct tarn__pool *pool = caller->pool;
     uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
