@@ -20,20 +20,10 @@
 struct TARN__THREAD_SAFETY(capability("lock")) tarn__lock_kind {
     int unused;
 };
-/* Declare a kind of lock. */
-#define TARN__LOCK_KIND(kind)                                            \
-    extern const struct tarn__lock_kind tarn__kind_of_##kind;            \
-    TARN__THREAD_SAFETY(assert_capability(tarn__kind_of_##kind), unused) \
-    static inline void tarn__assume_##kind(void)                         \
-    {                                                                    \
-    }                                                                    \
-    struct tarn__lock_kind
-/* Tell the analysis that the lock is held from here on, where it cannot see that. */
-#define TARN__ASSUME_HELD(kind) tarn__assume_##kind()
+#define TARN__LOCK_KIND(kind) extern const struct tarn__lock_kind tarn__kind_of_##kind
 #else
 #define TARN__THREAD_SAFETY(...)
 #define TARN__LOCK_KIND(kind) struct tarn__lock_kind
-#define TARN__ASSUME_HELD(kind) ((void)0)
 #endif
 
 /* The field is read and written under the lock. */
@@ -46,6 +36,8 @@ struct TARN__THREAD_SAFETY(capability("lock")) tarn__lock_kind {
 #define TARN__TRY_ACQUIRE(success, kind) \
     TARN__THREAD_SAFETY(try_acquire_capability(success, tarn__kind_of_##kind))
 #define TARN__RELEASE(kind) TARN__THREAD_SAFETY(release_capability(tarn__kind_of_##kind))
+/* The function asserts that the caller holds the lock: the analysis relies on it. */
+#define TARN__ASSERTS(kind) TARN__THREAD_SAFETY(assert_capability(tarn__kind_of_##kind))
 /* The analysis skips the body of the function; a comment beside it says why. */
 #define TARN__NO_THREAD_SAFETY_ANALYSIS TARN__THREAD_SAFETY(no_thread_safety_analysis)
 

@@ -253,7 +253,7 @@ static tarn_status grow_by(struct tarn__pool *pool, uint64_t bytes)
         return status;
     status = tarn__pool_take_growth(pool);
     if (status == TARN_OK) {
-        TARN__ASSUME_HELD(growth);
+        tarn__pool_assert_growth(pool);
         status = tarn__grow(&caller, &request, &index);
         tarn__pool_leave_growth(pool);
     }

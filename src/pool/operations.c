@@ -321,7 +321,7 @@ static void shrink_to_threshold_now(struct tarn__pool *pool)
         pthread_mutex_trylock(&pool->growth.mutex) != 0)
         return;
     atomic_store(&pool->growth.owner, pthread_self());
-    TARN__ASSUME_HELD(growth);
+    tarn__pool_assert_growth(pool);
     tarn__fences_poll_all(pool);
     if (over)
         tarn__reclaimable_shrink(pool, threshold, &released);
@@ -505,7 +505,7 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
     status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
-    TARN__ASSUME_HELD(growth);
+    tarn__pool_assert_growth(pool);
     tarn__thread_caches_drain(pool);
     tarn__fences_poll_all(pool);
     if (trim_needs_wait(pool, keep_bytes))
@@ -580,7 +580,7 @@ tarn_status tarn_pool_set_maximum(tarn_resource *resource, size_t bytes)
     status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
-    TARN__ASSUME_HELD(growth);
+    tarn__pool_assert_growth(pool);
     tarn__thread_caches_drain(pool);
     tarn__pool_lock(pool);
     uint64_t allocated_bytes = pool->heap.allocated_bytes;

@@ -139,10 +139,16 @@ static inline void tarn__pool_unlock(struct tarn__pool *pool)
 }
 
 /* Take and release `growth`. TARN_REENTRANT_CALL: this thread has it, so its upstream,
- * which is called under it, has called the pool. Clang cannot follow the status, so a
- * caller that took it says TARN__ASSUME_HELD(growth). */
+ * which is called under it, has called the pool. */
 tarn_status tarn__pool_take_growth(struct tarn__pool *pool);
 void tarn__pool_leave_growth(struct tarn__pool *pool) TARN__RELEASE(growth);
+/* Assert that this thread has `growth`. A caller of tarn__pool_take_growth() does this
+ * after it has checked the status, which Clang cannot follow. */
+static inline void tarn__pool_assert_growth(const struct tarn__pool *pool)
+    TARN__ASSERTS(growth)
+{
+    tarn__assert_held(&pool->growth);
+}
 
 /* Take and release `device_wait`. */
 static inline void tarn__pool_take_device_wait(struct tarn__pool *pool)

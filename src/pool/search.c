@@ -158,7 +158,7 @@ static tarn__index grown(struct search *search)
         search->upstream = *tarn_error_last();
         return 0;
     }
-    TARN__ASSUME_HELD(growth);
+    tarn__pool_assert_growth(pool);
     if (atomic_load(&pool->lifecycle)) {
         tarn__pool_leave_growth(pool);
         return 0;
@@ -218,7 +218,7 @@ static tarn__index reclaimed(struct search *search)
         return index;
     if (tarn__pool_take_growth(pool) != TARN_OK)
         return 0;
-    TARN__ASSUME_HELD(growth);
+    tarn__pool_assert_growth(pool);
     tarn__reclaimable_shrink(pool, 0, &released);
     tarn__pool_leave_growth(pool);
     return released ? grown(search) : 0;

@@ -90,7 +90,7 @@ tarn_status tarn_pool_suspend(tarn_resource *resource, tarn_pool_suspend_mode mo
         status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
-    TARN__ASSUME_HELD(growth);
+    tarn__pool_assert_growth(pool);
     if (!(atomic_load(&pool->lifecycle) & TARN__POOL_SUSPENDED)) {
         atomic_fetch_or(&pool->lifecycle, TARN__POOL_SUSPENDED);
         tarn__thread_caches_drain(pool);
@@ -116,7 +116,7 @@ tarn_status tarn_pool_resume(tarn_resource *resource)
         status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
-    TARN__ASSUME_HELD(growth);
+    tarn__pool_assert_growth(pool);
     if (atomic_load(&pool->lifecycle) & TARN__POOL_SUSPENDED) {
         status = tarn__pages_resume(pool->pages);
         if (status == TARN_OK)
@@ -156,7 +156,7 @@ tarn_status tarn_pool_set_peer_access(tarn_resource *resource, int peer, bool ac
         status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
-    TARN__ASSUME_HELD(growth);
+    tarn__pool_assert_growth(pool);
     status = tarn__pages_set_peer(pool->pages, peer, access);
     tarn__pool_leave_growth(pool);
     return status;

@@ -52,7 +52,7 @@ ESCAPES = {
 }
 
 ESCAPE = "TARN__NO_THREAD_SAFETY_ANALYSIS"
-REQUIRES = re.compile(r"(\w+)\((?:[^();]|\([^()]*\))*\)\s*TARN__REQUIRES\(")
+REQUIRES = re.compile(r"(\w+)\((?:[^();]|\([^()]*\))*\)\s*TARN__(?:REQUIRES|ASSERTS)\(")
 
 
 def warnings(path: Path, text: str | None = None) -> list[str]:
