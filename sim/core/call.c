@@ -1,6 +1,7 @@
 /* call.c -- initialization and exit, call counts and faults, and the simulator's own
  * controls. */
 #include "sim/core/call.h"
+#include "base/mutex_assert.h"
 #include "sim/core/api.h"
 #include "sim/core/context.h"
 #include "sim/core/device.h"
@@ -76,9 +77,11 @@ void sim_call_clear(void *out, size_t bytes)
         memset(out, 0, bytes);
 }
 
-/* Apply the options and restart the counts at 0. Under the lock. */
+/* Apply the options and restart the counts at 0. `sim_lock_mutex` held. */
 static void apply_options(void)
 {
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
     unsigned extra = sim_options.is_seeded ? EXTRA_SEEDED : 0;
 
     if (sim_faults_are_enabled(&sim_options))

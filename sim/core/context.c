@@ -1,5 +1,6 @@
 /* context.c -- finds contexts, activates them, and destroys their content. */
 #include "sim/core/context.h"
+#include "base/mutex_assert.h"
 #include "sim/core/hooks.h"
 #include "sim/core/lock.h"
 #include "sim/core/misuse.h"
@@ -32,6 +33,8 @@ static struct sim_context *find(CUcontext handle)
 
 struct sim_context *sim_context_find(CUcontext handle)
 {
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
     struct sim_context *context = find(handle);
 
     if (!context)
@@ -43,6 +46,8 @@ struct sim_context *sim_context_find(CUcontext handle)
 
 CUresult sim_context_alive(CUcontext handle, struct sim_context **out)
 {
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
     struct sim_context *context =
         handle ? sim_context_find(handle) : sim_context_current();
 
@@ -80,6 +85,8 @@ bool sim_context_lose(struct sim_context *context, CUresult error)
 
 CUresult sim_context_activate(struct sim_context *context)
 {
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
     CUresult result;
 
     context->id = sim_lock_next_id();
@@ -96,6 +103,8 @@ CUresult sim_context_activate(struct sim_context *context)
 
 void sim_context_deactivate(struct sim_context *context)
 {
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
     sim_hooks.work_wait_device(context->device); /* all of it, as the real driver does */
     if (!atomic_load(&context->is_alive))
         return; /* another thread did it first */
@@ -108,6 +117,8 @@ void sim_context_deactivate(struct sim_context *context)
 CUresult sim_context_create(CUdevice device, unsigned flags, bool is_primary,
                             struct sim_context **out)
 {
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
     struct sim_context *context = calloc(1, sizeof *context);
     CUresult result;
 

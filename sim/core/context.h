@@ -50,24 +50,25 @@ CUresult sim_context_error(const struct sim_context *context);
 bool sim_context_lose(struct sim_context *context, CUresult error);
 
 /* Return the context of `handle`, active or destroyed. A handle that never was one
- * crashes the real driver. Locked. */
+ * crashes the real driver. `sim_lock_mutex` held. */
 struct sim_context *sim_context_find(CUcontext handle);
 
-/* The context of `handle` (NULL: the current one), if it is active. Locked. */
+/* The context of `handle` (NULL: the current one), if it is active. `sim_lock_mutex`
+ * held. */
 CUresult sim_context_alive(CUcontext handle, struct sim_context **out);
 
 /* Create a context. One of cuCtxCreate is active at once, a primary one when it is
- * activated. Locked, as are the functions below. */
+ * activated. `sim_lock_mutex` held, as for the functions below. */
 CUresult sim_context_create(CUdevice device, unsigned flags, bool is_primary,
                             struct sim_context **out);
 
-/* Give a context its streams and its initial state. */
+/* Give a context its streams and its initial state. `sim_lock_mutex` held. */
 CUresult sim_context_activate(struct sim_context *context);
 
 /* Destroy the content of a context: first wait for all work, then free its memory, its
  * streams and its events. Their handles stay known as destroyed. The lock is released
  * meanwhile, and another thread may activate the context again. Only what existed before
- * is destroyed then. */
+ * is destroyed then. `sim_lock_mutex` held. */
 void sim_context_deactivate(struct sim_context *context);
 
 #endif

@@ -1,8 +1,10 @@
 /* device.c -- the devices: mapping their memory, and taking parts of it. */
 #define _GNU_SOURCE
 #include "sim/core/device.h"
+#include "base/mutex_assert.h"
 #include "base/size.h"
 #include "sim/core/hooks.h"
+#include "sim/core/lock.h"
 #include "sim/core/visible.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -80,6 +82,8 @@ static CUresult create_device(CUdevice number)
 
 CUresult sim_devices_create(void)
 {
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
     int numbers[SIM_DEVICES_MAX];
 
     sim_device_count = sim_visible_devices(getenv("CUDA_VISIBLE_DEVICES"),

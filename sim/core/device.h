@@ -25,7 +25,7 @@ extern struct sim_device sim_devices[SIM_DEVICES_MAX];
 /* The number of devices that this process sees. It does not change after cuInit. */
 extern int sim_device_count;
 
-/* Create all devices. Called by cuInit, under the lock. */
+/* Create all devices. Called by cuInit. `sim_lock_mutex` held. */
 CUresult sim_devices_create(void);
 
 /* The size of the address range of each device. The option `memory` is at most that. */

@@ -1,19 +1,20 @@
 /* lock.c -- the single lock, waits for progress, and ids. */
 #include "sim/core/lock.h"
+#include "base/mutex_assert.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t sim_lock_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
 static unsigned progress_waiters;
 static uint64_t last_id = 6;
 
 void sim_lock(void)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&sim_lock_mutex);
 }
 
 void sim_lock_release(void)
 {
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&sim_lock_mutex);
 }
 
 CUresult sim_lock_leave(CUresult result)
@@ -24,11 +25,15 @@ CUresult sim_lock_leave(CUresult result)
 
 void sim_lock_wait(pthread_cond_t *condition)
 {
-    pthread_cond_wait(condition, &lock);
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
+    pthread_cond_wait(condition, &sim_lock_mutex);
 }
 
 void sim_lock_wait_progress(void)
 {
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
     progress_waiters++;
     sim_lock_wait(&progress);
     progress_waiters--;
@@ -36,20 +41,26 @@ void sim_lock_wait_progress(void)
 
 bool sim_lock_wait_progress_until(const struct timespec *deadline)
 {
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
     progress_waiters++;
-    bool woken = pthread_cond_timedwait(&progress, &lock, deadline) == 0;
+    bool woken = pthread_cond_timedwait(&progress, &sim_lock_mutex, deadline) == 0;
     progress_waiters--;
     return woken;
 }
 
 void sim_lock_wake(void)
 {
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
     if (progress_waiters)
         pthread_cond_broadcast(&progress);
 }
 
 uint64_t sim_lock_next_id(void)
 {
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
     return ++last_id;
 }
 

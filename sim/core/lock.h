@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <time.h>
 
+extern pthread_mutex_t sim_lock_mutex;
+
 void sim_lock(void);
 void sim_lock_release(void);
 
@@ -18,7 +20,7 @@ void sim_lock_release(void);
 CUresult sim_lock_leave(CUresult result);
 
 /* Wait for `condition`, or until queued work makes progress. Releases the lock
- * meanwhile. */
+ * meanwhile. `sim_lock_mutex` held, as for the next three. */
 void sim_lock_wait(pthread_cond_t *condition);
 void sim_lock_wait_progress(void);
 
@@ -26,14 +28,15 @@ void sim_lock_wait_progress(void);
  */
 bool sim_lock_wait_progress_until(const struct timespec *deadline);
 
-/* Wake the threads that wait for progress of queued work. Under the lock. */
+/* Wake the threads that wait for progress of queued work. `sim_lock_mutex`
+ * held. */
 void sim_lock_wake(void);
 
 /* Release the lock in a forked child, which has none of the threads that waited. */
 void sim_lock_release_in_child(void);
 
-/* Return an id that is never reused, for a stream, a context or a block. Under the lock.
- */
+/* Return an id that is never reused, for a stream, a context or a block. `sim_lock_mutex`
+ * held. */
 uint64_t sim_lock_next_id(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* misuse.c -- calls that would crash the real driver. */
 #include "sim/core/misuse.h"
+#include "base/mutex_assert.h"
 #include "sim/core/lock.h"
 #include "sim/core/options.h"
 #include <stdarg.h>
@@ -30,6 +31,8 @@ void sim_misuse_abort(const char *call, const char *format, ...)
 
 void sim_misuse_abort_locked(const char *call, const char *format, ...)
 {
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
     va_list arguments;
 
     va_start(arguments, format);
@@ -41,6 +44,8 @@ void sim_misuse_abort_locked(const char *call, const char *format, ...)
 
 void sim_misuse(const char *call, const char *format, ...)
 {
+    tarn__assert_mutex_held(&sim_lock_mutex);
+
     va_list arguments;
 
     va_start(arguments, format);

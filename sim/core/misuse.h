@@ -6,13 +6,13 @@
 _Noreturn void sim_misuse_abort(const char *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same under the lock, which is released first: a test that catches SIGABRT may
- * continue. */
+/* Do the same, but release the lock first: a test that catches SIGABRT may continue.
+ * `sim_lock_mutex` held. */
 _Noreturn void sim_misuse_abort_locked(const char *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* The same with the option dead=abort. With dead=error the misuse is counted, and the
- * call returns CUDA_ERROR_INVALID_HANDLE. Under the lock. */
+ * call returns CUDA_ERROR_INVALID_HANDLE. `sim_lock_mutex` held. */
 void sim_misuse(const char *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

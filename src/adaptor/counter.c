@@ -7,6 +7,7 @@
  */
 #include "adaptor/forward.h"
 #include "base/mutex.h"
+#include "base/mutex_assert.h"
 #include <stdlib.h>
 
 struct counter {
@@ -171,9 +172,11 @@ tarn_status tarn_counter_read(tarn_resource *resource, tarn_counts *out)
     return TARN_OK;
 }
 
-/* Under the lock. */
+/* `lock` held. */
 static tarn_status push_set(struct counter *counter, tarn_counts *out)
 {
+    tarn__assert_mutex_held(&counter->lock.mutex);
+
     if (!reserve_set(counter))
         return tarn_error_set(TARN_OUT_OF_MEMORY, "counter: no host memory for set %zu",
                               counter->depth + 1);
@@ -208,9 +211,11 @@ static void merge(tarn_counts *lower, const tarn_counts *upper)
     lower->total_count += upper->total_count;
 }
 
-/* Under the lock. */
+/* `lock` held. */
 static tarn_status pop_set(struct counter *counter, tarn_counts *out)
 {
+    tarn__assert_mutex_held(&counter->lock.mutex);
+
     if (counter->depth == 1)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "counter: pop without a matching push, 1 set is left");

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mutex.h"
+#include "base/mutex_assert.h"
 #include "base/thread.h"
 #include "base/warn.h"
 #include "driver/stream.h"
@@ -82,11 +83,13 @@ static void end_free(struct logger *logger, struct passing *passing)
     tarn__mutex_unlock(&logger->lock);
 }
 
-/* Return true if another thread is still writing the free of `block`. Under the lock. A
+/* Return true if another thread is still writing the free of `block`. `lock` held. A
  * thread does not wait for itself: an upstream may allocate from here inside its
  * deallocate. */
 static bool is_passing(const struct logger *logger, tarn_device_ptr block)
 {
+    tarn__assert_mutex_held(&logger->lock.mutex);
+
     const struct passing *passing = logger->passing;
 
     while (passing &&

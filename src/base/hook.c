@@ -6,6 +6,7 @@
  * has one thread, so only the calls on that thread's stack remain of those under way.
  */
 #include "base/hook.h"
+#include "base/mutex_assert.h"
 #include <pthread.h>
 #include <stddef.h>
 
@@ -60,6 +61,8 @@ static unsigned *running(struct tarn__hook *hook)
 
 void tarn__hook_begin_locked(struct tarn__hook *hook, struct tarn__hook_call *call)
 {
+    tarn__assert_mutex_held(&lock);
+
     ++*running(hook);
     *call = (struct tarn__hook_call){hook, hook->function, hook->data, innermost};
     innermost = call;
@@ -67,6 +70,8 @@ void tarn__hook_begin_locked(struct tarn__hook *hook, struct tarn__hook_call *ca
 
 void tarn__hook_end_locked(struct tarn__hook_call *call)
 {
+    tarn__assert_mutex_held(&lock);
+
     --*running(call->hook);
     innermost = call->outer;
     pthread_cond_broadcast(&ended);
@@ -80,6 +85,8 @@ bool tarn__hook_is_mine(const struct tarn__hook *hook)
 /* A cancelled thread would end here with the lock, so cancellation is off. */
 void tarn__hook_wait_locked(struct tarn__hook *hook)
 {
+    tarn__assert_mutex_held(&lock);
+
     int state;
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);

@@ -52,11 +52,13 @@ struct tarn__hook tarn__hook_get(const struct tarn__hook *hook);
 
 void tarn__hook_lock(void);
 void tarn__hook_unlock(void);
+/* Begin a call of the function. `lock` held. */
 void tarn__hook_begin_locked(struct tarn__hook *hook, struct tarn__hook_call *call);
+/* End a call. `lock` held. */
 void tarn__hook_end_locked(struct tarn__hook_call *call);
 /* Return true if this thread runs the hook. */
 bool tarn__hook_is_mine(const struct tarn__hook *hook);
-/* Wait until no other thread runs it; the lock is released meanwhile. */
+/* Wait until no other thread runs it; the lock is released meanwhile. `lock` held. */
 void tarn__hook_wait_locked(struct tarn__hook *hook);
 
 #endif

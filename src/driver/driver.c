@@ -14,6 +14,7 @@
  */
 #define _GNU_SOURCE
 #include "driver/driver.h"
+#include "base/mutex_assert.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -232,10 +233,12 @@ static tarn_status no_library(const char *requested, const char *path)
                           why ? why : "no reason given");
 }
 
-/* Open the requested driver into the state. Under the lock; nothing changes on
+/* Open the requested driver into the state. `lock` held; nothing changes on
  * failure. */
 static tarn_status load_and_start(const char *requested)
 {
+    tarn__assert_mutex_held(&driver.lock);
+
     struct tarn__calls calls = {0};
     tarn_driver_info info = {0};
     char path[PATH_BYTES];
@@ -269,9 +272,11 @@ static tarn_status load_and_start(const char *requested)
     return TARN_OK;
 }
 
-/* Under the lock. */
+/* Open the requested driver. `lock` held. */
 static tarn_status open_locked(const char *requested)
 {
+    tarn__assert_mutex_held(&driver.lock);
+
     tarn_status status = tarn__driver_check();
 
     if (status != TARN_OK)

@@ -16,6 +16,7 @@
  * child takes neither: it registers no stream, and unregisters without them.
  */
 #include "driver/registration.h"
+#include "base/mutex_assert.h"
 #include "base/map.h"
 #include <stdlib.h>
 #include <string.h>
@@ -279,9 +280,11 @@ static void free_place(uint32_t index)
     first_free = index + 1;
 }
 
-/* Under the lock. */
+/* Add a chunk of free places. `places_lock` held. */
 static bool add_chunk(void)
 {
+    tarn__assert_mutex_held(&places_lock);
+
     struct tarn__registration *chunk =
         chunk_count == CHUNKS ? NULL
                               : aligned_alloc(_Alignof(struct tarn__registration),
@@ -301,10 +304,12 @@ static bool add_chunk(void)
     return true;
 }
 
-/* Put the new registration into the first free place. Under the lock. */
+/* Put the new registration into the first free place. `places_lock` held. */
 static tarn_stream fill_place(const struct tarn__registration *made,
                               struct tarn__registered_stream *stream)
 {
+    tarn__assert_mutex_held(&places_lock);
+
     uint32_t index = first_free - 1;
     struct tarn__registration *place = place_at(index);
 
@@ -375,9 +380,11 @@ static tarn_status close_for_good(tarn_stream stream)
     return TARN_OK;
 }
 
-/* Free the place of a value that was unregistered. Under the lock of places. */
+/* Free the place of a value that was unregistered. `places_lock` held. */
 static void leave_place(struct tarn__registration *place, uint32_t index)
 {
+    tarn__assert_mutex_held(&places_lock);
+
     struct tarn__registered_stream *stream = place->stream;
 
     note_announced(place, false);

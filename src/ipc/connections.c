@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "ipc/connections.h"
+#include "base/mutex_assert.h"
 #include "base/clock.h"
 #include "driver/driver.h"
 #include "ipc/descriptor.h"
@@ -75,9 +76,12 @@ void tarn__connections_counts(size_t *connections_out, uint64_t *requests_out,
 
 /* --- leases for reports --- */
 
-/* Under the lock: return the number of leases, and store the first `room` of them. */
+/* Return the number of leases, and store the first `capacity` of them.
+ * `tarn__owner_mutex` held. */
 static size_t list_leases(tarn_ipc_lease *out, size_t capacity)
 {
+    tarn__assert_mutex_held(&tarn__owner_mutex);
+
     size_t count = 0;
 
     for (size_t i = 0; i < connections.count; i++) {

@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "ipc/descriptor.h"
+#include "base/mutex_assert.h"
 #include "ipc/owner.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -82,6 +83,8 @@ static bool reserve(size_t file)
 
 int tarn__descriptor_record(int file)
 {
+    tarn__assert_mutex_held(&recorded.lock);
+
     if (file < 0)
         return -1;
     if (!reserve((size_t)file)) {
@@ -96,6 +99,8 @@ int tarn__descriptor_record(int file)
 
 CUresult_ tarn__descriptor_record_exported(CUresult_ result, int file, int *out)
 {
+    tarn__assert_mutex_held(&recorded.lock);
+
     if (result == CUDA_SUCCESS_) {
         fcntl(file, F_SETFD, FD_CLOEXEC);
         file = tarn__descriptor_record(file);

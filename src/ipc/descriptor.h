@@ -17,14 +17,13 @@
 void tarn__descriptor_lock(void);
 void tarn__descriptor_unlock(void);
 
-/* Record `file`, under the lock, and return it. If that fails, close it and return -1. A
- * `file` of -1 is returned as -1, and its errno stays. */
+/* Record `file`, and return it. If that fails, close it and return -1. A `file` of -1 is
+ * returned as -1, and its errno stays. `lock` held. */
 int tarn__descriptor_record(int file);
 
 /* Call this after a driver call that exports memory or a pool as `file`, with its
  * `result`. On success, set close-on-exec, which the driver may not have set, and record
- * the descriptor. It is called under the lock, and releases it. On failure `*out` is
- * unchanged. */
+ * the descriptor. `lock` held, and released. On failure `*out` is unchanged. */
 CUresult_ tarn__descriptor_record_exported(CUresult_ result, int file, int *out);
 
 /* Close a descriptor. -1 is allowed. Not under the lock. */

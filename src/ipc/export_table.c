@@ -13,6 +13,7 @@
  * entries, in turn, so that the cost does not depend on their number.
  */
 #include "ipc/export_table.h"
+#include "base/mutex_assert.h"
 #include "ipc/owner.h"
 #include "ipc/slots.h"
 #include "pointer/pointer.h"
@@ -40,9 +41,11 @@ size_t tarn__export_table_count(void)
     return count;
 }
 
-/* Under the lock: has the owner freed the block? */
+/* Return true if the owner has freed the block. `tarn__owner_mutex` held. */
 static bool is_freed(const struct entry *entry)
 {
+    tarn__assert_mutex_held(&tarn__owner_mutex);
+
     return tarn_pointer_use_count(entry->pointer) == 1 + entry->leases;
 }
 
@@ -59,9 +62,11 @@ static void unlink_entry(struct entry *entry)
     entry->next->previous = entry->previous;
 }
 
-/* Under the lock: remove the entry. The caller gets its reference. */
+/* Remove the entry; the caller gets its reference. `tarn__owner_mutex` held. */
 static tarn_pointer *withdraw(struct entry *entry)
 {
+    tarn__assert_mutex_held(&tarn__owner_mutex);
+
     tarn_pointer *pointer = entry->pointer;
 
     unlink_entry(entry);
@@ -128,10 +133,12 @@ void tarn__export_table_sweep(void)
         tarn__pointer_release_plain(freed);
 }
 
-/* Under the lock. NULL: no host memory. */
+/* Make an entry; NULL: no host memory. `tarn__owner_mutex` held. */
 static struct entry *entry_new(tarn_pointer *pointer,
                                const struct tarn__export_memory *memory)
 {
+    tarn__assert_mutex_held(&tarn__owner_mutex);
+
     struct entry *entry;
 
     if (!tarn__slots_reserve(&entries) || !(entry = calloc(1, sizeof *entry)))

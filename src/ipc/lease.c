@@ -4,6 +4,7 @@
  * If the owner has gone, the opening is rejected, and open memory stays as it is.
  */
 #include "ipc/lease.h"
+#include "base/mutex_assert.h"
 #include "base/hash.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -31,9 +32,11 @@ static struct tarn__lease **bucket_of(const struct tarn__handle_encoding *encodi
     return &leases.buckets[tarn__hash_bytes(encoding, sizeof *encoding) % BUCKETS];
 }
 
-/* Under the lock. */
+/* Find a lease. `lock` held. */
 static struct tarn__lease *find(const struct tarn__handle_encoding *encoding, int device)
 {
+    tarn__assert_mutex_held(&leases.lock);
+
     struct tarn__lease *lease = *bucket_of(encoding);
 
     while (lease && (lease->device != device ||
@@ -42,9 +45,12 @@ static struct tarn__lease *find(const struct tarn__handle_encoding *encoding, in
     return lease;
 }
 
-/* Under the lock. No mapping: the lease's last holder is about to release it, too. */
+/* Retain the mapping of a lease. No mapping: the lease's last holder is about to release
+ * it, too. `lock` held. */
 static struct tarn__mapping *retain(struct tarn__lease *lease)
 {
+    tarn__assert_mutex_held(&leases.lock);
+
     struct tarn__mapping *mapping = tarn__mapping_find(&lease->origin, lease->device);
 
     if (mapping)

@@ -7,6 +7,7 @@
  * driver anyway.
  */
 #include "ipc/mapping.h"
+#include "base/mutex_assert.h"
 #include "base/hash.h"
 #include "base/size.h"
 #include "driver/driver.h"
@@ -236,10 +237,12 @@ static tarn_status open_in_scope(const struct tarn__calls *calls,
     return open_cuda(calls, mapping);
 }
 
-/* With the lock of work. */
+/* Open a mapping that has its origin and its device. `work` held. */
 static tarn_status open_new(struct tarn__mapping *mapping,
                             const struct tarn__source *source)
 {
+    tarn__assert_mutex_held(&mappings.work);
+
     struct tarn__scope scope;
     tarn_status status = tarn__scope_enter_relaxed(mapping->device, &scope);
 

@@ -10,10 +10,13 @@
 
 #include <pthread.h>
 
+extern pthread_mutex_t tarn__owner_mutex;
+
 void tarn__owner_lock(void);
 void tarn__owner_unlock(void);
 
-/* Under the lock: release it, wait for `condition`, and take it again. */
+/* Release the lock, wait for `condition`, and take the lock again. `tarn__owner_mutex`
+ * held. */
 void tarn__owner_wait(pthread_cond_t *condition);
 
 #endif

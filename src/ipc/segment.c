@@ -11,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include "ipc/segment.h"
+#include "base/mutex_assert.h"
 #include "base/size.h"
 #include "ipc/descriptor.h"
 #include "ipc/owner.h"
@@ -58,9 +59,11 @@ static int compare(const void *one, const void *other)
     return a->base + a->bytes <= b->base ? -1 : 0;
 }
 
-/* Under the lock. */
+/* Return the segment around an address. `tarn__owner_mutex` held. */
 static struct segment *around(tarn_device_ptr address)
 {
+    tarn__assert_mutex_held(&tarn__owner_mutex);
+
     const struct segment place = {.base = address, .bytes = 1};
     struct segment *const *found = tfind(&place, &segments.by_address, compare);
 

@@ -12,6 +12,7 @@
  */
 #define _GNU_SOURCE
 #include "ipc/server.h"
+#include "base/mutex_assert.h"
 #include "ipc/connections.h"
 #include "ipc/descriptor.h"
 #include "ipc/export_table.h"
@@ -215,10 +216,12 @@ static tarn_status open_and_run(void)
     return status;
 }
 
-/* Start the server; `server.start` held. Before its thread runs, no other thread reads
+/* Start the server; `start` held. Before its thread runs, no other thread reads
  * the fields that this function sets. */
 static tarn_status start(void)
 {
+    tarn__assert_mutex_held(&server.start);
+
     if (getrandom(server.server, sizeof server.server, 0) !=
         (ssize_t)sizeof server.server)
         return failed("get a random name");

@@ -12,6 +12,7 @@
  */
 #define _GNU_SOURCE
 #include "base/mutex.h"
+#include "base/mutex_assert.h"
 #include "base/warn.h"
 #include "manager/load.h"
 #include "manager/manager.h"
@@ -116,17 +117,21 @@ static bool is_present(const tarn_manager_ops *ops, const void *config)
                   sizeof copy - first) == 0;
 }
 
-/* Under the lock. */
+/* Remember the manager that the process uses. `lock` held. */
 static void remember(const tarn_manager_ops *ops, void *config)
 {
+    tarn__assert_mutex_held(&lock.mutex);
+
     tarn__manager_copy_table(&process.ops, ops);
     process.config = config;
     process.is_known = true;
 }
 
-/* The two checks of NBEP 7. Under the lock. */
+/* The two checks of NBEP 7. `lock` held. */
 static tarn_status check_turn(const tarn_manager_ops *ops)
 {
+    tarn__assert_mutex_held(&lock.mutex);
+
     if (process.is_set)
         return tarn_error_set(TARN_ALREADY_SET,
                               "manager: cannot set %s, %s was set before", ops->name,

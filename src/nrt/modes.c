@@ -4,6 +4,7 @@
  * the fast path. They are known after the first call to tarn__modes_ready().
  */
 #include "nrt/modes.h"
+#include "base/mutex_assert.h"
 #include "nrt/registry.h"
 #include "nrt/sanitizer.h"
 #include "nrt/slab.h"
@@ -61,6 +62,8 @@ static bool has_sanitizer; /* by Valgrind or ASan; written once */
 
 void tarn__modes_update_word(tarn_runtime *runtime)
 {
+    tarn__assert_mutex_held(&runtime->lock);
+
     uint64_t word = atomic_load(&runtime->word) & 0xff;
 
     word |= ++runtime->generation << 8 & ~(TARN__SLOW | TARN__UNREADY);

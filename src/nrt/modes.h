@@ -7,7 +7,7 @@
 /* Read the environment and look for Valgrind and ASan, once. */
 void tarn__modes_ready(tarn_runtime *runtime);
 
-/* Recompute `word`. Under the instance's lock. */
+/* Recompute `word`. `lock` held. */
 void tarn__modes_update_word(tarn_runtime *runtime);
 
 /* Does Valgrind or ASan watch this process? Valid after tarn__modes_ready(). */

@@ -13,16 +13,16 @@ tarn_runtime tarn__default_runtime = {
 
 _Atomic(tarn_runtime *) tarn__runtimes[TARN__RUNTIMES] = {&tarn__default_runtime};
 
-static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t tarn__registry_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 void tarn__registry_lock(void)
 {
-    pthread_mutex_lock(&registry);
+    pthread_mutex_lock(&tarn__registry_mutex);
 }
 
 void tarn__registry_unlock(void)
 {
-    pthread_mutex_unlock(&registry);
+    pthread_mutex_unlock(&tarn__registry_mutex);
 }
 
 bool tarn__registry_add(tarn_runtime *runtime)

@@ -7,7 +7,8 @@
 extern tarn_runtime tarn__default_runtime;
 extern _Atomic(tarn_runtime *) tarn__runtimes[TARN__RUNTIMES];
 
-/* Lock the list of instances, and the lists of their shards. */
+/* The lock of the list of instances, and of the lists of their shards. */
+extern pthread_mutex_t tarn__registry_mutex;
 void tarn__registry_lock(void);
 void tarn__registry_unlock(void);
 

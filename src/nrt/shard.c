@@ -9,6 +9,7 @@
  * the sums stay right. The child loses their small blocks.
  */
 #include "nrt/shard.h"
+#include "base/mutex_assert.h"
 #include "nrt/count.h"
 #include "nrt/modes.h"
 #include "nrt/registry.h"
@@ -32,9 +33,11 @@ static void add(_Atomic uint64_t *to, const _Atomic uint64_t *from)
 }
 
 /* Add the counters of an ending thread to the instance's. No thread reads meanwhile:
- * under the registry's lock. */
+ * `tarn__registry_mutex` held. */
 static void fold(struct tarn__shard *shard)
 {
+    tarn__assert_mutex_held(&tarn__registry_mutex);
+
     struct tarn__counters *to = &shard->runtime->folded, *from = &shard->counters;
 
     tarn__count_flush(shard);
@@ -48,9 +51,11 @@ static void fold(struct tarn__shard *shard)
     add(&to->bytes_gone, &from->bytes_gone);
 }
 
-/* Take a shard out of the list of its instance. Under the registry's lock. */
+/* Take a shard out of the list of its instance. `tarn__registry_mutex` held. */
 static void unlink_shard(struct tarn__shard *shard)
 {
+    tarn__assert_mutex_held(&tarn__registry_mutex);
+
     struct tarn__shard **place = &shard->runtime->shards;
 
     while (*place != shard)
@@ -155,6 +160,8 @@ struct tarn__shard *tarn__shard_get(tarn_runtime *runtime)
 
 void tarn__shard_free_all(tarn_runtime *runtime)
 {
+    tarn__assert_mutex_held(&tarn__registry_mutex);
+
     while (runtime->shards) {
         struct tarn__shard *shard = runtime->shards;
         runtime->shards = shard->next;

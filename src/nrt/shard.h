@@ -23,7 +23,8 @@ static inline struct tarn__shard *tarn__shard_at(unsigned index)
  * follows changes of allocator and modes. */
 struct tarn__shard *tarn__shard_get(tarn_runtime *runtime);
 
-/* Take all shards of an instance away from their threads. Under the registry's lock. */
+/* Take all shards of an instance away from their threads. `tarn__registry_mutex`
+ * held. */
 void tarn__shard_free_all(tarn_runtime *runtime);
 
 #endif

@@ -13,6 +13,7 @@
  * trim needs the chunk of a block, and looks it up by address.
  */
 #include "nrt/slab.h"
+#include "base/mutex_assert.h"
 #include "nrt/allocator.h"
 #include "nrt/sanitizer.h"
 #include <stdlib.h>
@@ -51,10 +52,12 @@ void tarn__slab_init_classes(void)
     }
 }
 
-/* Batches of a pool are a stack. Under the lock. */
+/* Batches of a pool are a stack. `lock` held. */
 static void push_batch(tarn_runtime *runtime, unsigned allocator, unsigned class,
                        struct tarn__slab_list batch)
 {
+    tarn__assert_mutex_held(&runtime->lock);
+
     struct tarn__slab_pool *pool = &runtime->pools[allocator];
 
     if (!batch.first)
@@ -428,9 +431,11 @@ static void filter_fresh(struct tarn__slab_pool *pool)
     }
 }
 
-/* Take the chunks with only available blocks out of a pool. Under the lock. */
+/* Take the chunks with only available blocks out of a pool. `lock` held. */
 static struct tarn__slab_chunk *unused_chunks(tarn_runtime *runtime, unsigned allocator)
 {
+    tarn__assert_mutex_held(&runtime->lock);
+
     struct tarn__slab_pool *pool = &runtime->pools[allocator];
     struct tarn__slab_chunk *unused = NULL;
     struct chunk_index index;

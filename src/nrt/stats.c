@@ -1,13 +1,16 @@
 /* stats.c -- the statistics of an instance: the sum over its threads, ended ones
  * included.
  */
+#include "base/mutex_assert.h"
 #include "nrt/count.h"
 #include "nrt/registry.h"
 #include <string.h>
 
-/* The sum of one counter over the threads. Under the registry's lock. */
+/* The sum of one counter over the threads. `tarn__registry_mutex` held. */
 static uint64_t sum(const tarn_runtime *runtime, size_t offset)
 {
+    tarn__assert_mutex_held(&tarn__registry_mutex);
+
     uint64_t total = atomic_load_explicit(
         (const _Atomic uint64_t *)(const void *)((const char *)&runtime->folded + offset),
         memory_order_acquire);
@@ -22,9 +25,11 @@ static uint64_t sum(const tarn_runtime *runtime, size_t offset)
 
 #define SUM(runtime, field) sum(runtime, offsetof(struct tarn__counters, field))
 
-/* Blocks allocated, in total and by size. Under the registry's lock. */
+/* Blocks allocated, in total and by size. `tarn__registry_mutex` held. */
 static uint64_t sum_histogram(const tarn_runtime *runtime, uint64_t *histogram)
 {
+    tarn__assert_mutex_held(&tarn__registry_mutex);
+
     uint64_t total = 0;
 
     for (size_t i = 0; i < TARN_NRT_HISTOGRAM; i++)
@@ -34,9 +39,11 @@ static uint64_t sum_histogram(const tarn_runtime *runtime, uint64_t *histogram)
 
 /* Frees are read first. A block that is allocated and freed in between is then counted as
  * still live, and never as freed before its allocation. Raw blocks are read before all
- * blocks, for the same reason. Under the registry's lock. */
+ * blocks, for the same reason. `tarn__registry_mutex` held. */
 static void read_blocks(const tarn_runtime *runtime, tarn_runtime_stats *stats)
 {
+    tarn__assert_mutex_held(&tarn__registry_mutex);
+
     stats->mi_free = SUM(runtime, mi_free);
     stats->free = stats->mi_free + SUM(runtime, raw_free);
     uint64_t raw = SUM(runtime, raw_alloc);

@@ -24,6 +24,7 @@
 #include "driver/driver.h"
 #include "base/error.h"
 #include "base/mutex.h"
+#include "base/mutex_assert.h"
 #include "base/blocking_hook.h"
 #include "base/warn.h"
 #include <stdlib.h>
@@ -114,10 +115,12 @@ static size_t device_bytes(const tarn_pointer *pointer)
     return pointer->kind == TARN_POINTER_PINNED ? 0 : pointer->bytes;
 }
 
-/* Make the deferred frees of `device` (TARN_DEVICE_NONE: of all devices) due. Under the
- * lock. */
+/* Make the deferred frees of `device` (TARN_DEVICE_NONE: of all devices) due. `lock`
+ * held. */
 static void make_due(int device)
 {
+    tarn__assert_mutex_held(&lock.mutex);
+
     struct list rest = {NULL, NULL};
     tarn_pointer *pointer;
 
@@ -133,9 +136,11 @@ static void make_due(int device)
     deferred_frees.defer = rest;
 }
 
-/* Is it time to return the deferred frees of a device? Under the lock. */
+/* Is it time to return the deferred frees of a device? `lock` held. */
 static bool limits_exceeded(const struct defer *device)
 {
+    tarn__assert_mutex_held(&lock.mutex);
+
     if (atomic_load(&device->deferring) > 0)
         return false;
     return device->count > deferred_frees.most ||
@@ -324,9 +329,11 @@ size_t tarn_pointer_deferred_count(void)
     return atomic_load(&deferred_frees.count);
 }
 
-/* Count the entries of a list that wait and have not failed. Under the lock. */
+/* Count the entries of a list that wait and have not failed. `lock` held. */
 static void add_waiting(const struct list *list, tarn_deferred_frees *out)
 {
+    tarn__assert_mutex_held(&lock.mutex);
+
     for (const tarn_pointer *pointer = list->first; pointer; pointer = pointer->next)
         if (!pointer->failed && !is_returned(pointer)) {
             out->waiting_count++;

@@ -34,7 +34,7 @@ tarn_status tarn_pool_get_capture(tarn_resource *resource, tarn_stream stream,
 
 /* Drop one reference. After the last one, the caller has to release the returned
  * resource. `lock` held. */
-static tarn_resource *drop_reference(tarn_pool_capture *capture)
+static tarn_resource *drop_reference(tarn_pool_capture *capture) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&capture->pool->lock);
 
@@ -57,6 +57,7 @@ static tarn_status release_pool(tarn_resource *resource)
 /* Drop a reference; the last one releases the memory into `to`. `lock` held. */
 static tarn_resource *release_reference(tarn_pool_capture *capture,
                                         struct tarn__stream_state *to)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&capture->pool->lock);
 
@@ -114,6 +115,7 @@ tarn_status tarn_pool_capture_unreference(tarn_pool_capture *capture)
 }
 
 static tarn_pool_capture_statistics count(const struct tarn_pool_capture *capture)
+    TARN__REQUIRES(pool_lock)
 {
     tarn_pool_capture_statistics all = {.live = capture->live_bytes,
                                         .live_blocks = capture->live,

@@ -1,11 +1,10 @@
 /* lock.c -- waiting for a lock that another thread holds. */
 #define _GNU_SOURCE
 #include "pool/lock.h"
+#include "base/mutex_assert.h"
 #include "driver/driver.h"
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 /* Tries at once, for a few hundred nanoseconds; then tries after yields; then sleeps. */
@@ -54,8 +53,6 @@ void tarn__lock_wait(struct tarn__lock *lock)
 
 void tarn__lock_assert(bool holds, const char *what, const char *function)
 {
-    if (holds || tarn__driver_gone())
-        return;
-    fprintf(stderr, "tarn: %s() was called without the lock %s\n", function, what);
-    abort();
+    if (!holds && !tarn__driver_gone())
+        tarn__mutex_assert_failed(what, function);
 }

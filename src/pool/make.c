@@ -71,8 +71,10 @@ static tarn_status check_options(int device, tarn_resource *upstream,
     return TARN_OK;
 }
 
-/* Open the parts that need a context; they are undone in reverse order. */
-static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
+/* Open the parts that need a context; they are undone in reverse order. No
+ * other thread knows the pool yet, so it takes no lock. */
+static tarn_status open_pool(struct tarn__pool *pool,
+                             tarn_resource *upstream) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     struct tarn__scope scope;
     tarn_status status = tarn__scope_enter(pool->device, &scope);
@@ -107,8 +109,9 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
     return TARN_OK;
 }
 
+/* Without a lock, for the same reason. */
 static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
-                                   size_t block_bytes)
+                                   size_t block_bytes) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     struct tarn__pool *pool = calloc(1, sizeof *pool);
 
@@ -125,8 +128,8 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
     return pool;
 }
 
-/* Free the parts that need no context. */
-static void free_pool(struct tarn__pool *pool)
+/* Free the parts that need no context. No thread uses the pool any more. */
+static void free_pool(struct tarn__pool *pool) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     tarn__heap_free(&pool->heap);
     free(pool->retired);
@@ -160,8 +163,8 @@ static void stream_closes(void *data, tarn_stream stream,
 
 /* --- destruction --- */
 
-/* Events of a context that was reset went with it. */
-static void free_events(struct tarn__pool *pool)
+/* Events of a context that was reset went with it. No thread uses the pool any more. */
+static void free_events(struct tarn__pool *pool) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     struct tarn__scope scope;
     CUevent_ event;
@@ -175,7 +178,9 @@ static void free_events(struct tarn__pool *pool)
     tarn__scope_leave(&scope);
 }
 
+/* Return true if no memory of the pool is in use. No other thread uses the pool. */
 static bool is_all_completed(const struct tarn__pool *pool)
+    TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     return pool->heap.completed_bytes == pool->heap.free_bytes &&
            pool->retired_count == 0;
@@ -256,12 +261,12 @@ static size_t initial_bytes(const tarn_pool_options *options)
 #define GROWTH_MAX ((uint64_t)1 << (30 + TARN__QUANTUM_SHIFT))
 enum { GROWTHS_MAX = 256 };
 
-/* Return the bytes of the next growth. Segments never coalesce, so under a maximum they
+/* Return the bytes of the next growth towards `rest` more. `most` is the limit. Segments never coalesce, so under a maximum they
  * have sizes of powers of two. Blocks of such a size can then use all of the maximum. The
  * blocks of a slab have their own size, and it has one segment. */
-static uint64_t next_growth(const struct tarn__pool *pool, uint64_t rest)
+static uint64_t next_growth(const struct tarn__pool *pool, uint64_t rest, uint64_t most)
 {
-    uint64_t reserved = tarn__pages_reserved(pool->pages), most = pool->limit;
+    uint64_t reserved = tarn__pages_reserved(pool->pages);
     bool is_last = tarn__pages_round_up(reserved + rest) >= most;
 
     if (rest > GROWTH_MAX)
@@ -275,6 +280,7 @@ static uint64_t next_growth(const struct tarn__pool *pool, uint64_t rest)
 /* Reserve `bytes`. Each block stays in transit until all are there, so the next growth
  * does not find it. `growth` held. */
 static tarn_status grow_to(struct tarn__caller *caller, uint64_t bytes)
+    TARN__REQUIRES(growth)
 {
     tarn__assert_held(&caller->pool->growth);
 
@@ -284,9 +290,12 @@ static tarn_status grow_to(struct tarn__caller *caller, uint64_t bytes)
     tarn_status status = TARN_OK;
     uint64_t reserved;
 
+    tarn__pool_lock(pool);
+    uint64_t most = pool->limit;
+    tarn__pool_unlock(pool);
     while (status == TARN_OK && count < GROWTHS_MAX &&
            (reserved = tarn__pages_reserved(pool->pages)) < bytes) {
-        uint64_t growth = next_growth(pool, bytes - reserved);
+        uint64_t growth = next_growth(pool, bytes - reserved, most);
         struct tarn__request request = {
             (uint32_t)((growth + TARN__QUANTUM - 1) >> TARN__QUANTUM_SHIFT),
             TARN__QUANTUM};
@@ -310,6 +319,7 @@ static tarn_status grow_initially(struct tarn__pool *pool, uint64_t bytes)
         return status;
     status = tarn__pool_take_growth(pool);
     if (status == TARN_OK) {
+        tarn__pool_assert_growth(pool);
         status = grow_to(&caller, bytes);
         tarn__pool_leave_growth(pool);
     }

@@ -56,7 +56,7 @@ static tarn_device_ptr make_live(struct tarn__pool *pool, tarn__index index,
     return block;
 }
 
-static void note_peak_allocated(struct tarn__pool *pool)
+static void note_peak_allocated(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     if (pool->peak_allocated < pool->heap.allocated_bytes)
         pool->peak_allocated = pool->heap.allocated_bytes;
@@ -313,7 +313,7 @@ static inline tarn_status find_live(struct tarn__pool *pool, tarn_device_ptr blo
 }
 
 /* Release reclaimable memory above a limit that was lowered. `growth` held. */
-static void shrink_to_limit(struct tarn__pool *pool)
+static void shrink_to_limit(struct tarn__pool *pool) TARN__REQUIRES(growth)
 {
     tarn__assert_held(&pool->growth);
 
@@ -350,6 +350,7 @@ static void shrink_to_threshold_now(struct tarn__pool *pool)
         pthread_mutex_trylock(&pool->growth.mutex) != 0)
         return;
     atomic_store(&pool->growth.owner, pthread_self());
+    tarn__pool_assert_growth(pool);
     tarn__fences_poll_all(pool);
     if (over)
         tarn__reclaimable_shrink(pool, threshold, &released);
@@ -537,6 +538,7 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
     status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
+    tarn__pool_assert_growth(pool);
     tarn__thread_caches_drain(pool);
     tarn__fences_poll_all(pool);
     if (trim_needs_wait(pool, keep_bytes))
@@ -611,6 +613,7 @@ tarn_status tarn_pool_set_maximum(tarn_resource *resource, size_t bytes)
     status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
+    tarn__pool_assert_growth(pool);
     tarn__thread_caches_drain(pool);
     tarn__pool_lock(pool);
     uint64_t allocated_bytes = pool->heap.allocated_bytes;

@@ -24,7 +24,7 @@ tarn_status tarn__pool_take_growth(struct tarn__pool *pool)
     return TARN_OK;
 }
 
-void tarn__pool_leave_growth(struct tarn__pool *pool)
+void tarn__pool_leave_growth(struct tarn__pool *pool) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     atomic_store(&pool->growth.owner, 0);
     pthread_mutex_unlock(&pool->growth.mutex);

@@ -18,6 +18,7 @@
 #define TARN_POOL_POOL_H
 
 #include "base/backoff.h"
+#include "base/thread_safety.h"
 #include "driver/registration.h"
 #include "pool/backing/pages.h"
 #include "pool/blocks/check.h"
@@ -25,6 +26,10 @@
 #include "pool/counts.h"
 #include "pool/lock.h"
 #include "pool/mutations.h"
+
+/* The kinds of locks; blocks/stream_state.h has that of `lock`. */
+TARN__LOCK_KIND(growth);
+TARN__LOCK_KIND(device_wait);
 
 /* Reasons why cache hits are off: bits of the lifecycle state (`lifecycle`). */
 enum {
@@ -79,24 +84,32 @@ struct tarn__pool {
     struct tarn__oom_callbacks oom_callbacks;
 
     struct tarn__lock lock; /* guards all fields from here on */
-    struct tarn__heap heap;
-    uint64_t limit; /* UINT64_MAX: none */
-    struct tarn__thread_cache *caches;
-    uint64_t granted_bytes;            /* sum of the bytes granted to the thread caches */
-    struct tarn__backoff miss_backoff; /* back-off of queries about event fences */
+    struct tarn__heap heap TARN__GUARDED_BY(pool_lock);
+    uint64_t limit TARN__GUARDED_BY(pool_lock); /* UINT64_MAX: none */
+    struct tarn__thread_cache *caches TARN__GUARDED_BY(pool_lock);
+    /* sum of the bytes granted to the thread caches */
+    uint64_t granted_bytes TARN__GUARDED_BY(pool_lock);
+    /* back-off of queries about event fences */
+    struct tarn__backoff miss_backoff TARN__GUARDED_BY(pool_lock);
     /* A search found nothing immediately available while another stream had free memory.
      * It stays set: from then on the streams fence their frees for each other. */
-    bool is_shared;
-    struct tarn__counts counts; /* operations that no thread cache counted */
+    bool is_shared TARN__GUARDED_BY(pool_lock);
+    /* operations that no thread cache counted */
+    struct tarn__counts counts TARN__GUARDED_BY(pool_lock);
     /* Number of the poll round. A round queries the oldest event fence of each stream
      * state once, over several calls (tarn__fences_poll()). */
-    uint64_t poll_round;
-    struct tarn__pool_counters counters;
-    uint64_t peak_allocated, peak_reserved, generation;
-    struct tarn__retired *retired; /* retired.c; under `growth` */
-    size_t retired_count, retired_capacity;
-    struct tarn__captures *captures; /* NULL until the first; capture.c */
-    struct tarn__pool *next;         /* in the list of pools; under its lock */
+    uint64_t poll_round TARN__GUARDED_BY(pool_lock);
+    struct tarn__pool_counters counters TARN__GUARDED_BY(pool_lock);
+    uint64_t peak_allocated TARN__GUARDED_BY(pool_lock);
+    uint64_t peak_reserved TARN__GUARDED_BY(pool_lock);
+    uint64_t generation TARN__GUARDED_BY(pool_lock);
+    /* retired.c; these three under `growth` */
+    struct tarn__retired *retired TARN__GUARDED_BY(growth);
+    size_t retired_count TARN__GUARDED_BY(growth);
+    size_t retired_capacity TARN__GUARDED_BY(growth);
+    /* NULL until the first; capture.c */
+    struct tarn__captures *captures TARN__GUARDED_BY(pool_lock);
+    struct tarn__pool *next; /* in the list of pools; under its lock */
 };
 
 /* The operations of a pool as a resource, but for the one that destroys it. */
@@ -105,6 +118,7 @@ extern const tarn_resource_ops tarn__pool_ops;
 /* --- locks --- */
 
 static inline void tarn__pool_lock(struct tarn__pool *pool)
+    TARN__ACQUIRE(pool_lock) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     tarn__lock_take(&pool->lock);
 }
@@ -112,9 +126,11 @@ static inline void tarn__pool_lock(struct tarn__pool *pool)
 /* Try to take the lock, for queries. Returns false if the lock will never be released. In
  * a forked child a thread may hold it that does not exist there. At exit a thread may
  * hold it that never runs again. */
-bool tarn__pool_lock_if_possible(struct tarn__pool *pool);
+bool tarn__pool_lock_if_possible(struct tarn__pool *pool)
+    TARN__TRY_ACQUIRE(true, pool_lock);
 
 static inline void tarn__pool_unlock(struct tarn__pool *pool)
+    TARN__RELEASE(pool_lock) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
 #ifdef TARN_DEBUG
     tarn__check_or_abort(&pool->heap, pool->device);
@@ -125,7 +141,34 @@ static inline void tarn__pool_unlock(struct tarn__pool *pool)
 /* Take and release `growth`. TARN_REENTRANT_CALL: this thread has it, so its upstream,
  * which is called under it, has called the pool. */
 tarn_status tarn__pool_take_growth(struct tarn__pool *pool);
-void tarn__pool_leave_growth(struct tarn__pool *pool);
+void tarn__pool_leave_growth(struct tarn__pool *pool) TARN__RELEASE(growth);
+/* Assert that this thread has `growth`. A caller of tarn__pool_take_growth() does this
+ * after it has checked the status, which Clang cannot follow. */
+static inline void tarn__pool_assert_growth(const struct tarn__pool *pool)
+    TARN__ASSERTS(growth)
+{
+    tarn__assert_held(&pool->growth);
+}
+
+/* Take and release `device_wait`. */
+static inline void tarn__pool_take_device_wait(struct tarn__pool *pool)
+    TARN__ACQUIRE(device_wait) TARN__NO_THREAD_SAFETY_ANALYSIS
+{
+    pthread_mutex_lock(&pool->device_wait);
+}
+
+/* Take it if no other thread has it. */
+static inline bool tarn__pool_try_device_wait(struct tarn__pool *pool)
+    TARN__TRY_ACQUIRE(true, device_wait) TARN__NO_THREAD_SAFETY_ANALYSIS
+{
+    return pthread_mutex_trylock(&pool->device_wait) == 0;
+}
+
+static inline void tarn__pool_leave_device_wait(struct tarn__pool *pool)
+    TARN__RELEASE(device_wait) TARN__NO_THREAD_SAFETY_ANALYSIS
+{
+    pthread_mutex_unlock(&pool->device_wait);
+}
 
 /* --- lifecycle --- */
 
@@ -159,6 +202,7 @@ tarn_status tarn__pool_of(tarn_resource *resource, const char *component,
 /* Return the most that the pool may have: its limit, or the device's memory. `lock`
  * held. */
 static inline uint64_t tarn__pool_maximum(const struct tarn__pool *pool)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -169,6 +213,7 @@ static inline uint64_t tarn__pool_maximum(const struct tarn__pool *pool)
  * reserved bytes, but no more than twice the peak of live bytes. Otherwise memory that
  * ended streams left would raise the bounds, and more would be left. `lock` held. */
 static inline uint64_t tarn__pool_scale(const struct tarn__pool *pool)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 

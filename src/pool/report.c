@@ -43,7 +43,7 @@ static void keep(const tarn_pool_oom_report *report)
 
 /* --- statistics --- */
 
-static uint64_t captured_bytes(const struct tarn__pool *pool)
+static uint64_t captured_bytes(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     uint64_t bytes = 0;
 
@@ -72,6 +72,7 @@ static uint64_t largest_free(const struct tarn__pool *pool)
 /* Fill in the heap's bytes. `lock` held, or not `is_whole`: then the heap may be in the
  * middle of a change, and fields that need a walk through it stay 0. */
 static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statistics *out)
+    TARN__REQUIRES(pool_lock)
 {
     uint64_t thread_cached = 0, thread_cached_blocks = 0;
     size_t metadata = 0;
@@ -104,6 +105,7 @@ static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statist
 }
 
 static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out)
+    TARN__REQUIRES(pool_lock)
 {
     out->peak_allocated = pool->peak_allocated;
     out->peak_reserved = pool->peak_reserved;
@@ -127,6 +129,7 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
 }
 
 tarn_status tarn_pool_get_statistics(tarn_resource *resource, tarn_pool_statistics *out)
+    TARN__NO_THREAD_SAFETY_ANALYSIS /* where the lock is unavailable, without it */
 {
     tarn_pool_statistics all = {0};
     struct tarn__pool *pool;

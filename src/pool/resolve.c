@@ -124,7 +124,7 @@ static tarn_status resolve(struct tarn__caller *caller, uint64_t *key)
  * yet. No other stream has such a handle at the same time. All per-thread streams have
  * one handle. A capturing stream has another stream state, since its id cannot be
  * queried. `lock` held. */
-static bool has_new_handle(const struct tarn__caller *caller)
+static bool has_new_handle(const struct tarn__caller *caller) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&caller->pool->lock);
 

@@ -56,6 +56,7 @@ static tarn__index last_freed_blocks(struct search *search)
  * can use it. A capture does not count as another stream: it gets no fenced memory.
  * `lock` held. */
 static bool others_have_memory(const struct tarn__caller *caller)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&caller->pool->lock);
 
@@ -157,6 +158,7 @@ static tarn__index grown(struct search *search)
         search->upstream = *tarn_error_last();
         return 0;
     }
+    tarn__pool_assert_growth(pool);
     if (atomic_load(&pool->lifecycle)) {
         tarn__pool_leave_growth(pool);
         return 0;
@@ -216,6 +218,7 @@ static tarn__index reclaimed(struct search *search)
         return index;
     if (tarn__pool_take_growth(pool) != TARN_OK)
         return 0;
+    tarn__pool_assert_growth(pool);
     tarn__reclaimable_shrink(pool, 0, &released);
     tarn__pool_leave_growth(pool);
     return released ? grown(search) : 0;

@@ -16,6 +16,7 @@
 static tarn_pool_block_state state_of(const struct tarn__heap *heap,
                                       const struct tarn__node *node,
                                       enum tarn__node_state state)
+    TARN__REQUIRES(pool_lock)
 {
     switch (state) {
     case TARN__LIVE:
@@ -43,6 +44,7 @@ static tarn_pool_block_state state_of(const struct tarn__heap *heap,
 /* The requested bytes belong to a live block if it is still live after the read. */
 static tarn_pool_block describe(const struct tarn__heap *heap,
                                 const struct tarn__node *node, uint64_t segment)
+    TARN__REQUIRES(pool_lock)
 {
     tarn_pool_block block = {
         .address = node->address, .bytes = tarn__node_bytes(node), .segment = segment};
@@ -89,6 +91,7 @@ static uint64_t segment_behind(const struct tarn__heap *heap, uint64_t address)
  * node is of that segment. */
 static tarn__index near_end(const struct tarn__heap *heap,
                             const struct tarn__snapshot *copy, uint64_t start)
+    TARN__REQUIRES(pool_lock)
 {
     for (size_t i = copy->count; i > 0 && copy->count - i < TARN__SLICE; i--) {
         uint64_t address = copy->blocks[i - 1].address;
@@ -105,6 +108,7 @@ static tarn__index near_end(const struct tarn__heap *heap,
  * none. */
 static tarn__index next_block(const struct tarn__heap *heap,
                               const struct tarn__snapshot *copy, uint64_t *segment)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__index index = 0;
 
@@ -124,7 +128,7 @@ static tarn__index next_block(const struct tarn__heap *heap,
 /* Append a block; the capacity is there. A block that was made where a part was copied
  * already is cut: its state at that moment is unknown. */
 static void add(const struct tarn__heap *heap, struct tarn__snapshot *copy,
-                tarn__index index, uint64_t segment)
+                tarn__index index, uint64_t segment) TARN__REQUIRES(pool_lock)
 {
     tarn_pool_block block = describe(heap, tarn__node(&heap->nodes, index), segment);
     uint64_t end = block.address + block.bytes;
@@ -144,6 +148,7 @@ enum { STARTS_A_BLOCK = 64 };
 
 /* Copy a slice; returns true if there may be more. `lock` held. */
 static bool copy_slice(const struct tarn__pool *pool, struct tarn__snapshot *copy)
+    TARN__REQUIRES(pool_lock)
 {
     const struct tarn__heap *heap = &pool->heap;
     size_t left = TARN__SLICE, looking = heap->segments / STARTS_A_BLOCK;

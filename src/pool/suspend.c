@@ -28,6 +28,7 @@ static tarn_status reject(struct tarn__pool *pool)
 
 /* Return the spans of the live blocks, merged where they touch; `lock` held. */
 static struct tarn__span *live_spans(const struct tarn__pool *pool, size_t *count)
+    TARN__REQUIRES(pool_lock)
 {
     const struct tarn__heap *heap = &pool->heap;
     struct tarn__span *spans = malloc((heap->blocks + 1) * sizeof *spans);
@@ -54,6 +55,7 @@ static struct tarn__span *live_spans(const struct tarn__pool *pool, size_t *coun
 /* The lifecycle state is set, so the pool starts no new work; this waits for the queued
  * work. */
 static tarn_status suspend(struct tarn__pool *pool, tarn_pool_suspend_mode mode)
+    TARN__REQUIRES(growth)
 {
     struct tarn__span *spans = NULL;
     size_t count = 0;
@@ -88,6 +90,7 @@ tarn_status tarn_pool_suspend(tarn_resource *resource, tarn_pool_suspend_mode mo
         status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
+    tarn__pool_assert_growth(pool);
     if (!(atomic_load(&pool->lifecycle) & TARN__POOL_SUSPENDED)) {
         atomic_fetch_or(&pool->lifecycle, TARN__POOL_SUSPENDED);
         tarn__thread_caches_drain(pool);
@@ -113,6 +116,7 @@ tarn_status tarn_pool_resume(tarn_resource *resource)
         status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
+    tarn__pool_assert_growth(pool);
     if (atomic_load(&pool->lifecycle) & TARN__POOL_SUSPENDED) {
         status = tarn__pages_resume(pool->pages);
         if (status == TARN_OK)
@@ -123,6 +127,7 @@ tarn_status tarn_pool_resume(tarn_resource *resource)
 }
 
 tarn_status tarn_pool_generation(tarn_resource *resource, uint64_t *out)
+    TARN__NO_THREAD_SAFETY_ANALYSIS /* where the lock is unavailable, without it */
 {
     struct tarn__pool *pool;
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
@@ -151,6 +156,7 @@ tarn_status tarn_pool_set_peer_access(tarn_resource *resource, int peer, bool ac
         status = tarn__pool_take_growth(pool);
     if (status != TARN_OK)
         return status;
+    tarn__pool_assert_growth(pool);
     status = tarn__pages_set_peer(pool->pages, peer, access);
     tarn__pool_leave_growth(pool);
     return status;

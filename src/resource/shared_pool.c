@@ -5,6 +5,7 @@
  * ends.
  */
 #include "resource/shared_pool.h"
+#include "base/mutex_assert.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -61,6 +62,8 @@ void tarn__shared_pool_remove(CUmemoryPool_ pool)
 
 uint64_t tarn__shared_pool_number(CUmemoryPool_ pool)
 {
+    tarn__assert_mutex_held(&shared.lock);
+
     for (const struct shared_pool *one = shared.first; one; one = one->next)
         if (one->pool == pool)
             return one->number;

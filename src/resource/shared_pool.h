@@ -19,8 +19,8 @@ void tarn__shared_pool_remove(CUmemoryPool_ pool);
 void tarn__shared_pool_lock(void);
 void tarn__shared_pool_unlock(void);
 
-/* Return the number of a pool, under the lock. For a foreign pool it is the handle, which
- * is larger than any number. */
+/* Return the number of a pool. For a foreign pool it is the handle, which is larger than
+ * any number. `lock` held. */
 uint64_t tarn__shared_pool_number(CUmemoryPool_ pool);
 
 #endif

@@ -5,6 +5,7 @@
  * host memory only become longer.
  */
 #include "resource/table.h"
+#include "base/mutex_assert.h"
 #include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>
@@ -141,11 +142,13 @@ static tarn_status not_live(const char *component, uint64_t block)
                           component, (unsigned long long)block);
 }
 
-/* Unlink the record of `block` if bytes and alignment fit. Under the lock. */
+/* Unlink the record of `block` if bytes and alignment fit. `lock` held. */
 static tarn_status take_locked(struct tarn__shard *shard, const char *component,
                                uint64_t block, size_t bytes, size_t alignment,
                                uint64_t context_generation, struct tarn__record **out)
 {
+    tarn__assert_mutex_held(&shard->lock);
+
     struct tarn__record **link = link_of(shard, block, context_generation),
                         *record = *link;
 

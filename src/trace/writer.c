@@ -13,6 +13,7 @@
  * and the file, and must use neither.
  */
 #define _GNU_SOURCE
+#include "base/mutex_assert.h"
 #include "base/clock.h"
 #include "base/warn.h"
 #include "trace/format.h"
@@ -76,9 +77,11 @@ static tarn_status reject_broken(const tarn_trace_writer *writer)
                                  strerror(writer->broken));
 }
 
-/* Write the buffer out. Under the lock. */
+/* Write the buffer out. `lock` held. */
 static tarn_status deliver_buffer(tarn_trace_writer *writer)
 {
+    tarn__assert_mutex_held(&writer->lock);
+
     if (writer->broken)
         return reject_broken(writer);
     if (writer->count == 0)
@@ -321,9 +324,11 @@ static tarn_status check_writer(const tarn_trace_writer *writer)
     return is_inside(writer) ? reject_reentrant(writer) : TARN_OK;
 }
 
-/* Append a row. Under the lock, with enough space in the buffer. */
+/* Append a row. `lock` held, with enough space in the buffer. */
 static void append(tarn_trace_writer *writer, const tarn_trace_event *event)
 {
+    tarn__assert_mutex_held(&writer->lock);
+
     struct tarn__row row = {writer->buffer + writer->count};
 
     writer->format->write(&row, event);

@@ -31,6 +31,7 @@ CLOSING = {"(": ")", "[": "]", "{": "}"}
 NO_FUNCTION = {"if", "while", "for", "switch", "return", "sizeof"}
 # What stands behind the parameters of a function: __attribute__((...)), or a macro for it.
 ATTRIBUTE = re.compile(r"__attribute__|[A-Z][A-Z0-9_]*")
+NO_ARGUMENTS = {"TARN__NO_THREAD_SAFETY_ANALYSIS"}  # a macro for an attribute, without parentheses
 STATIC = {"static", "TARN__FAST"}  # the macro has `static` in its definition
 DRIVER_CALL = re.compile(r"cu[A-Z]")
 
@@ -100,6 +101,8 @@ def outside(found: list[str]) -> list[Mention]:
 
 def called_name(head: list[str]) -> str | None:
     """Return the name before the last parentheses that end a declaration, if it is a function's."""
+    while head and head[-1] in NO_ARGUMENTS:
+        head = head[:-1]
     while head and head[-1] == ")":
         depth, index = 0, len(head) - 1
         while index >= 0:

@@ -4,7 +4,7 @@
     locks.py [MODULE...]    prints the functions without the assertion
 
 A comment on the declaration or the definition of a function contains "`lock` held". The body of the
-function then has tarn__assert_held(...) with a lock of this name. A comment with "held, or" or
+function then has tarn__assert_held(...), or tarn__assert_mutex_held(...), with a lock of this name. A comment with "held, or" or
 "held by" states a condition, which no assertion can check.
 """
 
@@ -17,9 +17,11 @@ from calls import TOKEN, called_name, end_of
 from project import sources
 
 # The modules in which this holds. A module that begins to use the macro is added here.
-ENFORCED: tuple[str, ...] = ("pool",)
+ENFORCED: tuple[str, ...] = (
+    "adaptor", "base", "driver", "ipc", "manager", "nrt", "pointer", "pool", "resource", "sim", "trace",
+)  # fmt: skip
 
-MACRO = "tarn__assert_held"
+MACROS = ("tarn__assert_held", "tarn__assert_mutex_held")
 HELD = re.compile(r"`(\w+)` held\b(?!,? or\b| by\b)")
 
 
@@ -45,7 +47,7 @@ def asserted(body: list[str]) -> frozenset[str]:
     """Return the identifiers in the arguments of the assertions of a body."""
     words: set[str] = set()
     for index, token in enumerate(body[:-1]):
-        if token == MACRO and body[index + 1] == "(":
+        if token in MACROS and body[index + 1] == "(":
             for argument in body[index + 1 : end_of(body, index + 1)]:
                 words |= {argument, argument.rpartition("_")[2]}
     return frozenset(words)
@@ -107,7 +109,7 @@ def missing(files: Mapping[str, str]) -> list[str]:
 
 def uses_macro(files: Mapping[str, str]) -> bool:
     """Return whether a function of this module asserts a lock."""
-    return any(MACRO in text and any(body.asserted for body in read(text)[1])
+    return any(any(body.asserted for body in read(text)[1])
                for text in files.values())  # fmt: skip
 
 

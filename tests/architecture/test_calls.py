@@ -121,9 +121,10 @@ class Calls(unittest.TestCase):
             "TARN__FAST int three(int x)\n{\n    while (x) { x--; }\n}\n"
             "int table[] = {1, 2};\n"
             "void four(const char *format, ...) TARN_PRINTF(1, 2);\n"
+            "void five(void) TARN__RELEASE(lock) TARN__NO_THREAD_SAFETY_ANALYSIS { }\n"
         )
         names = [(function.name, function.is_static) for function in source.functions]
-        self.assertEqual(names, [("one", True), ("two", False), ("three", True)])
+        self.assertEqual(names, [("one", True), ("two", False), ("three", True), ("five", False)])
         self.assertEqual(source.declared, {"one", "four"})
 
 

@@ -12,7 +12,7 @@ struct totals {
 };
 
 static void add(const struct tarn__heap *heap, const struct tarn__node *node,
-                struct totals *totals)
+                struct totals *totals) TARN__REQUIRES(pool_lock)
 {
     uint64_t bytes = tarn__node_bytes(node);
 
@@ -46,6 +46,7 @@ static bool is_entered(const struct tarn__node *node)
 
 /* Borders: neighbours touch, link to each other, and the address table holds them. */
 static const char *check_neighbours(const struct tarn__heap *heap, tarn__index index)
+    TARN__REQUIRES(pool_lock)
 {
     const struct tarn__node *node = NODE(index);
 
@@ -65,7 +66,7 @@ static const char *check_neighbours(const struct tarn__heap *heap, tarn__index i
 
 /* Fence: no coalesced block lost an event fence that it must wait for. */
 static const char *check_free(const struct tarn__heap *heap,
-                              const struct tarn__node *node)
+                              const struct tarn__node *node) TARN__REQUIRES(pool_lock)
 {
     if (tarn__node_state(node) != TARN__FREE)
         return NULL;
@@ -88,7 +89,7 @@ static const char *check_free(const struct tarn__heap *heap,
 }
 
 static const char *check_segment(const struct tarn__heap *heap, uint64_t start,
-                                 struct totals *totals)
+                                 struct totals *totals) TARN__REQUIRES(pool_lock)
 {
     tarn__index index = tarn__heap_find(heap, start);
 
@@ -109,6 +110,7 @@ static const char *check_segment(const struct tarn__heap *heap, uint64_t start,
 
 static const char *check_stream_state(const struct tarn__heap *heap,
                                       const struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     uint64_t free_bytes = 0, open_bytes = 0, closed_bytes = 0;
 

@@ -19,7 +19,8 @@ void tarn__heap_init(struct tarn__heap *heap)
     heap->absorb_bytes = (uint64_t)16 << 20;
 }
 
-void tarn__heap_free(struct tarn__heap *heap)
+/* Without the lock: see the declaration. */
+void tarn__heap_free(struct tarn__heap *heap) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     for (tarn__index i = 1; i < heap->states_made; i++)
         free(tarn__heap_state(heap, i)->fences);
@@ -71,6 +72,7 @@ void tarn__heap_unlink_state(struct tarn__heap *heap,
 /* Free a node into `stream_state` (its open epoch), or as completed. */
 static inline void attach(struct tarn__heap *heap, tarn__index index,
                           struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     struct tarn__node *node = NODE(index);
 
@@ -88,6 +90,7 @@ static inline void attach(struct tarn__heap *heap, tarn__index index,
 /* Do the same, but at the position of an older epoch in the list. */
 static void attach_in_epoch(struct tarn__heap *heap, tarn__index index,
                             struct tarn__stream_state *stream_state, uint64_t epoch)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__index older;
 
@@ -136,6 +139,7 @@ void tarn__heap_absorb_live(struct tarn__heap *heap, tarn__index index)
 
 /* Extend a free node by its upper neighbour, which is in transit. */
 static inline void extend_up(struct tarn__heap *heap, tarn__index index)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__heap_resize(heap, index,
                       NODE(index)->quanta + NODE(NODE(index)->after)->quanta);
@@ -144,6 +148,7 @@ static inline void extend_up(struct tarn__heap *heap, tarn__index index)
 
 /* Extend a free node by its lower neighbour, which is in transit. */
 static inline void extend_down(struct tarn__heap *heap, tarn__index index)
+    TARN__REQUIRES(pool_lock)
 {
     struct tarn__node *node = NODE(index);
     tarn__index lower = node->before;
@@ -165,7 +170,7 @@ static inline void extend_down(struct tarn__heap *heap, tarn__index index)
  * state's open epoch, so a large fenced or completed one stays by itself. */
 static bool coalesces(const struct tarn__heap *heap,
                       const struct tarn__stream_state *stream_state, uint32_t quanta,
-                      const struct tarn__node *neighbour)
+                      const struct tarn__node *neighbour) TARN__REQUIRES(pool_lock)
 {
     if (tarn__node_state(neighbour) != TARN__FREE ||
         neighbour->quanta > UINT32_MAX - quanta)
@@ -188,7 +193,7 @@ static bool coalesces(const struct tarn__heap *heap,
 /* Return true if a free neighbour has the stream state and epoch of what `stream_state`
  * frees now. Then the new one extends it in place. */
 static inline bool is_alike(const struct tarn__stream_state *stream_state,
-                            const struct tarn__node *neighbour)
+                            const struct tarn__node *neighbour) TARN__REQUIRES(pool_lock)
 {
     if (TARN_MUTATION(no_renewal))
         return false;
@@ -201,6 +206,7 @@ static inline bool is_alike(const struct tarn__stream_state *stream_state,
  * first. */
 static tarn__index absorb_others(struct tarn__heap *heap, tarn__index index,
                                  const struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     const struct tarn__node *node = NODE(index);
     tarn__index after = node->after, before = node->before;
@@ -226,6 +232,7 @@ static tarn__index absorb_others(struct tarn__heap *heap, tarn__index index,
 static inline bool has_others(const struct tarn__heap *heap,
                               const struct tarn__node *node,
                               const struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     const struct tarn__node *after = NODE(node->after), *before = NODE(node->before);
 
@@ -236,6 +243,7 @@ static inline bool has_others(const struct tarn__heap *heap,
 /* Alike neighbours coalesce, whatever their size, unless the sum overflows. */
 static inline bool coalesces_alike(const struct tarn__stream_state *stream_state,
                                    uint32_t quanta, const struct tarn__node *neighbour)
+    TARN__REQUIRES(pool_lock)
 {
     return tarn__node_state(neighbour) == TARN__FREE &&
            is_alike(stream_state, neighbour) && neighbour->quanta <= UINT32_MAX - quanta;
@@ -244,6 +252,7 @@ static inline bool coalesces_alike(const struct tarn__stream_state *stream_state
 /* Free a node that is in transit: as a part of alike neighbours, or by itself. */
 static inline void insert(struct tarn__heap *heap, tarn__index index,
                           struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     const struct tarn__node *node = NODE(index);
     bool up = coalesces_alike(stream_state, node->quanta, NODE(node->before));
@@ -268,6 +277,7 @@ static inline void insert(struct tarn__heap *heap, tarn__index index,
 /* Free a node that is in transit, in no bin and not entered. */
 static inline void release(struct tarn__heap *heap, tarn__index index,
                            struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     /* A completed node coalesces with completed neighbours alone. */
     if ((stream_state || TARN_MUTATION(coalesced_across_streams)) &&

@@ -60,6 +60,7 @@ struct tarn__heap {
 };
 
 void tarn__heap_init(struct tarn__heap *heap);
+/* Free the heap; no thread uses it any more. */
 void tarn__heap_free(struct tarn__heap *heap);
 
 /* --- stream states --- */
@@ -75,7 +76,7 @@ static inline struct tarn__stream_state *tarn__heap_state(const struct tarn__hea
  * wait for the event fence of another stream. */
 static inline bool tarn__heap_may_use_after_wait(
     const struct tarn__heap *heap, const struct tarn__stream_state *stream_state,
-    const struct tarn__node *node)
+    const struct tarn__node *node) TARN__REQUIRES(pool_lock)
 {
     return tarn__stream_state_may_use(stream_state, node) ||
            (tarn__node_state(node) == TARN__FREE && node->stream_state != 0 &&
@@ -96,34 +97,41 @@ static inline size_t tarn__heap_streams(const struct tarn__heap *heap)
  * them are completed, or some belong to one stream state. Then the result belongs to that
  * stream state, with the youngest epoch among them. */
 void tarn__heap_coalesce_neighbours(struct tarn__heap *heap, tarn__index first,
-                                    uint32_t quanta);
+                                    uint32_t quanta) TARN__REQUIRES(pool_lock);
 /* Merge into `index` its upper neighbour, which is live; neither is in a bin. */
-void tarn__heap_absorb_live(struct tarn__heap *heap, tarn__index index);
+void tarn__heap_absorb_live(struct tarn__heap *heap, tarn__index index)
+    TARN__REQUIRES(pool_lock);
 /* Do the same for a neighbour that is not live, so the address table does not hold it. */
-void tarn__heap_absorb(struct tarn__heap *heap, tarn__index index);
+void tarn__heap_absorb(struct tarn__heap *heap, tarn__index index)
+    TARN__REQUIRES(pool_lock);
 
 /* Free a block (in transit, live or thread-cached): into the stream state's open epoch,
  * or as completed where `stream_state` is NULL. It is coalesced with its neighbours as
  * the rule above allows. */
 void tarn__heap_put(struct tarn__heap *heap, tarn__index index,
-                    struct tarn__stream_state *stream_state);
+                    struct tarn__stream_state *stream_state) TARN__REQUIRES(pool_lock);
 /* Do the same outside of the stream's calls. The block does not coalesce with fenced or
  * completed neighbours, which would lose their event fence. */
 void tarn__heap_put_alone(struct tarn__heap *heap, tarn__index index,
-                          struct tarn__stream_state *stream_state);
+                          struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock);
 /* Make a free block of a stream state completed; its last use has finished. */
-void tarn__heap_complete(struct tarn__heap *heap, tarn__index index);
+void tarn__heap_complete(struct tarn__heap *heap, tarn__index index)
+    TARN__REQUIRES(pool_lock);
 
 /* Return the node that starts at `address`, if it is live or the first of a segment; else
  * 0. */
-tarn__index tarn__heap_find(const struct tarn__heap *heap, uint64_t address);
+tarn__index tarn__heap_find(const struct tarn__heap *heap, uint64_t address)
+    TARN__REQUIRES(pool_lock);
 
 /* Enter a stream state that has free blocks into the list that a search for a source
  * stream reads. */
 void tarn__heap_link_state(struct tarn__heap *heap,
-                           struct tarn__stream_state *stream_state);
+                           struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock);
 void tarn__heap_unlink_state(struct tarn__heap *heap,
-                             struct tarn__stream_state *stream_state);
+                             struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock);
 
 /* --- for the files of this folder ---
  *
@@ -150,6 +158,7 @@ static inline struct tarn__stream_state *tarn__heap_state_of(
 static inline void tarn__heap_count(struct tarn__heap *heap,
                                     struct tarn__stream_state *stream_state,
                                     uint64_t epoch, uint64_t bytes)
+    TARN__REQUIRES(pool_lock)
 {
     heap->free_bytes += bytes;
     if (!stream_state) {
@@ -167,6 +176,7 @@ static inline void tarn__heap_count(struct tarn__heap *heap,
 /* Enter a free node into its bins, and count it. */
 static inline void tarn__heap_into_bins(struct tarn__heap *heap, tarn__index index,
                                         struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     const struct tarn__node *node = tarn__heap_node(heap, index);
 
@@ -177,6 +187,7 @@ static inline void tarn__heap_into_bins(struct tarn__heap *heap, tarn__index ind
 
 static inline void tarn__heap_out_of_bins(struct tarn__heap *heap, tarn__index index,
                                           struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     const struct tarn__node *node = tarn__heap_node(heap, index);
 
@@ -187,7 +198,7 @@ static inline void tarn__heap_out_of_bins(struct tarn__heap *heap, tarn__index i
 
 /* Give a free node another size. Within its class it stays where it is. */
 static inline void tarn__heap_resize(struct tarn__heap *heap, tarn__index index,
-                                     uint32_t quanta)
+                                     uint32_t quanta) TARN__REQUIRES(pool_lock)
 {
     struct tarn__node *node = tarn__heap_node(heap, index);
     struct tarn__stream_state *stream_state = tarn__heap_state_of(heap, node);
@@ -241,6 +252,7 @@ static inline void tarn__heap_unlink(struct tarn__heap *heap,
 
 /* Take a free node out of its lists: in transit. */
 static inline void tarn__heap_detach(struct tarn__heap *heap, tarn__index index)
+    TARN__REQUIRES(pool_lock)
 {
     struct tarn__node *node = tarn__heap_node(heap, index);
     struct tarn__stream_state *stream_state = tarn__heap_state_of(heap, node);

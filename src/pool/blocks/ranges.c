@@ -36,6 +36,7 @@ static void remove_start(struct tarn__heap *heap, uint64_t address)
 
 /* The bug of the mutation segment_border_lost: adjacent segments count as one. */
 static void lose_borders(struct tarn__heap *heap, tarn__index index)
+    TARN__REQUIRES(pool_lock)
 {
     for (size_t i = 0; i < heap->segments; i++) {
         tarn__index last = tarn__heap_find(heap, heap->starts[i]);

@@ -29,6 +29,7 @@ struct look {
 enum { LOOKS = 128 };
 
 static bool is_usable(const struct look *look, const struct tarn__node *node)
+    TARN__REQUIRES(pool_lock)
 {
     return look->fenced_too
                ? tarn__heap_may_use_after_wait(look->heap, look->stream_state, node)
@@ -48,7 +49,7 @@ static bool fits(const struct look *look)
 
 /* Extend the run around one block to both sides; returns false, to end the visit, where
  * it fits. */
-static bool look_around(void *data, tarn__index index)
+static bool look_around(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
 {
     struct look *look = data;
     struct tarn__heap *heap = look->heap;
@@ -113,7 +114,7 @@ static bool find(struct look *look)
 
 /* Take one piece, of at most `quanta`. Returns false without host memory. */
 static bool take(struct tarn__heap *heap, tarn__index index, uint64_t quanta,
-                 struct tarn__run *out)
+                 struct tarn__run *out) TARN__REQUIRES(pool_lock)
 {
     const struct tarn__node *node = NODE(index);
     tarn__index stream_state = node->stream_state;

@@ -19,23 +19,28 @@ struct tarn__run {
  * size. */
 void tarn__runs_take(struct tarn__heap *heap,
                      const struct tarn__stream_state *stream_state,
-                     const struct tarn__request *request, struct tarn__run *out);
+                     const struct tarn__request *request, struct tarn__run *out)
+    TARN__REQUIRES(pool_lock);
 /* Coalesce the run into one block, in transit. The stream has waited for every source
  * stream. */
-tarn__index tarn__runs_coalesce(struct tarn__heap *heap, const struct tarn__run *run);
+tarn__index tarn__runs_coalesce(struct tarn__heap *heap, const struct tarn__run *run)
+    TARN__REQUIRES(pool_lock);
 /* Return the pieces to their stream states, now with the stream states' open epochs. */
-void tarn__runs_put(struct tarn__heap *heap, const struct tarn__run *run);
+void tarn__runs_put(struct tarn__heap *heap, const struct tarn__run *run)
+    TARN__REQUIRES(pool_lock);
 
 /* Coalesce neighbours that `stream_state` may use until one block fits; false: none
  * does. */
 bool tarn__runs_coalesce_for(struct tarn__heap *heap,
                              struct tarn__stream_state *stream_state,
-                             const struct tarn__request *request);
+                             const struct tarn__request *request)
+    TARN__REQUIRES(pool_lock);
 
 /* Take the best block for the request. If none fits, coalesce neighbours first. Returns 0
  * if nothing fits. */
 tarn__index tarn__runs_take_block(struct tarn__heap *heap,
                                   struct tarn__stream_state *stream_state,
-                                  const struct tarn__request *request);
+                                  const struct tarn__request *request)
+    TARN__REQUIRES(pool_lock);
 
 #endif

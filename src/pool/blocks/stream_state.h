@@ -19,7 +19,10 @@
 #define TARN_POOL_STREAM_STATE_H
 
 #include "base/backoff.h"
+#include "base/thread_safety.h"
 #include "pool/blocks/bins.h"
+
+TARN__LOCK_KIND(pool_lock); /* the lock of the pool: "the heap's lock" */
 
 /* The key of a stream state names it in its pool. There are three ranges:
  *
@@ -59,16 +62,18 @@ struct tarn__stream_state {
 
     struct tarn__bins bins;       /* its free blocks by size */
     tarn__index oldest, youngest; /* its free blocks by epoch */
-    uint64_t free_bytes;
+    uint64_t free_bytes TARN__GUARDED_BY(pool_lock);
 
-    uint64_t open_epoch;   /* of the memory freed now; from 1 */
-    uint64_t fenced_epoch; /* the youngest with an event fence, or complete without one */
-    uint64_t done_epoch;   /* the youngest that is complete; <= fenced_epoch */
-    uint64_t open_bytes;   /* free, of the open epoch */
+    uint64_t open_epoch TARN__GUARDED_BY(pool_lock); /* of the memory freed now; from 1 */
+    /* the youngest with an event fence, or complete without one */
+    uint64_t fenced_epoch TARN__GUARDED_BY(pool_lock);
+    /* the youngest that is complete; <= fenced_epoch */
+    uint64_t done_epoch TARN__GUARDED_BY(pool_lock);
+    uint64_t open_bytes TARN__GUARDED_BY(pool_lock); /* free, of the open epoch */
     /* free, closed, but not fenced: its record is under way or failed */
-    uint64_t closed_bytes;
+    uint64_t closed_bytes TARN__GUARDED_BY(pool_lock);
     /* a thread is between closing an epoch and publishing its event fence */
-    bool recording;
+    bool recording TARN__GUARDED_BY(pool_lock);
     /* Another stream could use its memory: fence it soon. A cache hit reads this without
      * the lock, and takes the slow path. */
     atomic_bool wanted;
@@ -77,17 +82,23 @@ struct tarn__stream_state {
     bool in_order;
     /* its memory waits for the owner of a graph, not for an event fence */
     bool is_capture;
-    bool has_ended;             /* frees here go to the state TARN__KEY_ORPHANED */
-    uint64_t device_wait_epoch; /* closed by the device-wide wait that is under way */
-    struct tarn__fence *fences; /* oldest first */
-    size_t fence_count, fence_capacity;
+    /* frees here go to the state TARN__KEY_ORPHANED */
+    bool has_ended TARN__GUARDED_BY(pool_lock);
+    /* closed by the device-wide wait that is under way */
+    uint64_t device_wait_epoch TARN__GUARDED_BY(pool_lock);
+    struct tarn__fence *fences TARN__GUARDED_BY(pool_lock); /* oldest first */
+    size_t fence_count TARN__GUARDED_BY(pool_lock);
+    size_t fence_capacity TARN__GUARDED_BY(pool_lock);
 
-    uint64_t last_free; /* the pool's number of frees at its last one */
-    unsigned frees;     /* since the last event fence */
-    unsigned interval;  /* frees until the next event fence is due: see fence.c */
-    uint64_t misses;    /* the count `misses` of the heap, at the last event fence */
+    /* the pool's number of frees at its last one */
+    uint64_t last_free TARN__GUARDED_BY(pool_lock);
+    unsigned frees TARN__GUARDED_BY(pool_lock); /* since the last event fence */
+    /* frees until the next event fence is due: see fence.c */
+    unsigned interval TARN__GUARDED_BY(pool_lock);
+    /* the count `misses` of the heap, at the last event fence */
+    uint64_t misses TARN__GUARDED_BY(pool_lock);
 
-    enum tarn__stream_kind kind;
+    enum tarn__stream_kind kind TARN__GUARDED_BY(pool_lock);
     /* back-off of the query whether the stream is idle: how many event fences to record
      * without it */
     struct tarn__backoff idle;
@@ -96,18 +107,18 @@ struct tarn__stream_state {
     struct tarn__backoff done;
 
     /* number of the poll round in which its oldest event fence was last queried */
-    uint64_t queried_round;
+    uint64_t queried_round TARN__GUARDED_BY(pool_lock);
 
     /* number of thread caches, captures and calls that hold the stream state: it is not
      * deleted before all of them have left it */
-    unsigned users;
+    unsigned users TARN__GUARDED_BY(pool_lock);
     tarn__index next_with_memory, previous_with_memory; /* in the list of the heap */
     tarn__index next_unused;
 };
 
 /* Return the bytes that no event fence covers. */
 static inline uint64_t tarn__stream_state_unfenced(
-    const struct tarn__stream_state *stream_state)
+    const struct tarn__stream_state *stream_state) TARN__REQUIRES(pool_lock)
 {
     return stream_state->open_bytes + stream_state->closed_bytes;
 }
@@ -126,6 +137,7 @@ static inline bool tarn__stream_state_may_use(
  * stream can then take the block after a wait. This is the rule for every such use. */
 static inline bool tarn__stream_state_has_fenced(
     const struct tarn__stream_state *stream_state, const struct tarn__node *node)
+    TARN__REQUIRES(pool_lock)
 {
     return stream_state->fence_count > 0 && !stream_state->is_capture &&
            node->epoch <= stream_state->fences[stream_state->fence_count - 1].epoch;

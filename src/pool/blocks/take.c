@@ -75,7 +75,7 @@ static inline bool reserve(struct tarn__heap *heap, size_t splits)
 
 /* Give a free node or an unmapped range another size, in its bins. */
 static inline void resize_in_place(struct tarn__heap *heap, tarn__index index,
-                                   uint32_t quanta)
+                                   uint32_t quanta) TARN__REQUIRES(pool_lock)
 {
     struct tarn__node *node = NODE(index);
 
@@ -106,7 +106,7 @@ static void lose_fence(struct tarn__heap *heap, tarn__index index)
 /* Split the first `quanta` off a free node or an unmapped range, which has more: in
  * transit. The rest keeps its node, and so its stream state, epoch and position. */
 static inline tarn__index split_front(struct tarn__heap *heap, tarn__index index,
-                                      uint32_t quanta)
+                                      uint32_t quanta) TARN__REQUIRES(pool_lock)
 {
     tarn__index new_index = tarn__nodes_take(&heap->nodes);
     struct tarn__node *rest = NODE(index), *front = NODE(new_index);
@@ -134,6 +134,7 @@ static inline tarn__index split_front(struct tarn__heap *heap, tarn__index index
 /* Split a free node or an unmapped range at `address`. The part before it stays; the part
  * from there on becomes an adjacent node, of the same bins, stream state and epoch. */
 static tarn__index split_off(struct tarn__heap *heap, tarn__index index, uint64_t address)
+    TARN__REQUIRES(pool_lock)
 {
     struct tarn__node *node = NODE(index);
     uint32_t quanta = (uint32_t)((tarn__node_end(node) - address) >> TARN__QUANTUM_SHIFT);
@@ -154,7 +155,7 @@ static tarn__index split_off(struct tarn__heap *heap, tarn__index index, uint64_
 
 /* Take out the first `quanta` of a free node or an unmapped range. 0: no host memory. */
 static inline tarn__index take_front(struct tarn__heap *heap, tarn__index index,
-                                     uint32_t quanta)
+                                     uint32_t quanta) TARN__REQUIRES(pool_lock)
 {
     if (NODE(index)->quanta == quanta) {
         tarn__take_whole(heap, index);

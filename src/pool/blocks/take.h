@@ -18,24 +18,27 @@ struct tarn__request {
 tarn__index tarn__take_block(struct tarn__heap *heap,
                              struct tarn__stream_state *stream_state,
                              const struct tarn__request *request, bool *was_completed,
-                             bool *no_memory);
+                             bool *no_memory) TARN__REQUIRES(pool_lock);
 
 /* Return true if the request fits into a free block of this node's address and size. */
 bool tarn__take_fits(const struct tarn__request *request, const struct tarn__node *node);
 /* Split a free block, which the request fits into, and take the request's part out.
  * Returns 0 without host memory. */
 tarn__index tarn__take_request(struct tarn__heap *heap, tarn__index index,
-                               const struct tarn__request *request);
+                               const struct tarn__request *request)
+    TARN__REQUIRES(pool_lock);
 /* Split [address, address + bytes) out of the free or unmapped node that contains it, as
  * a node that is in transit. Returns 0 without host memory; then nothing has changed. */
 tarn__index tarn__take_range(struct tarn__heap *heap, tarn__index index, uint64_t address,
-                             uint64_t bytes);
+                             uint64_t bytes) TARN__REQUIRES(pool_lock);
 /* Take a whole free block or unmapped range out; it is in transit then. */
-void tarn__take_whole(struct tarn__heap *heap, tarn__index index);
+void tarn__take_whole(struct tarn__heap *heap, tarn__index index)
+    TARN__REQUIRES(pool_lock);
 
 /* Return the size in quanta of the largest block that `stream_state` could have at
  * once. */
 uint32_t tarn__take_largest(const struct tarn__heap *heap,
-                            const struct tarn__stream_state *stream_state);
+                            const struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock);
 
 #endif

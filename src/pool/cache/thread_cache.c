@@ -22,11 +22,23 @@ enum { SKIPS_AFTER_TAKEN = 64, SKIPS_AT_FIRST = 16, SKIPS_AFTER_UNUSED = 4 };
 
 _Thread_local struct tarn__thread *tarn__this_thread;
 
+TARN__LOCK_KIND(pools_lock);
+
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tarn__pool *pools;
+static struct tarn__pool *pools TARN__GUARDED_BY(pools_lock);
 static pthread_key_t thread_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool key_made;
+
+static void take_pools(void) TARN__ACQUIRE(pools_lock) TARN__NO_THREAD_SAFETY_ANALYSIS
+{
+    pthread_mutex_lock(&pools_lock);
+}
+
+static void leave_pools(void) TARN__RELEASE(pools_lock) TARN__NO_THREAD_SAFETY_ANALYSIS
+{
+    pthread_mutex_unlock(&pools_lock);
+}
 
 /* --- driver queries of a cache hit --- */
 
@@ -68,7 +80,7 @@ enum during { DURING_ITS_CALL, DURING_OTHERS };
 
 /* Free a cached block into the heap. */
 static void put(struct tarn__pool *pool, const struct tarn__thread_cache *cache,
-                tarn__index index, enum during during)
+                tarn__index index, enum during during) TARN__REQUIRES(pool_lock)
 {
     if (cache->is_raw && during == DURING_OTHERS)
         tarn__heap_put_alone(&pool->heap, index, cache->stream_state);
@@ -78,7 +90,7 @@ static void put(struct tarn__pool *pool, const struct tarn__thread_cache *cache,
 
 /* Return the last-freed block to the heap. Returns false if there is none. */
 static bool return_last_freed(struct tarn__pool *pool, struct tarn__thread_cache *cache,
-                              enum during during)
+                              enum during during) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -135,7 +147,7 @@ bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
 /* Return all blocks to the heap, into the state of their stream. The cache is entered,
  * `lock` held. */
 static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache,
-                  enum during during)
+                  enum during during) TARN__REQUIRES(pool_lock) TARN__REQUIRES(cache_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -166,6 +178,7 @@ enum after_drain { STAYS_OPEN, IS_CLOSED };
 static void drain_some(struct tarn__pool *pool,
                        const struct tarn__stream_state *stream_state, tarn_stream stream,
                        enum during during, enum after_drain after_drain)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -175,9 +188,9 @@ static void drain_some(struct tarn__pool *pool,
             continue;
         if (after_drain == IS_CLOSED)
             atomic_store(&i->closed, true);
-        tarn__lock_take(&i->lock);
+        tarn__thread_cache_enter(i);
         drain(pool, i, during);
-        tarn__lock_leave(&i->lock);
+        tarn__thread_cache_leave(i);
     }
 }
 
@@ -221,6 +234,7 @@ enum { MOVED_AT_ONCE = 512 };
  * TARN__KEY_ORPHANED. Returns true if there are more. */
 static bool orphan_unfenced(struct tarn__heap *heap,
                             struct tarn__stream_state *stream_state, size_t most)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__index index;
 
@@ -268,14 +282,15 @@ static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
 
 /* Delete a cache: its blocks return to the heap, and its counts are kept. `lock` held. */
 static void end(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
     struct tarn__thread_cache **link = &pool->caches;
 
-    tarn__lock_take(&cache->lock);
+    tarn__thread_cache_enter(cache);
     drain(pool, cache, DURING_OTHERS);
-    tarn__lock_leave(&cache->lock);
+    tarn__thread_cache_leave(cache);
     while (*link != cache)
         link = &(*link)->next;
     *link = cache->next;
@@ -285,7 +300,7 @@ static void end(struct tarn__pool *pool, struct tarn__thread_cache *cache)
     free(cache);
 }
 
-static struct tarn__pool *living(uint64_t serial)
+static struct tarn__pool *living(uint64_t serial) TARN__REQUIRES(pools_lock)
 {
     struct tarn__pool *pool = pools;
 
@@ -302,7 +317,7 @@ static void clear(struct tarn__slot *slot, enum reason reason)
 {
     if (slot->serial == 0)
         return;
-    pthread_mutex_lock(&pools_lock);
+    take_pools();
     struct tarn__pool *pool = living(slot->serial);
     if (pool) {
         tarn__pool_lock(pool);
@@ -311,7 +326,7 @@ static void clear(struct tarn__slot *slot, enum reason reason)
         end(pool, slot->cache);
         tarn__pool_unlock(pool);
     }
-    pthread_mutex_unlock(&pools_lock);
+    leave_pools();
     *slot = (struct tarn__slot){0};
 }
 
@@ -395,9 +410,11 @@ void tarn__thread_caches_free(struct tarn__pool *pool)
     tarn__pool_unlock(pool);
 }
 
+/* At exit and in a forked child it does not take the locks of the caches. */
 void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *counts,
                              uint64_t *thread_cached_bytes,
-                             uint64_t *thread_cached_blocks, size_t *metadata)
+                             uint64_t *thread_cached_blocks,
+                             size_t *metadata) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     tarn__assert_held(&pool->lock);
 
@@ -405,7 +422,7 @@ void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *count
 
     for (struct tarn__thread_cache *i = pool->caches; i; i = i->next) {
         if (!gone)
-            tarn__lock_take(&i->lock);
+            tarn__thread_cache_enter(i);
         counts_add(counts, &i->counts);
         uint64_t last_freed = atomic_load_explicit(&i->last_freed, memory_order_relaxed);
         *thread_cached_bytes +=
@@ -416,7 +433,7 @@ void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *count
         for (unsigned j = 0; j < TARN__LARGE_SLOTS; j++)
             *thread_cached_blocks += TARN__QUARANTINED(i->large[j]) != 0;
         if (!gone)
-            tarn__lock_leave(&i->lock);
+            tarn__thread_cache_leave(i);
         *metadata += sizeof *i;
     }
 }
@@ -425,20 +442,19 @@ void tarn__thread_caches_add_pool(struct tarn__pool *pool)
 {
     static uint64_t last_serial;
 
-    pthread_mutex_lock(&pools_lock);
+    take_pools();
     pool->serial = ++last_serial;
     pool->next = pools;
     pools = pool;
-    pthread_mutex_unlock(&pools_lock);
+    leave_pools();
 }
 
 void tarn__thread_caches_remove_pool(struct tarn__pool *pool)
 {
+    take_pools();
     struct tarn__pool **link = &pools;
-
-    pthread_mutex_lock(&pools_lock);
     while (*link != pool)
         link = &(*link)->next;
     *link = pool->next;
-    pthread_mutex_unlock(&pools_lock);
+    leave_pools();
 }

@@ -28,6 +28,8 @@ enum {
     TARN__SMALL_DEPTH = 32 /* blocks a stack */
 };
 
+TARN__LOCK_KIND(cache_lock); /* the lock of a thread cache */
+
 struct tarn__thread_cache {
     struct tarn__lock lock;
     /* the stream was unregistered, or has ended: no more cache hits */
@@ -45,7 +47,7 @@ struct tarn__thread_cache {
     _Atomic uint64_t bytes, granted; /* held; granted */
     _Atomic uint8_t small_count[TARN__SMALL_CLASSES];
     _Atomic tarn__index large[TARN__LARGE_SLOTS];
-    tarn__index small[TARN__SMALL_CLASSES];
+    tarn__index small[TARN__SMALL_CLASSES] TARN__GUARDED_BY(cache_lock);
     uint32_t large_quanta[TARN__LARGE_SLOTS]; /* the size, for the thread's own use */
 
     /* Granules << 32 | index; 0: none. Only the thread writes a block here; any thread
@@ -78,12 +80,14 @@ void tarn__thread_cache_make(const struct tarn__caller *caller);
  * thread calls them, under the pool's lock. */
 bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
                                             struct tarn__thread_cache *cache,
-                                            tarn__index index);
+                                            tarn__index index) TARN__REQUIRES(pool_lock);
 void tarn__thread_cache_drop_last_freed(struct tarn__pool *pool,
-                                        struct tarn__thread_cache *cache);
+                                        struct tarn__thread_cache *cache)
+    TARN__REQUIRES(pool_lock);
 /* Return the last-freed blocks of all thread caches to the heap. Returns false if there
  * is none. `lock` held. */
-bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool);
+bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
+    TARN__REQUIRES(pool_lock);
 
 /* Return all blocks of all thread caches to the heap. Takes and releases `lock`. */
 void tarn__thread_caches_drain(struct tarn__pool *pool);
@@ -98,14 +102,16 @@ void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream);
  * unfenced frees and cached blocks become orphaned memory. `lock` held, and released in
  * between. */
 void tarn__thread_caches_end_stream(struct tarn__pool *pool,
-                                    struct tarn__stream_state *stream_state);
+                                    struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock);
 /* Free all thread caches; no thread uses the pool any more. */
 void tarn__thread_caches_free(struct tarn__pool *pool);
 
 /* Sum up what the thread caches counted and hold. `lock` held. */
 void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *counts,
                              uint64_t *thread_cached_bytes,
-                             uint64_t *thread_cached_blocks, size_t *metadata);
+                             uint64_t *thread_cached_blocks, size_t *metadata)
+    TARN__REQUIRES(pool_lock);
 
 /* Have threads that end find the pool, and give it its serial number; or have them find
  * it no longer. */
@@ -186,6 +192,24 @@ static inline bool tarn__thread_cache_check(struct tarn__pool *pool,
 #define TARN__HOLD(field, value) \
     atomic_store_explicit(&(field), (value), memory_order_relaxed)
 
+static inline bool tarn__thread_cache_try_enter(struct tarn__thread_cache *cache)
+    TARN__TRY_ACQUIRE(true, cache_lock) TARN__NO_THREAD_SAFETY_ANALYSIS
+{
+    return tarn__lock_try(&cache->lock);
+}
+
+static inline void tarn__thread_cache_enter(struct tarn__thread_cache *cache)
+    TARN__ACQUIRE(cache_lock) TARN__NO_THREAD_SAFETY_ANALYSIS
+{
+    tarn__lock_take(&cache->lock);
+}
+
+static inline void tarn__thread_cache_leave(struct tarn__thread_cache *cache)
+    TARN__RELEASE(cache_lock) TARN__NO_THREAD_SAFETY_ANALYSIS
+{
+    tarn__lock_leave(&cache->lock);
+}
+
 static inline uint64_t tarn__thread_cache_capacity(const struct tarn__thread_cache *cache)
 {
     return TARN__QUARANTINED(cache->granted) - TARN__QUARANTINED(cache->bytes);
@@ -202,6 +226,7 @@ static inline unsigned tarn__thread_cache_large_slot(uint32_t quanta)
 static inline tarn__index tarn__thread_cache_pop(struct tarn__pool *pool,
                                                  struct tarn__thread_cache *cache,
                                                  uint32_t quanta)
+    TARN__REQUIRES(cache_lock)
 {
     tarn__index index;
 
@@ -253,7 +278,8 @@ static inline tarn__index tarn__thread_cache_take(struct tarn__pool *pool,
                                                   struct tarn__thread_cache *cache,
                                                   uint32_t quanta, uint64_t requested)
 {
-    if (!tarn__thread_cache_may_have(cache, quanta) || !tarn__lock_try(&cache->lock))
+    if (!tarn__thread_cache_may_have(cache, quanta) ||
+        !tarn__thread_cache_try_enter(cache))
         return 0;
     tarn__index index = tarn__thread_cache_pop(pool, cache, quanta);
     if (index)
@@ -265,7 +291,7 @@ static inline tarn__index tarn__thread_cache_take(struct tarn__pool *pool,
         cache->counts.hits++;
         tarn__counts_note_allocation(&cache->counts, requested);
     }
-    tarn__lock_leave(&cache->lock);
+    tarn__thread_cache_leave(cache);
     return index;
 }
 
@@ -296,7 +322,7 @@ static inline bool tarn__thread_cache_has_capacity(const struct tarn__thread_cac
 /* Enter a block that is thread-cached. The cache has capacity. */
 static inline void tarn__thread_cache_push(struct tarn__pool *pool,
                                            struct tarn__thread_cache *cache,
-                                           tarn__index index)
+                                           tarn__index index) TARN__REQUIRES(cache_lock)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
     uint32_t quanta = node->quanta;
@@ -334,7 +360,7 @@ static inline enum tarn__put tarn__thread_cache_put(struct tarn__pool *pool,
     if (!tarn__thread_cache_has_capacity(cache, quanta) &&
         !tarn__thread_cache_was_last_freed(cache, quanta))
         return TARN__PUT_FULL;
-    if (!tarn__lock_try(&cache->lock))
+    if (!tarn__thread_cache_try_enter(cache))
         return TARN__PUT_FULL;
     bool has = tarn__thread_cache_has_capacity(cache, quanta);
     if (!atomic_load_explicit(&cache->closed, memory_order_relaxed) &&
@@ -351,7 +377,7 @@ static inline enum tarn__put tarn__thread_cache_put(struct tarn__pool *pool,
             result = TARN__PUT_DONE;
         }
     }
-    tarn__lock_leave(&cache->lock);
+    tarn__thread_cache_leave(cache);
     return result;
 }
 
@@ -369,6 +395,7 @@ enum { TARN__CACHES_PART = 64 };
 static inline void tarn__thread_cache_raise_grant(struct tarn__pool *pool,
                                                   struct tarn__thread_cache *cache,
                                                   uint64_t bytes)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -389,6 +416,7 @@ static inline void tarn__thread_cache_raise_grant(struct tarn__pool *pool,
  * there. */
 static inline void tarn__thread_cache_before_search(struct tarn__pool *pool,
                                                     struct tarn__thread_cache *cache)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -403,6 +431,7 @@ static inline void tarn__thread_cache_before_search(struct tarn__pool *pool,
 static inline bool tarn__thread_cache_keep_last_freed(struct tarn__pool *pool,
                                                       struct tarn__thread_cache *cache,
                                                       tarn__index index)
+    TARN__REQUIRES(pool_lock)
 {
     if (cache->last_freed_skips == 0)
         return tarn__thread_cache_keep_last_freed_now(pool, cache, index);

@@ -34,6 +34,7 @@ struct assembly {
 };
 
 static bool is_usable(const struct assembly *assembly, tarn__index index)
+    TARN__REQUIRES(pool_lock)
 {
     const struct tarn__heap *heap = assembly->heap;
 
@@ -42,7 +43,7 @@ static bool is_usable(const struct assembly *assembly, tarn__index index)
 }
 
 /* Keep a block that can form a part of a handle with a neighbour. */
-static bool note(void *data, tarn__index index)
+static bool note(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
 {
     struct assembly *assembly = data;
     struct tarn__heap *heap = assembly->heap;
@@ -66,6 +67,7 @@ static unsigned pieces(const struct tarn__heap *heap, tarn__index first,
 
 /* Take the pieces. Returns false without host memory. */
 static bool take(struct assembly *assembly, tarn__index first, struct tarn__span handle)
+    TARN__REQUIRES(pool_lock)
 {
     struct tarn__heap *heap = assembly->heap;
     struct tarn__run *run = &assembly->handles[assembly->count];
@@ -95,6 +97,7 @@ static bool take(struct assembly *assembly, tarn__index first, struct tarn__span
 /* Take the whole handles in the pieces that touch `index`, but not those within one
  * piece, which can move as they are. Returns false if no more are needed. */
 static bool take_around(struct assembly *assembly, tarn__index index)
+    TARN__REQUIRES(pool_lock)
 {
     struct tarn__heap *heap = assembly->heap;
     const struct tarn__pages *pages = assembly->caller->pool->pages;
@@ -127,6 +130,7 @@ static bool take_around(struct assembly *assembly, tarn__index index)
 
 /* Take handles around the blocks of one stream, or around completed ones. */
 static bool take_from(struct assembly *assembly, const struct tarn__bins *bins)
+    TARN__REQUIRES(pool_lock)
 {
     assembly->found_count = assembly->looks = 0;
     tarn__bins_visit(bins, &assembly->heap->nodes, 1, note, assembly);
@@ -138,6 +142,7 @@ static bool take_from(struct assembly *assembly, const struct tarn__bins *bins)
 
 /* Return the bytes missing once everything moves that can move as it is. `lock` held. */
 static uint64_t missing(struct assembly *assembly, const struct tarn__request *request)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&assembly->caller->pool->lock);
 
@@ -151,6 +156,7 @@ static uint64_t missing(struct assembly *assembly, const struct tarn__request *r
 
 /* Take handles in pieces, and the event fences that cover them. `lock` held. */
 static void choose(struct assembly *assembly, const struct tarn__request *request)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&assembly->caller->pool->lock);
 

@@ -17,7 +17,10 @@ void tarn__budget_note_peaks(struct tarn__pool *pool)
     pool->heap.absorb_bytes = reserved / ABSORB_PART;
 }
 
-tarn_status tarn__budget_fail(const struct tarn__pool *pool, uint64_t bytes)
+/* `limit` changes under `growth` and `lock`, so either suffices to read it. A pool on VMM
+ * comes here under both. */
+tarn_status tarn__budget_fail(const struct tarn__pool *pool,
+                              uint64_t bytes) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     if (tarn__pages_is_vmm(pool->pages) && pool->limit > pool->device_bytes &&
         bytes > tarn__budget_headroom(pool))

@@ -94,7 +94,7 @@ static tarn_status return_segment(struct tarn__pool *pool,
 static tarn_status obtain(const struct tarn__caller *caller,
                           const struct tarn__request *request, uint64_t most,
                           const struct tarn__stream_state *stream_state,
-                          struct tarn__span *out)
+                          struct tarn__span *out) TARN__REQUIRES(growth)
 {
     struct tarn__pool *pool = caller->pool;
     uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
@@ -116,6 +116,7 @@ static tarn_status obtain(const struct tarn__caller *caller,
 
 static tarn_status grow_segment(struct tarn__caller *caller,
                                 const struct tarn__request *request, tarn__index *out)
+    TARN__REQUIRES(growth)
 {
     struct tarn__pool *pool = caller->pool;
     struct tarn__span span;

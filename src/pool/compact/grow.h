@@ -8,6 +8,6 @@
  * only the missing part is new. TARN_OUT_OF_MEMORY: the limit is reached, or the upstream
  * has none. `growth` held. */
 tarn_status tarn__grow(struct tarn__caller *caller, const struct tarn__request *request,
-                       tarn__index *out);
+                       tarn__index *out) TARN__REQUIRES(growth);
 
 #endif

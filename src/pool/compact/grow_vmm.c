@@ -54,7 +54,7 @@ static uint64_t moved_bytes(const struct plan *plan)
 
 /* Return true if the pool has half of what it may have, of its limit or of the device.
  * Then it takes no more than it needs. */
-static bool is_half_full(const struct tarn__pool *pool)
+static bool is_half_full(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     return tarn__pages_reserved(pool->pages) > tarn__pool_maximum(pool) / 2;
 }
@@ -65,6 +65,7 @@ static bool is_half_full(const struct tarn__pool *pool)
 enum { EXTRA_PART = 20 };
 
 static uint64_t bytes_before_moves(const struct tarn__pool *pool, uint64_t need)
+    TARN__REQUIRES(pool_lock)
 {
     uint64_t allocated = pool->heap.allocated_bytes;
 
@@ -76,7 +77,7 @@ static uint64_t bytes_before_moves(const struct tarn__pool *pool, uint64_t need)
 
 /* Return, in whole handles, the bytes to add to `new_bytes` so that the pool has that. */
 static uint64_t extra_bytes(const struct tarn__pool *pool, uint64_t need,
-                            uint64_t new_bytes)
+                            uint64_t new_bytes) TARN__REQUIRES(pool_lock)
 {
     uint64_t has = tarn__pages_reserved(pool->pages) + new_bytes,
              most = bytes_before_moves(pool, need);
@@ -87,7 +88,7 @@ static uint64_t extra_bytes(const struct tarn__pool *pool, uint64_t need,
 
 /* Decide how much is new, and whether the limit allows it. */
 static bool plan_new(const struct tarn__pool *pool, const struct tarn__site *site,
-                     struct plan *plan)
+                     struct plan *plan) TARN__REQUIRES(pool_lock)
 {
     uint64_t need = tarn__pages_round_up(site->bytes ? site->bytes : 1);
     uint64_t moved = moved_bytes(plan);
@@ -108,6 +109,7 @@ static bool plan_new(const struct tarn__pool *pool, const struct tarn__site *sit
 }
 
 static void cancel(struct tarn__pool *pool, const struct plan *plan)
+    TARN__REQUIRES(pool_lock)
 {
     if (plan->reclaimable)
         tarn__reclaimable_put_back(plan->reclaimable, 0);
@@ -119,6 +121,7 @@ static void cancel(struct tarn__pool *pool, const struct plan *plan)
 
 /* Split `bytes` at `at` off the unmapped range that begins there. */
 static tarn__index split_unmapped(struct tarn__heap *heap, uint64_t at, uint64_t bytes)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__index range = tarn__ranges_unmapped_at(heap, at);
 
@@ -128,6 +131,7 @@ static tarn__index split_unmapped(struct tarn__heap *heap, uint64_t at, uint64_t
 /* Take all that the plan needs. Returns false without host memory; then nothing is
  * taken. */
 static bool take_nodes(struct tarn__pool *pool, struct plan *plan)
+    TARN__REQUIRES(pool_lock)
 {
     struct tarn__heap *heap = &pool->heap;
     uint64_t moved = moved_bytes(plan);
@@ -148,7 +152,7 @@ static bool take_nodes(struct tarn__pool *pool, struct plan *plan)
 /* Find large handles first: completed ones, then fenced ones. */
 static void find_reclaimable(const struct tarn__caller *caller, uint64_t need,
                              const struct tarn__site *site,
-                             struct tarn__reclaimable *found)
+                             struct tarn__reclaimable *found) TARN__REQUIRES(pool_lock)
 {
     tarn__reclaimable_find(caller->pool, need,
                            (struct tarn__span){site->from, site->address - site->from},
@@ -160,6 +164,7 @@ static void find_reclaimable(const struct tarn__caller *caller, uint64_t need,
  * range still has such an unmapped range. */
 static struct tarn__site find_site(const struct tarn__caller *caller,
                                    const struct tarn__request *request)
+    TARN__REQUIRES(pool_lock)
 {
     const struct tarn__heap *heap = &caller->pool->heap;
     struct tarn__site site = tarn__ranges_find_site(heap, caller->stream_state, request,
@@ -170,7 +175,7 @@ static struct tarn__site find_site(const struct tarn__caller *caller,
 }
 
 /* Plan to move all the memory that is needed, or nearly all. `lock` held. */
-static bool plan_placement(struct growth *growth)
+static bool plan_placement(struct growth *growth) TARN__REQUIRES(pool_lock)
 {
     struct tarn__placement placement;
 
@@ -185,7 +190,8 @@ static bool plan_placement(struct growth *growth)
 }
 
 /* Plan new memory at the range's end, behind the moved memory. `lock` held. */
-static tarn_status plan_end(struct growth *growth)
+static tarn_status plan_end(struct growth *growth) TARN__REQUIRES(pool_lock)
+    TARN__REQUIRES(growth)
 {
     struct tarn__pool *pool = growth->caller->pool;
     const struct tarn__request *request = growth->request;
@@ -234,6 +240,7 @@ static tarn_status map_new(struct tarn__pool *pool, struct plan *plan)
 /* Publish the moved memory at its new place: as completed, or, where the stream waited
  * for some of it, in the order of the caller's stream. `lock` held. */
 static void publish_moved(struct tarn__caller *caller, struct plan *plan)
+    TARN__REQUIRES(pool_lock) TARN__REQUIRES(growth)
 {
     tarn__assert_held(&caller->pool->lock);
 
@@ -251,6 +258,7 @@ static void publish_moved(struct tarn__caller *caller, struct plan *plan)
 }
 
 static void publish_new(struct tarn__pool *pool, struct plan *plan)
+    TARN__REQUIRES(pool_lock)
 {
     if (!TARN_MUTATION(growth_published_before_mapped))
         tarn__heap_put(&pool->heap, plan->new_node, NULL);
@@ -276,7 +284,7 @@ static tarn_status move(const struct tarn__caller *caller, const struct plan *pl
 }
 
 /* Execute the plan. On failure, moved memory stays at its new place. */
-static tarn_status carry_out(struct growth *growth)
+static tarn_status carry_out(struct growth *growth) TARN__REQUIRES(growth)
 {
     struct tarn__caller *caller = growth->caller;
     struct tarn__pool *pool = caller->pool;
@@ -307,7 +315,7 @@ static tarn_status carry_out(struct growth *growth)
 
 /* Assemble handles from pieces of several streams for the caller: then one may fit, or
  * they can move. */
-static bool assembled(struct growth *growth)
+static bool assembled(struct growth *growth) TARN__REQUIRES(growth)
 {
     struct tarn__caller *caller = growth->caller;
 
@@ -329,7 +337,7 @@ static bool find_placement(struct growth *growth)
 }
 
 /* Make the plan, or find the block: then no growth is needed after all. */
-static tarn_status make_plan(struct growth *growth)
+static tarn_status make_plan(struct growth *growth) TARN__REQUIRES(growth)
 {
     struct tarn__pool *pool = growth->caller->pool;
 
@@ -345,6 +353,7 @@ static tarn_status make_plan(struct growth *growth)
 
 /* Grow with the reclaimable memory in `found` (NULL: nothing moves). */
 static tarn_status grow(struct growth *growth, struct tarn__reclaimable *found)
+    TARN__REQUIRES(growth)
 {
     struct tarn__caller *caller = growth->caller;
     struct tarn__pool *pool = caller->pool;

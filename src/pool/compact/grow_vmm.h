@@ -6,6 +6,7 @@
 
 /* Do tarn__grow() for a VMM pool. `growth` held. */
 tarn_status tarn__grow_vmm(struct tarn__caller *caller,
-                           const struct tarn__request *request, tarn__index *out);
+                           const struct tarn__request *request, tarn__index *out)
+    TARN__REQUIRES(growth);
 
 #endif

@@ -287,7 +287,7 @@ static unsigned choose_candidate(struct look *look, struct tarn__placement *out)
 /* Return the new bytes where `least` is missing: the step that the user specified, or
  * whole handles, where the place has enough addresses for them. */
 static uint64_t new_bytes_at(const struct look *look, const struct candidate *candidate,
-                             uint64_t moved, uint64_t least)
+                             uint64_t moved, uint64_t least) TARN__REQUIRES(pool_lock)
 {
     const struct tarn__pool *pool = look->caller->pool;
     uint64_t handle = tarn__handle_size(pool->pages, 0);
@@ -307,6 +307,7 @@ static uint64_t new_bytes_at(const struct look *look, const struct candidate *ca
  * and the rest is new. Returns the number of handles, in `best`; -1: there is no such
  * place. */
 static int choose_nearest(struct look *look, struct tarn__placement *out)
+    TARN__REQUIRES(pool_lock)
 {
     const struct candidate *candidate = &look->nearest;
     uint64_t bytes;
@@ -396,7 +397,7 @@ static unsigned find_candidate(struct look *look, struct tarn__placement *out)
 }
 
 /* Try completed memory alone, and then fenced memory as well. */
-static int find(struct look *look, struct tarn__placement *out)
+static int find(struct look *look, struct tarn__placement *out) TARN__REQUIRES(pool_lock)
 {
     struct tarn__reclaimable *all = &look->all;
 

@@ -18,6 +18,6 @@ struct tarn__placement {
 bool tarn__placement_find(const struct tarn__caller *caller,
                           const struct tarn__request *request,
                           struct tarn__reclaimable *reclaimable_out,
-                          struct tarn__placement *out);
+                          struct tarn__placement *out) TARN__REQUIRES(pool_lock);
 
 #endif

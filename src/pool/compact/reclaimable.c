@@ -31,7 +31,7 @@ static bool note_completed(void *data, tarn__index index)
     return note(data, index, NULL);
 }
 
-static bool note_fenced(void *data, tarn__index index)
+static bool note_fenced(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
 {
     struct tarn__reclaimable *reclaimable = data;
     const struct tarn__heap *heap = &reclaimable->pool->heap;
@@ -144,6 +144,7 @@ struct pieces {
 };
 
 static bool is_piece(const struct pieces *pieces, tarn__index index)
+    TARN__REQUIRES(pool_lock)
 {
     const struct tarn__node *node =
         tarn__node(&pieces->reclaimable->pool->heap.nodes, index);
@@ -158,7 +159,7 @@ static bool is_piece(const struct pieces *pieces, tarn__index index)
            tarn__pages_removable(pieces->reclaimable->pool->pages, span).bytes == 0;
 }
 
-static bool note_piece(void *data, tarn__index index)
+static bool note_piece(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
 {
     struct pieces *pieces = data;
     const struct tarn__node *node =
@@ -173,6 +174,7 @@ static bool note_piece(void *data, tarn__index index)
 /* Coalesce all pieces that touch this one, if it still exists. Each is behind an event
  * fence of the stream state, and the youngest fence covers all. */
 static void coalesce_around(struct pieces *pieces, tarn__index index)
+    TARN__REQUIRES(pool_lock)
 {
     struct tarn__heap *heap = &pieces->reclaimable->pool->heap;
     struct tarn__nodes *nodes = &heap->nodes;
@@ -193,6 +195,7 @@ static void coalesce_around(struct pieces *pieces, tarn__index index)
 
 static void coalesce_pieces(const struct tarn__reclaimable *reclaimable,
                             const struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     struct pieces pieces = {.reclaimable = reclaimable, .stream_state = stream_state};
 
@@ -213,7 +216,7 @@ static bool wants_more(const struct tarn__reclaimable *reclaimable)
 /* Note the memory of one stream state. Each one that is not the caller's costs one more
  * wait. */
 static void note_stream(struct tarn__reclaimable *reclaimable,
-                        struct tarn__stream_state *stream_state)
+                        struct tarn__stream_state *stream_state) TARN__REQUIRES(pool_lock)
 {
     unsigned first = reclaimable->count;
 
@@ -225,6 +228,7 @@ static void note_stream(struct tarn__reclaimable *reclaimable,
 
 void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
                                    struct tarn__reclaimable *reclaimable)
+    TARN__REQUIRES(growth)
 {
     tarn__assert_held(&caller->pool->lock);
 
@@ -283,7 +287,7 @@ bool tarn__reclaimable_wait(const struct tarn__caller *caller,
 /* Split off a span. A segment's span may begin and end outside of its only block, which
  * starts at a multiple of the quantum. */
 static tarn__index split_span(struct tarn__heap *heap, tarn__index index,
-                              struct tarn__span span)
+                              struct tarn__span span) TARN__REQUIRES(pool_lock)
 {
     const struct tarn__node *node = tarn__node(&heap->nodes, index);
     uint64_t start = span.address > node->address ? span.address : node->address;
@@ -308,6 +312,7 @@ static tarn__index around(const struct tarn__heap *heap, tarn__index index,
 
 /* Pin the event fence that covers a span's last use. */
 static CUevent_ pin(struct tarn__stream_state *stream_state, uint64_t epoch)
+    TARN__REQUIRES(pool_lock)
 {
     return tarn__events_pin(
         stream_state, &stream_state->fences[tarn__events_fence_for(stream_state, epoch)]);
@@ -376,7 +381,7 @@ void tarn__reclaimable_retire(const struct tarn__reclaimable *reclaimable, unsig
 /* Unmap and release spans, as far as the driver does; returns how many. The others are
  * free again, and `*status_out` has the driver's status. */
 static unsigned release_spans(struct tarn__reclaimable *reclaimable,
-                              tarn_status *status_out)
+                              tarn_status *status_out) TARN__REQUIRES(growth)
 {
     struct tarn__pool *pool = reclaimable->pool;
     unsigned removed = 0;
@@ -412,7 +417,7 @@ static void trim_to(struct tarn__reclaimable *reclaimable, uint64_t most)
  * failed. */
 static bool shrink_once(struct tarn__pool *pool, uint64_t keep,
                         struct tarn__reclaimable *reclaimable, uint64_t *released,
-                        tarn_status *status)
+                        tarn_status *status) TARN__REQUIRES(growth)
 {
     tarn__pool_lock(pool);
     uint64_t over = pool->heap.free_bytes > keep ? pool->heap.free_bytes - keep : 0;

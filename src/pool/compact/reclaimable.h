@@ -46,28 +46,31 @@ struct tarn__reclaimable {
  * more handles than needed. (Moving a handle costs 26 us on an H200, whatever its size:
  * see docs/pool.md.) `lock` held. */
 void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted,
-                            struct tarn__span excluded, struct tarn__reclaimable *out);
+                            struct tarn__span excluded, struct tarn__reclaimable *out)
+    TARN__REQUIRES(pool_lock);
 /* Find the bytes still wanted in memory behind event fences: first the caller's stream's,
  * then other streams', unless the options make the pool grow instead. `lock` held. */
 void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
-                                   struct tarn__reclaimable *reclaimable);
+                                   struct tarn__reclaimable *reclaimable)
+    TARN__REQUIRES(pool_lock);
 /* Have the caller's stream wait for the work that other streams queued before their
  * frees. Returns false if the driver rejected a wait. */
 bool tarn__reclaimable_wait(const struct tarn__caller *caller,
                             const struct tarn__reclaimable *reclaimable);
 /* Split the spans off their blocks; the nodes are then exactly these, in transit. Without
  * host memory there are fewer. `lock` held. */
-void tarn__reclaimable_split(struct tarn__reclaimable *reclaimable);
+void tarn__reclaimable_split(struct tarn__reclaimable *reclaimable)
+    TARN__REQUIRES(pool_lock);
 /* Free the spans again, except the first ones. `lock` held. */
 void tarn__reclaimable_put_back(const struct tarn__reclaimable *reclaimable,
-                                unsigned first);
+                                unsigned first) TARN__REQUIRES(pool_lock);
 /* Retire the first `count` spans: they have no memory any more, or it moved and their
  * mapping is a retired one. `lock` held. */
-void tarn__reclaimable_retire(const struct tarn__reclaimable *reclaimable,
-                              unsigned count);
+void tarn__reclaimable_retire(const struct tarn__reclaimable *reclaimable, unsigned count)
+    TARN__REQUIRES(pool_lock) TARN__REQUIRES(growth);
 
 /* Release reclaimable memory while more than `keep` bytes are free. `growth` held. */
 tarn_status tarn__reclaimable_shrink(struct tarn__pool *pool, uint64_t keep,
-                                     uint64_t *released_out);
+                                     uint64_t *released_out) TARN__REQUIRES(growth);
 
 #endif

@@ -29,6 +29,7 @@ struct tarn__caller {
  * nothing fits. `lock` held. */
 static inline tarn__index tarn__caller_take(struct tarn__caller *caller,
                                             const struct tarn__request *request)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&caller->pool->lock);
 

@@ -61,6 +61,7 @@ static unsigned free_slot(struct tarn__captures *captures)
 }
 
 static struct tarn__captures *make_captures(struct tarn__pool *pool)
+    TARN__REQUIRES(pool_lock)
 {
     struct tarn__captures *captures = calloc(1, sizeof *captures);
 
@@ -78,6 +79,7 @@ static struct tarn__captures *make_captures(struct tarn__pool *pool)
 
 /* Make a stream state for memory of a capture. */
 static struct tarn__stream_state *new_state(struct tarn__pool *pool, bool in_order)
+    TARN__REQUIRES(pool_lock)
 {
     uint64_t key = TARN__KEY_CAPTURES + ++pool->captures->state_keys;
     struct tarn__stream_state *stream_state = tarn__identity_get(&pool->heap, key);
@@ -91,12 +93,14 @@ static struct tarn__stream_state *new_state(struct tarn__pool *pool, bool in_ord
 }
 
 static void drop_state(struct tarn__pool *pool, struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     stream_state->users--;
     tarn__identity_delete_if_unused(&pool->heap, stream_state);
 }
 
 static struct tarn_pool_capture *new_capture(struct tarn__pool *pool, uint64_t id)
+    TARN__REQUIRES(pool_lock)
 {
     if (!pool->captures)
         pool->captures = make_captures(pool);
@@ -121,7 +125,7 @@ static struct tarn_pool_capture *new_capture(struct tarn__pool *pool, uint64_t i
 }
 
 static struct tarn__stream_state *member_state(struct tarn_pool_capture *capture,
-                                               CUstream_ handle)
+                                               CUstream_ handle) TARN__REQUIRES(pool_lock)
 {
     for (size_t i = 0; i < capture->member_count; i++)
         if (capture->members[i].handle == handle)
@@ -244,7 +248,7 @@ void tarn__capture_forget(struct tarn_pool_capture *capture)
 
 /* Move all free blocks of a capture's stream state to `to`, in its open epoch. */
 static void empty_into(struct tarn__pool *pool, struct tarn__stream_state *stream_state,
-                       struct tarn__stream_state *to)
+                       struct tarn__stream_state *to) TARN__REQUIRES(pool_lock)
 {
     while (stream_state->oldest) {
         tarn__index index = stream_state->oldest;
@@ -292,6 +296,7 @@ void tarn__capture_leave(struct tarn__caller *caller)
  * again. */
 static struct tarn__stream_state *state_of_capturing(struct tarn__caller *caller,
                                                      bool is_own)
+    TARN__REQUIRES(pool_lock)
 {
     struct tarn__captures *captures = caller->pool->captures;
 
@@ -359,7 +364,8 @@ size_t tarn__captures_metadata(const struct tarn__pool *pool)
     return pool->captures ? sizeof *pool->captures : 0;
 }
 
-void tarn__captures_free(struct tarn__pool *pool)
+/* Without the lock: see the declaration. */
+void tarn__captures_free(struct tarn__pool *pool) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     for (unsigned i = 1; pool->captures && i < pool->captures->used; i++) {
         if (!pool->captures->slots[i])

@@ -41,30 +41,34 @@ struct tarn__captures {
 
 /* Return the stream state of a capturing stream's memory; NULL: no host memory. `lock`
  * held. */
-struct tarn__stream_state *tarn__capture_state(struct tarn__caller *caller);
+struct tarn__stream_state *tarn__capture_state(struct tarn__caller *caller)
+    TARN__REQUIRES(pool_lock);
 /* Have the graph notify the pool when it is destroyed, if that was not arranged yet. */
 void tarn__capture_tie(const struct tarn__caller *caller);
 /* Note that a block becomes live for a caller that captures. `lock` held. */
-void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node);
+void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node)
+    TARN__REQUIRES(pool_lock);
 /* Return the stream state that a free goes to when the caller captures, or the block
  * belongs to a capture. The block then belongs to the capture no longer. `lock` held. */
 struct tarn__stream_state *tarn__capture_state_for_free(struct tarn__caller *caller,
-                                                        const struct tarn__node *node);
+                                                        const struct tarn__node *node)
+    TARN__REQUIRES(pool_lock);
 /* End the caller's call. `lock` held. */
-void tarn__capture_leave(struct tarn__caller *caller);
-size_t tarn__captures_metadata(const struct tarn__pool *pool);
+void tarn__capture_leave(struct tarn__caller *caller) TARN__REQUIRES(pool_lock);
+size_t tarn__captures_metadata(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* Release the memory of destroyed graphs. `lock` held. */
-void tarn__captures_collect(struct tarn__pool *pool);
+void tarn__captures_collect(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* Return true if any graph has memory of the pool, or a capture that got some may still
  * go on. `lock` held. */
-bool tarn__captures_any(const struct tarn__pool *pool);
+bool tarn__captures_any(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+/* Free the table; no thread uses the pool any more. */
 void tarn__captures_free(struct tarn__pool *pool);
 
 /* Release the memory of a capture. Blocks that only the graph used get the order of `to`,
  * or are completed. `lock` held. */
 void tarn__capture_release(struct tarn_pool_capture *capture,
-                           struct tarn__stream_state *to);
+                           struct tarn__stream_state *to) TARN__REQUIRES(pool_lock);
 /* Free the slot once no reference, call or block uses the capture. `lock` held. */
-void tarn__capture_forget(struct tarn_pool_capture *capture);
+void tarn__capture_forget(struct tarn_pool_capture *capture) TARN__REQUIRES(pool_lock);
 
 #endif

@@ -20,7 +20,7 @@ uint64_t tarn__epoch_close(struct tarn__heap *heap,
 /* Return the bytes that were freed after `epoch`, before the open one. */
 static uint64_t bytes_closed_after(const struct tarn__heap *heap,
                                    const struct tarn__stream_state *stream_state,
-                                   uint64_t epoch)
+                                   uint64_t epoch) TARN__REQUIRES(pool_lock)
 {
     uint64_t bytes = 0;
 
@@ -34,6 +34,7 @@ static uint64_t bytes_closed_after(const struct tarn__heap *heap,
 /* Recount the unfenced bytes: an epoch can complete without ever having had an event
  * fence. */
 static void recount(struct tarn__heap *heap, struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     uint64_t rest = bytes_closed_after(heap, stream_state, stream_state->fenced_epoch);
 
@@ -79,7 +80,7 @@ void tarn__epoch_complete(struct tarn__heap *heap,
 
 /* Make the finished frees of `stream_state` completed, up to `*most` blocks. */
 static void sweep_state(struct tarn__heap *heap, struct tarn__stream_state *stream_state,
-                        size_t *most)
+                        size_t *most) TARN__REQUIRES(pool_lock)
 {
     tarn__index index;
 

@@ -9,29 +9,32 @@
 /* Close the stream state's open epoch and return it; no other record of an event may be
  * under way. */
 uint64_t tarn__epoch_close(struct tarn__heap *heap,
-                           struct tarn__stream_state *stream_state);
+                           struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock);
 /* Publish `event`, which was recorded after `epoch` was closed. Returns false without
  * host memory; then the event stays the caller's and the epoch unfenced. */
 bool tarn__epoch_publish_fence(struct tarn__heap *heap,
                                struct tarn__stream_state *stream_state, uint64_t epoch,
-                               CUevent_ event);
+                               CUevent_ event) TARN__REQUIRES(pool_lock);
 
 /* Note that the event fence of `epoch` is complete, and with it all before it. */
 void tarn__epoch_fence_completed(struct tarn__heap *heap,
-                                 struct tarn__stream_state *stream_state, uint64_t epoch);
+                                 struct tarn__stream_state *stream_state, uint64_t epoch)
+    TARN__REQUIRES(pool_lock);
 /* Complete everything that was freed up to `epoch`, which is closed, fenced or not. */
 void tarn__epoch_complete(struct tarn__heap *heap,
-                          struct tarn__stream_state *stream_state, uint64_t epoch);
+                          struct tarn__stream_state *stream_state, uint64_t epoch)
+    TARN__REQUIRES(pool_lock);
 
 /* Make up to `most` blocks completed, of stream states whose epochs have finished but
  * whose blocks are not marked yet. Returns true if there are more. */
-bool tarn__epoch_sweep(struct tarn__heap *heap, size_t most);
+bool tarn__epoch_sweep(struct tarn__heap *heap, size_t most) TARN__REQUIRES(pool_lock);
 
 /* Close the open epoch of every stream state but those of captures, before a device-wide
  * wait. */
-void tarn__epoch_close_all(struct tarn__heap *heap);
+void tarn__epoch_close_all(struct tarn__heap *heap) TARN__REQUIRES(pool_lock);
 /* Make everything that was freed before the device-wide wait completed; the wait is
  * over. */
-void tarn__epoch_complete_all(struct tarn__heap *heap);
+void tarn__epoch_complete_all(struct tarn__heap *heap) TARN__REQUIRES(pool_lock);
 
 #endif

@@ -87,6 +87,7 @@ void tarn__events_drop(struct tarn__heap *heap, struct tarn__stream_state *strea
 /* Find an event fence that can be dropped, because the next one covers the same frees. 0:
  * none. */
 static size_t dispensable(const struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     for (size_t i = stream_state->fence_count; i-- > 1;)
         if (stream_state->fences[i].pins == 0 || TARN_MUTATION(event_recycled_in_use))
@@ -100,6 +101,7 @@ enum { FENCES_MAX = 16, FENCES_FEW = 2 };
 /* Reserve capacity for one more event fence. */
 static bool fence_capacity(struct tarn__heap *heap,
                            struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     size_t most = TARN_MUTATION(event_recycled_in_use) ? FENCES_FEW : FENCES_MAX;
     size_t dispensable_at =

@@ -11,31 +11,33 @@
 #include "pool/blocks/heap.h"
 
 /* Take an event that the pool keeps for reuse, or return NULL. */
-CUevent_ tarn__events_take(struct tarn__heap *heap);
+CUevent_ tarn__events_take(struct tarn__heap *heap) TARN__REQUIRES(pool_lock);
 /* Keep an event for reuse. Returns false without host memory. */
-bool tarn__events_keep(struct tarn__heap *heap, CUevent_ event);
+bool tarn__events_keep(struct tarn__heap *heap, CUevent_ event) TARN__REQUIRES(pool_lock);
 /* Collect the events of all event fences as unused ones; the pool ends. */
-void tarn__events_collect(struct tarn__heap *heap);
+void tarn__events_collect(struct tarn__heap *heap) TARN__REQUIRES(pool_lock);
 
 /* Pin the event of an event fence: until it is unpinned it is not recycled, and the
  * stream state stays. */
 CUevent_ tarn__events_pin(struct tarn__stream_state *stream_state,
-                          struct tarn__fence *fence);
-void tarn__events_unpin(struct tarn__stream_state *stream_state, CUevent_ event);
+                          struct tarn__fence *fence) TARN__REQUIRES(pool_lock);
+void tarn__events_unpin(struct tarn__stream_state *stream_state, CUevent_ event)
+    TARN__REQUIRES(pool_lock);
 /* Return the position in the stream state's list of the oldest event fence that covers
  * `epoch`. */
 size_t tarn__events_fence_for(const struct tarn__stream_state *stream_state,
-                              uint64_t epoch);
+                              uint64_t epoch) TARN__REQUIRES(pool_lock);
 
 /* Append an event fence: `event` was recorded after `epoch` was closed. Returns false
  * without host memory; then the event stays the caller's. */
 bool tarn__events_add_fence(struct tarn__heap *heap,
                             struct tarn__stream_state *stream_state, uint64_t epoch,
-                            CUevent_ event);
+                            CUevent_ event) TARN__REQUIRES(pool_lock);
 /* Remove the first `count` event fences; their events are reused. */
 void tarn__events_drop(struct tarn__heap *heap, struct tarn__stream_state *stream_state,
-                       size_t count);
+                       size_t count) TARN__REQUIRES(pool_lock);
 /* Return true if a call uses one of the event fences. */
-bool tarn__events_are_pinned(const struct tarn__stream_state *stream_state);
+bool tarn__events_are_pinned(const struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock);
 
 #endif

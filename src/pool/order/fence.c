@@ -66,7 +66,7 @@ enum { INTERVAL_ALONE = 4095, INTERVAL_RAW = 100, INTERVAL_REGISTERED = 120 };
 enum { STREAMS_MANY = 64 };
 
 /* Return the bound of the unfenced bytes of all streams together. */
-static uint64_t bound_of_all(const struct tarn__pool *pool)
+static uint64_t bound_of_all(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     uint64_t bound = tarn__pool_scale(pool) / UNFENCED_PART;
 
@@ -74,7 +74,7 @@ static uint64_t bound_of_all(const struct tarn__pool *pool)
 }
 
 /* Return the part of the bound that one stream may use. */
-static uint64_t share_of_each(const struct tarn__pool *pool)
+static uint64_t share_of_each(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     size_t stream_states = pool->heap.with_memory_count;
 
@@ -85,7 +85,7 @@ static uint64_t share_of_each(const struct tarn__pool *pool)
  * the free memory, and no other has looked for memory in vain. A stream that only frees
  * what another stream allocates also has all of the free memory. The pool notices this at
  * the other stream's first miss, which sets `is_shared`. */
-static bool is_of_one_stream(const struct tarn__pool *pool)
+static bool is_of_one_stream(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     return pool->heap.with_memory_count < 2 && !pool->is_shared;
 }
@@ -96,6 +96,7 @@ static bool is_of_one_stream(const struct tarn__pool *pool)
  * them (tarn__fences_request()). */
 static bool is_over_bound(const struct tarn__pool *pool,
                           const struct tarn__stream_state *stream_state, uint64_t bytes)
+    TARN__REQUIRES(pool_lock)
 {
     return !is_of_one_stream(pool) && !stream_state->registration &&
            pool->heap.unfenced_bytes + bytes > bound_of_all(pool);
@@ -139,6 +140,7 @@ bool tarn__fence_can_wait(const struct tarn__pool *pool,
  * stream's frees. */
 static void set_interval(const struct tarn__pool *pool,
                          struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     bool steady = stream_state->misses == pool->heap.misses;
     unsigned among_others =
@@ -182,7 +184,7 @@ enum { SWEEP_MAX = 512 };
 
 /* Mark the blocks of finished epochs as completed, which makes them available to every
  * stream. `lock` held. */
-static void sweep(struct tarn__pool *pool)
+static void sweep(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -223,6 +225,7 @@ static bool close_epoch(struct tarn__pool *pool, struct tarn__stream_state *stre
  * (`wanted`). The count of frees since the last event fence begins at 0, with a new
  * interval. `lock` held. */
 static void reopen(struct tarn__pool *pool, struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -393,6 +396,7 @@ struct query {
 
 /* Return the oldest event fence that is not known to be complete, or NULL. */
 static struct tarn__fence *next_fence(const struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     for (size_t i = 0; i < stream_state->fence_count; i++)
         if (stream_state->fences[i].epoch > stream_state->done_epoch)
@@ -408,7 +412,7 @@ enum which { DUE, ALL };
  * states with free memory. `round` is its number. A stream state that was queried in this
  * round, or that has no event fence to query, is not chosen. `lock` held. */
 static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
-                       enum which which, struct query *query)
+                       enum which which, struct query *query) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -530,7 +534,7 @@ enum { REQUEST_MAX = 8 };
  * and return their number. This thread can fence those alone. The handle of a registered
  * stream is valid while the lock of its registration is held. */
 static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *caller,
-                            struct tarn__stream_state **open)
+                            struct tarn__stream_state **open) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -648,8 +652,8 @@ tarn_status tarn__fences_wait_for_device_locked(struct tarn__pool *pool)
 
 tarn_status tarn__fences_wait_for_device(struct tarn__pool *pool)
 {
-    pthread_mutex_lock(&pool->device_wait);
+    tarn__pool_take_device_wait(pool);
     tarn_status status = tarn__fences_wait_for_device_locked(pool);
-    pthread_mutex_unlock(&pool->device_wait);
+    tarn__pool_leave_device_wait(pool);
     return status;
 }

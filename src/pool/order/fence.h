@@ -15,11 +15,13 @@ void tarn__fence_no_stream(struct tarn__pool *pool, const struct tarn__scope *sc
                            struct tarn__stream_state *stream_state);
 /* Return true if an event fence is due. `lock` held. */
 bool tarn__fence_is_due(const struct tarn__pool *pool,
-                        const struct tarn__stream_state *stream_state);
+                        const struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock);
 /* Return true if a free of `bytes` in the stream state would make no event fence due.
  * `lock` held. */
 bool tarn__fence_can_wait(const struct tarn__pool *pool,
-                          const struct tarn__stream_state *stream_state, uint64_t bytes);
+                          const struct tarn__stream_state *stream_state, uint64_t bytes)
+    TARN__REQUIRES(pool_lock);
 /* Record the last event fence of a registered stream, which is being unregistered. The
  * caller holds the lock of its registration. */
 void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
@@ -39,7 +41,8 @@ void tarn__fences_request(struct tarn__pool *pool, const struct tarn__caller *ca
 tarn_status tarn__fences_wait_for_device(struct tarn__pool *pool);
 /* Do the same where the caller holds the mutex `device_wait` of the pool, and not
  * `lock`. */
-tarn_status tarn__fences_wait_for_device_locked(struct tarn__pool *pool);
+tarn_status tarn__fences_wait_for_device_locked(struct tarn__pool *pool)
+    TARN__REQUIRES(device_wait);
 /* Create an event, or reuse one that no event fence uses any more. The caller is in
  * `scope`. NULL: the driver could create none. */
 CUevent_ tarn__fence_event(struct tarn__pool *pool, const struct tarn__scope *scope);

@@ -56,6 +56,7 @@ static uint64_t smaller(uint64_t one, uint64_t other)
 
 /* Return the bound for blocks of this size. `lock` held. */
 static uint64_t bound(const struct tarn__pool *pool, uint32_t quanta)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -70,6 +71,7 @@ static uint64_t bound(const struct tarn__pool *pool, uint32_t quanta)
 }
 
 static uint64_t bytes_of(const struct tarn__pool *pool, uint64_t key)
+    TARN__REQUIRES(pool_lock)
 {
     const struct tarn__stream_state *stream_state = tarn__identity_find(&pool->heap, key);
 
@@ -93,6 +95,7 @@ static bool is_raw(const struct tarn__stream_state *stream_state)
 
 static bool is_silent(const struct tarn__pool *pool,
                       const struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
     return is_raw(stream_state) &&
            pool->counts.frees - stream_state->last_free >= SILENT_FREES;
@@ -115,6 +118,7 @@ uint64_t tarn__no_stream_orphaned_bytes(const struct tarn__pool *pool)
  * instead of growing (NULL: if any is). `lock` held. */
 static bool is_too_much_orphaned(struct tarn__pool *pool,
                                  const struct tarn__request *request)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -196,6 +200,7 @@ void tarn__no_stream_fence(struct tarn__pool *pool)
 /* Pin the oldest event of the no-stream state; NULL: there is none. `lock` held. */
 static CUevent_ pin_oldest(const struct tarn__pool *pool,
                            struct tarn__stream_state *stream_state, uint64_t *epoch)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -207,6 +212,7 @@ static CUevent_ pin_oldest(const struct tarn__pool *pool,
 }
 
 static void unpin(struct tarn__stream_state *stream_state, CUevent_ event)
+    TARN__REQUIRES(pool_lock)
 {
     for (size_t i = 0; i < stream_state->fence_count; i++)
         if (stream_state->fences[i].event == event)
@@ -255,14 +261,14 @@ bool tarn__no_stream_complete(struct tarn__pool *pool,
     if (request && enough == ENOUGH_NO_STREAM && wait_for_event(pool))
         return true;
     if (request && enough == ENOUGH_ORPHANED) {
-        if (pthread_mutex_trylock(&pool->device_wait) != 0)
+        if (!tarn__pool_try_device_wait(pool))
             return false;
     } else {
-        pthread_mutex_lock(&pool->device_wait);
+        tarn__pool_take_device_wait(pool);
     }
     /* Another thread may have waited meanwhile, for all. */
     bool settled = is_enough(pool, request) == TOO_LITTLE ||
                    tarn__fences_wait_for_device_locked(pool) == TARN_OK;
-    pthread_mutex_unlock(&pool->device_wait);
+    tarn__pool_leave_device_wait(pool);
     return settled;
 }

@@ -25,6 +25,7 @@ struct source {
 /* Return true if a published event fence covers this block of the source stream, and it
  * is large enough. */
 static bool is_fenced(const void *data, const struct tarn__node *node)
+    TARN__REQUIRES(pool_lock)
 {
     const struct source *source = data;
 
@@ -76,7 +77,7 @@ struct steal {
 
 /* Choose a block and pin its fence. `lock` held. */
 static bool choose(struct tarn__caller *caller, const struct tarn__request *request,
-                   struct steal *out)
+                   struct steal *out) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&caller->pool->lock);
 
@@ -128,6 +129,7 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
 /* Take a run, and pin the event fences that cover its pieces. `lock` held. */
 static bool choose_run(struct tarn__caller *caller, const struct tarn__request *request,
                        struct tarn__run *run, struct tarn__wait_set *wait_set)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&caller->pool->lock);
 

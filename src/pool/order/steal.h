@@ -17,6 +17,7 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
 tarn__index tarn__steal_from_source(struct tarn__heap *heap,
                                     const struct tarn__stream_state *stream_state,
                                     const struct tarn__request *request,
-                                    struct tarn__stream_state **source, size_t *fence);
+                                    struct tarn__stream_state **source, size_t *fence)
+    TARN__REQUIRES(pool_lock);
 
 #endif

@@ -21,14 +21,16 @@ struct tarn__wait_set {
 /* Add the pieces of a run that belong to other stream states. There is capacity, because
  * a run has at most TARN__RUN_MAX pieces. `lock` held, as for the next function. */
 void tarn__wait_set_add(struct tarn__wait_set *wait_set,
-                        const struct tarn__caller *caller, const struct tarn__run *run);
+                        const struct tarn__caller *caller, const struct tarn__run *run)
+    TARN__REQUIRES(pool_lock);
 /* Choose the event fences once all pieces are added, and count the waits. */
-void tarn__wait_set_pin(struct tarn__wait_set *wait_set, struct tarn__pool *pool);
+void tarn__wait_set_pin(struct tarn__wait_set *wait_set, struct tarn__pool *pool)
+    TARN__REQUIRES(pool_lock);
 /* Have the caller's stream wait. Returns false if the driver rejected a wait. */
 bool tarn__wait_set_wait(const struct tarn__wait_set *wait_set,
                          const struct tarn__caller *caller);
 /* Release the event fences. `lock` held. */
 void tarn__wait_set_release(const struct tarn__wait_set *wait_set,
-                            struct tarn__pool *pool);
+                            struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 
 #endif

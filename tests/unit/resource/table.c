@@ -4,6 +4,7 @@
 #include "colliding_keys.h"
 #include "test.h"
 #include "base/hash.c"
+#include "base/mutex_assert.c"
 #include "resource/table.c"
 
 enum { RECORDS = 5000 };
