@@ -79,7 +79,7 @@ def peers_row(row):
     """A row of bench-peers, or None where it is not about a trace."""
     if not row["case"].endswith(" device"):
         return None
-    return {**row, "who": row["who"].replace("Tarn opened", "Tarn registered")}
+    return row
 
 
 # --- running --------------------------------------------------------------------------------

@@ -147,9 +147,10 @@ static void tarn_peer_close(void *self)
 #define TARN_PEER(name, limits, open)                                          \
     {name,           limits,         true,           open, tarn_peer_allocate, \
      tarn_peer_free, tarn_peer_peak, tarn_peer_close}
-static const struct peer tarn_peers[] = {TARN_PEER("Tarn raw", true, open_raw),
-                                         TARN_PEER("Tarn opened", true, register_stream),
-                                         TARN_PEER("driver pool", false, open_async)};
+static const struct peer tarn_peers[] = {
+    TARN_PEER("Tarn raw", true, open_raw),
+    TARN_PEER("Tarn registered", true, register_stream),
+    TARN_PEER("driver pool", false, open_async)};
 
 /* --- one peer at work ------------------------------------------------------------------ */
 
