@@ -147,12 +147,12 @@ def environment(manager):
         module = "tarn.numba" if manager == "tarn" else manager
         env["NUMBA_CUDA_MEMORY_MANAGER"] = module
     if env.get("TARN_DRIVER") == "sim":
-        folders = [stand_in_folder(), *env.get("LD_LIBRARY_PATH", "").split(":")]
+        folders = [simulator_folder(), *env.get("LD_LIBRARY_PATH", "").split(":")]
         env["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
     return env
 
 
-def stand_in_folder():
+def simulator_folder():
     import tarn
 
     return os.path.join(tarn.get_library_dir(), "tarn", "sim")
