@@ -39,7 +39,7 @@ fuzz() {
 }
 
 py_tests() {
-    .venv/bin/python -m pytest -q -n "$JOBS" --dist loadgroup --junitxml="$RESULTS/$STEP.xml" "$@"
+    .venv/bin/python -m pytest -q -n "$JOBS" --dist loadfile --junitxml="$RESULTS/$STEP.xml" "$@"
 }
 
 # The package of the build with ASan and UBSan: links to the modules of this checkout, and the
