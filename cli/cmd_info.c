@@ -11,7 +11,7 @@ enum { TRIAL_BYTES = 1 << 20 };
 struct trial {
     bool works;
     bool streams, memory_info, deallocate_synchronizes;
-    char why[sizeof tarn_error_last()->message]; /* the reason why it does not work */
+    char message[sizeof tarn_error_last()->message]; /* why it does not work */
 };
 
 static tarn_status free_block(tarn_resource *resource, tarn_device_ptr block)
@@ -47,7 +47,7 @@ static struct trial try_resource(const struct resource_kind *kind, int device)
         trial.memory_info = tarn_resource_supports_memory_info(resource);
         trial.deallocate_synchronizes = tarn_resource_deallocate_synchronizes(resource);
     } else {
-        snprintf(trial.why, sizeof trial.why, "%s", tarn_error_last()->message);
+        snprintf(trial.message, sizeof trial.message, "%s", tarn_error_last()->message);
     }
     tarn_resource_release(resource);
     return trial;
@@ -66,7 +66,7 @@ static void print_resources(int device)
             continue;
         }
         printf("  %-9s %-6s ", kind->name, "no");
-        print_text(stdout, trial.why);
+        print_text(stdout, trial.message);
         putchar('\n');
     }
 }
@@ -145,9 +145,9 @@ static void write_resources(struct json *out, int device)
         if (trial.works) {
             json_bool(out, "streams", trial.streams);
             json_bool(out, "memory_info", trial.memory_info);
-            json_bool(out, "free_waits", trial.deallocate_synchronizes);
+            json_bool(out, "deallocate_synchronizes", trial.deallocate_synchronizes);
         } else {
-            json_text(out, "why", trial.why);
+            json_text(out, "message", trial.message);
         }
         json_close(out, '}');
     }

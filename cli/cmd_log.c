@@ -25,20 +25,20 @@ static const char *format_name(tarn_trace_format format)
 }
 
 /* An inconsistent row: printed as soon as it is found. */
-static void on_problem(void *data, uint64_t line, const char *what)
+static void on_problem(void *data, uint64_t line, const char *message)
 {
     struct job *job = data;
 
     if (job->json) {
         json_open(&job->out, NULL, '{');
         json_number(&job->out, "line", line);
-        json_text(&job->out, "what", what);
+        json_text(&job->out, "message", message);
         json_close(&job->out, '}');
         return;
     }
     print_text(stdout, job->source.name);
     printf(":%" PRIu64 ": ", line);
-    print_text(stdout, what);
+    print_text(stdout, message);
     putchar('\n');
 }
 
@@ -64,7 +64,7 @@ static const struct {
     {TARN_SITES_BY_PEAK, "largest allocation sites at the peak", "largest_at_peak"},
     {TARN_SITES_BY_LIVE, "largest allocation sites live at the end",
      "largest_live_at_end"},
-    {TARN_SITES_BY_TOTAL, "largest allocation sites by total bytes", "largest_in_all"},
+    {TARN_SITES_BY_TOTAL, "largest allocation sites by total bytes", "largest_by_total"},
 };
 enum { LISTS = sizeof lists / sizeof lists[0] };
 
@@ -89,12 +89,12 @@ static void print_places(const struct job *job)
     }
 }
 
-static void print_count(const char *what, uint64_t count, bool is_recorded)
+static void print_count(const char *unit, uint64_t count, bool is_recorded)
 {
     if (is_recorded)
-        printf("%s %" PRIu64, what, count);
+        printf("%s %" PRIu64, unit, count);
     else
-        printf("%s not in the log", what);
+        printf("%s not in the log", unit);
 }
 
 static void print_summary(const struct job *job, const tarn_trace_summary *summary)

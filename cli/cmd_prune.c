@@ -17,7 +17,19 @@ struct job {
 
 /* --- options ------------------------------------------------------------------------ */
 
-enum { SHAPES = 1, COMPAT, LIMIT, MARKS, EMIT, LLVM, OLD, STATS, EXPLAIN, CHECK, OUTPUT };
+enum {
+    SHAPES = 1,
+    COMPAT,
+    LIMIT,
+    RAISE_METADATA,
+    EMIT,
+    LLVM,
+    OLD,
+    STATS,
+    EXPLAIN,
+    CHECK,
+    OUTPUT
+};
 
 /* A name for a bit; lists of names are separated by commas. */
 struct flag_name {
@@ -33,8 +45,8 @@ static const struct flag_name shapes[] = {
     {"fanout_raise", TARN_PRUNE_FANOUT_RAISE},
     {NULL, 0},
 };
-static const struct flag_name marks[] = {
-    {"store", TARN_PRUNE_MARK_STORE}, {"ret", TARN_PRUNE_MARK_RET}, {NULL, 0}};
+static const struct flag_name raise_metadata[] = {
+    {"store", TARN_PRUNE_RAISE_STORE}, {"ret", TARN_PRUNE_RAISE_RET}, {NULL, 0}};
 static const struct flag_name forms[] = {
     {"ll", TARN_PRUNE_TEXT}, {"bc", TARN_PRUNE_BITCODE}, {NULL, 0}};
 
@@ -112,12 +124,12 @@ static int apply(struct job *job, int option, const char *value)
         return read_number(value, &options->subgraph_limit)
                    ? 0
                    : wrong_use(&verb_prune, "--limit: %s is not a number above 0", value);
-    case MARKS:
-        options->raise_marks = read_flags(marks, value);
-        return options->raise_marks
+    case RAISE_METADATA:
+        options->raise_metadata = read_flags(raise_metadata, value);
+        return options->raise_metadata
                    ? 0
-                   : wrong_use(&verb_prune, "--marks: %s is not a list of store, ret",
-                               value);
+                   : wrong_use(&verb_prune,
+                               "--raise-metadata: %s is not a list of store, ret", value);
     case EMIT:
         options->format = (tarn_prune_format)bits_of(forms, value, strlen(value));
         return options->format
@@ -154,7 +166,7 @@ static int read_line(struct job *job, int argc, char **argv, bool *stop)
         {"shapes", required_argument, NULL, SHAPES},
         {"compat", required_argument, NULL, COMPAT},
         {"limit", required_argument, NULL, LIMIT},
-        {"marks", required_argument, NULL, MARKS},
+        {"raise-metadata", required_argument, NULL, RAISE_METADATA},
         {"emit", required_argument, NULL, EMIT},
         {"llvm", required_argument, NULL, LLVM},
         {"old", no_argument, NULL, OLD},
@@ -364,10 +376,9 @@ const struct verb verb_prune = {
     "                      this option no object is freed early, as that pass may do\n"
     "      --shapes=LIST   of per_bb, diamond, fanout, fanout_raise; or all\n"
     "      --limit=N       with --compat: maximum of visits in one fan-out search; 1000\n"
-    "      --marks=LIST    the raise metadata of blocks: store (a store to excinfo with\n"
-    "                      !numba_exception_output), ret (!ret_is_raise); with "
-    "--compat,\n"
-    "                      ret alone is llvmlite's pass before 0.40\n"
+    "      --raise-metadata=LIST  by which metadata a block raises: store (a store to\n"
+    "                      excinfo with !numba_exception_output), ret (!ret_is_raise);\n"
+    "                      with --compat, ret alone is llvmlite's pass before 0.40\n"
     "      --llvm=N        read and write the IR of LLVM N, if Tarn was built with it;\n"
     "                      14 is the LLVM of Debian's Numba\n"
     "      --old           run the text pass of Numba before 0.52 instead\n",

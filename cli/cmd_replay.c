@@ -80,7 +80,7 @@ static void write_report(const struct job *job, const tarn_replay_report *report
     json_text(&out, "resource", job->kind->name);
     json_bool(&out, "keep_threads", job->options.keep_threads);
     json_bool(&out, "keep_streams", job->options.keep_streams);
-    json_bool(&out, "open_streams", job->options.register_streams);
+    json_bool(&out, "register_streams", job->options.register_streams);
     json_number(&out, "operations", report->operations);
     write_times(&out, "allocate", report->allocations, report->allocate_mean_ns,
                 report->allocate_ns);

@@ -22,12 +22,10 @@ RESULTS = PROJECT / "bench/results"
 IMAGES = PROJECT / "docs/images"
 
 MACHINES = {"h200": "NVIDIA H200"}
-# The names that the benchmarks write, and the names in the charts. "opened" was the word for
-# registered streams in results up to 2026-11.
+# The names that the benchmarks write, and the names in the charts.
 NAMES = {
     "Tarn": "Tarn pool",
     "Tarn raw": "Tarn, raw stream",
-    "Tarn opened": "Tarn, registered stream",
     "Tarn registered": "Tarn, registered stream",
     "driver pool": "CUDA driver pool",
     "CuPy": "CuPy pool",

@@ -5,6 +5,9 @@
     numba_nrt_suite.py [--quick] [--junit FILE]   both runtimes, compared test by test
     numba_nrt_suite.py --core tarn --out B.json   one of them
     numba_nrt_suite.py compare A.json B.json      two such files
+    numba_nrt_suite.py --quick --record FILE      store the outcomes on Numba's runtime
+    numba_nrt_suite.py --quick --recorded FILE    Tarn's alone, compared with these outcomes
+    numba_nrt_suite.py --quick --verify FILE      are these still the outcomes?
 
 What is run: every class of numba.tests that checks each of its tests for leaks, and all of
 test_nrt, test_nrt_refct and test_refop_pruning; unchanged, each module in a process of its
@@ -181,11 +184,16 @@ def run_command(arguments):
     if not names:
         sys.exit(f"numba_nrt_suite.py: no module has {arguments.pattern!r} in its name")
     cores = [arguments.core] if arguments.core else ["numba", "tarn"]
-    path = pathlib.Path(arguments.out) if arguments.out else None
-    runs = []
-    for core in cores:
-        out = path.with_stem(f"{path.stem}-{core}") if path and len(cores) > 1 else path
-        runs.append(run_all(core, names, arguments.jobs, out))
+    now = common.conditions(names, variables=())
+
+    def run(core, path):
+        return run_all(core, names, arguments.jobs, path)
+
+    runs = common.run_sides(arguments, cores, run, now)
+    if arguments.record:
+        return common.record(arguments.record, runs[0], now)
+    if arguments.verify:
+        return common.verify(arguments.verify, runs[0], now, arguments.junit)
     if len(runs) == 1:
         return 1 if runs[0]["broken"] else 0
     return compare(*runs, arguments.junit)
@@ -213,6 +221,7 @@ def main(argv):
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
     parser.add_argument("--pattern", default="", help="modules with this in their names")
     parser.add_argument("--quick", action="store_true", help="a few modules, two minutes")
+    common.add_recorded_options(parser)
     return run_command(parser.parse_args(argv))
 
 

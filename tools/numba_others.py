@@ -157,10 +157,10 @@ def mlir_modules(folder):
     return sorted(names, key=lambda name: name not in MLIR_LONG)
 
 
-def use_stand_in_by_path():
-    """The ctypes binding opens the file that it is told."""
+def use_simulator_by_path():
+    """The ctypes binding opens the file that a variable names."""
     if os.environ.get("TARN_DRIVER") == "sim":
-        path = os.path.join(numba_suite.stand_in_folder(), "libcuda.so.1")
+        path = os.path.join(numba_suite.simulator_folder(), "libcuda.so.1")
         os.environ["NUMBA_CUDA_DRIVER"] = path
 
 
@@ -179,7 +179,7 @@ def mlir_run(arguments):
 
 
 def built_in_run(_):
-    use_stand_in_by_path()
+    use_simulator_by_path()
 
     def command(name, path):
         return [os.path.abspath(__file__), "unittest", name, path]

@@ -4,11 +4,17 @@
     numba_suite.py [--quick] [--junit FILE]       both managers, compared test by test
     numba_suite.py --manager tarn --out B.json    one of them
     numba_suite.py compare A.json B.json          two such files
+    numba_suite.py --quick --record FILE          store the outcomes under Numba's manager
+    numba_suite.py --quick --recorded FILE        Tarn alone, compared with these outcomes
+    numba_suite.py --quick --verify FILE          are these still the outcomes?
 
 Each module of tests runs in a process of its own, so that a crash costs one module, and
 each test is noted when it begins and when it ends, so that it is known which one crashed.
 Under Tarn six tests are skipped that look into Numba's own manager (NBEP 7 names them);
 any other difference, a crash, and a module that did not end are failures: exit code 1.
+
+Recorded outcomes are for certain versions of Numba and of what it needs, a driver and a list
+of modules. With others than recorded, --recorded runs both managers, and --verify fails.
 
 Where TARN_DRIVER is `sim`, Numba is given the stand-in too. Kernels fail there, under both
 managers alike.
@@ -16,10 +22,12 @@ managers alike.
 
 import argparse
 import concurrent.futures
+import importlib.metadata
 import importlib.util
 import json
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 import tempfile
@@ -147,12 +155,12 @@ def environment(manager):
         module = "tarn.numba" if manager == "tarn" else manager
         env["NUMBA_CUDA_MEMORY_MANAGER"] = module
     if env.get("TARN_DRIVER") == "sim":
-        folders = [stand_in_folder(), *env.get("LD_LIBRARY_PATH", "").split(":")]
+        folders = [simulator_folder(), *env.get("LD_LIBRARY_PATH", "").split(":")]
         env["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
     return env
 
 
-def stand_in_folder():
+def simulator_folder():
     import tarn
 
     return os.path.join(tarn.get_library_dir(), "tarn", "sim")
@@ -236,10 +244,90 @@ def enter(result, name, tests, trouble, seconds):
         counts[test["outcome"]] = counts.get(test["outcome"], 0) + 1
 
 
+# --- recorded outcomes of Numba's own side ------------------------------------------------
+
+DEPENDENCIES = ("numba", "numba-cuda", "llvmlite", "numpy", "cuda-bindings", "cuda-core")
+
+
+def conditions(names, variables=("TARN_DRIVER", "TARN_SIM")):
+    """What the outcomes depend on: versions, the driver, the modules."""
+    versions = {"Python": platform.python_version(), "machine": platform.machine()}
+    for name in DEPENDENCIES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = None
+    versions.update((name, os.environ.get(name)) for name in variables)
+    return {"versions": versions, "modules": sorted(names)}
+
+
+def record(path, run, now):
+    """Store the outcomes of a run; those of one that was broken are of no use."""
+    if run["broken"] or not run["tests"]:
+        print(f"{path}: not written, the run was broken")
+        return 1
+    kept = {key: run[key] for key in ("manager", "tests", "broken", "counts")}
+    path.write_text(json.dumps({**now, **kept}, indent=1, sort_keys=True) + "\n")
+    print(f"{path}: {len(run['tests'])} tests")
+    return 0
+
+
+def recorded(path, now):
+    """The recorded outcomes, and None; or None, and what they were recorded with instead."""
+    found = json.loads(path.read_text())
+    if found["modules"] != now["modules"]:
+        return None, "other modules"
+    there, here = found["versions"], now["versions"]
+    other = [f"{name} {there.get(name)}, here {here.get(name)}"
+             for name in sorted({*there, *here}) if there.get(name) != here.get(name)]  # fmt: skip
+    return (None, "; ".join(other)) if other else (found, None)
+
+
+def verify(path, run, now, junit):
+    """Does Numba's own side still end as recorded? 1 if not, and with other versions too."""
+    found, other = recorded(path, now)
+    if found is None:
+        print(f"{path} was recorded with {other}")
+        return 1
+    found["manager"] += ", recorded"
+    return report(found, run, junit, frozenset(), known_breakage=False)
+
+
+def add_recorded_options(parser):
+    group = parser.add_mutually_exclusive_group()
+    for name, about in (
+        ("record", "store the outcomes of Numba's own side, and run nothing else"),
+        ("recorded", "use stored outcomes of Numba's own side, if the versions are the same"),
+        ("verify", "compare Numba's own side with stored outcomes, and run nothing else"),
+    ):
+        group.add_argument(f"--{name}", metavar="FILE", type=pathlib.Path, help=about)
+
+
+def run_sides(arguments, sides, run, now):
+    """The runs of these sides, Numba's first; its outcomes are the recorded ones where these
+    are for these conditions. `run`, given a side and a file, runs the tests of a side."""
+    path = pathlib.Path(arguments.out) if arguments.out else None
+    runs = []
+    if arguments.record or arguments.verify:
+        sides = sides[:1]
+    elif arguments.recorded and len(sides) > 1:
+        found, other = recorded(arguments.recorded, now)
+        if found is None:
+            print(f"{arguments.recorded} was recorded with {other}: both sides run", flush=True)
+        else:
+            print(f"{sides[0]}: as recorded, {len(found['tests'])} tests: {found['counts']}")
+            runs, sides = [found], sides[1:]
+    for side in sides:
+        several = path and len(sides) > 1
+        runs.append(run(side, path.with_stem(f"{path.stem}-{side}") if several else path))
+    return runs
+
+
 # --- comparing --------------------------------------------------------------------------
 
 
-def differences(one, other, expected_skips=EXPECTED_SKIPS, expected_failures=frozenset()):
+def differences(one, other, expected_skips=EXPECTED_SKIPS, expected_failures=frozenset(),
+                known_breakage=True):  # fmt: skip
     """What is not as it should be, by name of the test or module."""
     found = {}
     for test in sorted(set(one["tests"]) | set(other["tests"])):
@@ -249,7 +337,11 @@ def differences(one, other, expected_skips=EXPECTED_SKIPS, expected_failures=fro
             after == "fail" and test in expected_failures
         )
         if before != after and not is_expected:
-            if after == "pass" and is_known_breakage(test, one["tests"].get(test, {})):
+            if (
+                known_breakage
+                and after == "pass"
+                and is_known_breakage(test, one["tests"].get(test, {}))
+            ):
                 continue
             why = other["tests"].get(test, {}).get("why", "")
             found[test] = f"{before} under {one['manager']}, {after} under " + (
@@ -287,8 +379,8 @@ def reasons(one, other):
 
 
 def report(one, other, junit=None, expected_skips=EXPECTED_SKIPS,
-           expected_failures=frozenset()):  # fmt: skip
-    found = differences(one, other, expected_skips, expected_failures)
+           expected_failures=frozenset(), known_breakage=True):  # fmt: skip
+    found = differences(one, other, expected_skips, expected_failures, known_breakage)
     tests = set(one["tests"]) | set(other["tests"])
     for name, trouble in found.items():
         print(f"DIFFERENT {name}: {trouble}")
@@ -331,12 +423,16 @@ def run_command(arguments):
     if not names:
         sys.exit(f"numba_suite.py: no module has {arguments.pattern!r} in its name")
     managers = [arguments.manager] if arguments.manager else ["numba", "tarn"]
-    runs = []
-    for manager in managers:
-        path = pathlib.Path(arguments.out) if arguments.out else None
-        if path and len(managers) > 1:
-            path = path.with_stem(f"{path.stem}-{manager}")
-        runs.append(run_all(manager, names, arguments.jobs, out=path))
+    now = conditions(names)
+
+    def run(manager, path):
+        return run_all(manager, names, arguments.jobs, out=path)
+
+    runs = run_sides(arguments, managers, run, now)
+    if arguments.record:
+        return record(arguments.record, runs[0], now)
+    if arguments.verify:
+        return verify(arguments.verify, runs[0], now, arguments.junit)
     passed = min(run["counts"].get("pass", 0) for run in runs[:1])
     if passed < arguments.at_least:
         print(f"only {passed} passed, wanted {arguments.at_least}")
@@ -379,6 +475,7 @@ def main(argv):
         "--at-least", type=int, default=0, metavar="N",
         help="that many have to pass under the first manager",
     )  # fmt: skip
+    add_recorded_options(parser)
     return run_command(parser.parse_args(argv))
 
 

@@ -176,7 +176,7 @@ def compare_batch(stock: Stock | OldStock, batch: Batch) -> str | None:
         batch.text,
         mode="llvmlite",
         shapes=shape_names(batch.shapes),
-        marks=["ret"] if OLD else None,
+        raise_metadata=["ret"] if OLD else None,
         subgraph_limit=batch.limit,
         name="<string>",  # as llvmlite's parser calls it
     )

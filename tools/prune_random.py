@@ -6,7 +6,7 @@
 The pruner is compared with llvmlite's and run against an interpreter on what comes from here,
 so the functions have what compilers rarely write and passes often get wrong: irreducible and
 infinite loops, unreachable blocks, switches with one target twice, several names for one
-object, refops on null, raise marks in the middle of a function. The same seed and number
+object, refops on null, raise metadata in the middle of a function. The same seed and number
 give the same function, whatever else is in the module.
 
 Half of the functions are built from nested statements, as a compiler's are, the others from
@@ -324,7 +324,7 @@ class Function:
             self.raise_mark(rng.choice(self.blocks))
 
     def cover(self, head: Block, value: str, raising: bool) -> None:
-        """Decrefs, or raise marks, on most ways that lead away from `head`."""
+        """Decrefs, or raise metadata, on most ways that lead away from `head`."""
         rng = self.rng
         patience = rng.choice((0.3, 0.6, 0.9))
         seen = set()
@@ -347,7 +347,7 @@ class Function:
                 self.refop(block, "decref", value)
 
     def hand_over(self, rng: random.Random) -> None:
-        """References that are taken for somebody else, who keeps them."""
+        """References that another owner takes and keeps."""
         for _ in range(rng.choice((1, 1, 2, 3))):
             block = rng.choice([block for block in self.blocks if block.dominators])
             value = rng.choice(self.available(block))

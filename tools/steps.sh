@@ -16,6 +16,11 @@ c_tests() {
         --test-output-size-passed 10000000 --test-output-size-failed 10000000 "$@"
 }
 
+c_asan_repetitions() {
+    TARN_PROGRAMS=10000 c_tests asan -R '^unit-sim-property$' &&
+        build/asan/bin/order --reuses 120 --seeds 3
+}
+
 # gcc and clang, each with the four build types.
 builds() {
     for compiler in gcc clang; do
@@ -38,8 +43,9 @@ fuzz() {
             -artifact_prefix=build/fuzz/ build/fuzz/found
 }
 
+# Without the tests for --full, unless the arguments have another -m.
 py_tests() {
-    .venv/bin/python -m pytest -q -n "$JOBS" --dist loadgroup --junitxml="$RESULTS/$STEP.xml" "$@"
+    .venv/bin/python -m pytest -m "not full" -q -n "$JOBS" --dist loadfile --junitxml="$RESULTS/$STEP.xml" "$@"
 }
 
 # The package of the build with ASan and UBSan: links to the modules of this checkout, and the

@@ -33,7 +33,7 @@ static struct {
 } bench = {.spec = "pool", .shrink = 1};
 
 enum stream_kind { RAW, REGISTERED, DEFAULT, STREAM_KINDS };
-static const char *const kind_names[] = {"raw", "opened", "default"};
+static const char *const kind_names[] = {"raw", "registered", "default"};
 
 struct stream {
     tarn_stream raw, stream;

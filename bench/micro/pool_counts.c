@@ -111,15 +111,15 @@ static const struct {
     void (*run)(void);
     bool holes;
 } paths[] = {
-    {"magazine-pair-opened", small_registered, false},
-    {"magazine-pair-raw", small_raw, false},
-    {"spare-pair-opened", last_freed_registered, false},
-    {"spare-pair-raw", last_freed_raw, false},
-    {"general-pair-opened", general_registered, false},
-    {"general-pair-raw", general_raw, false},
-    {"three-and-merge", merge, false},
+    {"thread-cache-pair-registered", small_registered, false},
+    {"thread-cache-pair-raw", small_raw, false},
+    {"last-freed-pair-registered", last_freed_registered, false},
+    {"last-freed-pair-raw", last_freed_raw, false},
+    {"slow-path-pair-registered", general_registered, false},
+    {"slow-path-pair-raw", general_raw, false},
+    {"three-and-coalesce", merge, false},
     {"exchange-of-two-streams", exchange, false},
-    {"general-pair-65536-holes", general_registered, true},
+    {"slow-path-pair-65536-holes", general_registered, true},
 };
 
 int main(int argc, char **argv)

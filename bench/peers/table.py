@@ -13,7 +13,7 @@ import json
 import statistics
 import sys
 
-OURS = ["Tarn registered", "Tarn opened", "Tarn", "Tarn raw"]
+OURS = ["Tarn registered", "Tarn", "Tarn raw"]
 
 
 def read(paths):

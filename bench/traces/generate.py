@@ -122,7 +122,7 @@ def generate(name, seed, write, streams=None, operations=None, peak=None):
 
 @contextlib.contextmanager
 def text_file(path):
-    """A file for text, compressed if its name says so, without a name or a time inside."""
+    """Open a file for text; a `.gz` name makes it compressed, without a name or a time inside."""
     with open(path, "wb") as raw:
         if not str(path).endswith(".gz"):
             yield io.TextIOWrapper(raw, encoding="ascii", newline="", write_through=True)

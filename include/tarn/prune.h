@@ -56,17 +56,17 @@ typedef enum tarn_prune_mode {
     TARN_PRUNE_SOUND = 0,
     /** Give the IR and the numbers of llvmlite's pass.
      *
-     * It is the pass of llvmlite 0.43 and later. With `raise_marks` set to
-     * TARN_PRUNE_MARK_RET it is the pass of llvmlite 0.39 and before. */
+     * It is the pass of llvmlite 0.43 and later. With `raise_metadata` set to
+     * TARN_PRUNE_RAISE_RET it is the pass of llvmlite 0.39 and before. */
     TARN_PRUNE_LLVMLITE = 1
 } tarn_prune_mode;
 
 /** The raise metadata by which a compiler marks a block that raises; a set of bits. */
 enum {
     /** A store to the value `excinfo` with the metadata `!numba_exception_output`. */
-    TARN_PRUNE_MARK_STORE = 1,
+    TARN_PRUNE_RAISE_STORE = 1,
     /** A ret with the metadata `!ret_is_raise !{i1 1}`, as before Numba 0.57. */
-    TARN_PRUNE_MARK_RET = 2
+    TARN_PRUNE_RAISE_RET = 2
 };
 
 /** The format in which tarn_prune_bytes() writes a module. */
@@ -135,8 +135,8 @@ typedef void (*tarn_prune_explain_fn)(void *data, const tarn_prune_kept *kept);
 typedef struct tarn_prune_options {
     tarn_prune_mode mode; /**< The rules. */
     unsigned shapes;      /**< TARN_PRUNE_PER_BLOCK | ...; 0: all. */
-    /** TARN_PRUNE_MARK_STORE | ...; 0: both, but with TARN_PRUNE_LLVMLITE the store. */
-    unsigned raise_marks;
+    /** TARN_PRUNE_RAISE_STORE | ...; 0: both, but with TARN_PRUNE_LLVMLITE the store. */
+    unsigned raise_metadata;
     tarn_prune_format format; /**< Output format; for tarn_prune_bytes() alone. */
     /** For tarn_prune_bytes(): LLVM wrote the input.
      *

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 
+import fork_server
 import tarn
 import tarn.numba
 
@@ -41,6 +42,18 @@ def run(arguments, **changes):
 def run_code(code, **changes):
     """Return the output of a program that has to succeed without output on stderr."""
     done = run(["-c", code], **changes)
+    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def fork(code, **changes):
+    """As run(["-c", code]), after the import of Numba: see fork_server.py."""
+    return fork_server.run(code, environment, changes)
+
+
+def fork_code(code, **changes):
+    """As run_code(), after the import of Numba: see fork_server.py."""
+    done = fork(code, **changes)
     assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
     return done.stdout.strip()
 

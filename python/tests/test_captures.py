@@ -12,7 +12,7 @@ import time
 
 import pytest
 import tarn
-from numba_support import run_code
+from numba_support import fork_code
 from tarn.mr import PoolMemoryResource
 
 MIB = 1 << 20
@@ -824,7 +824,7 @@ HAS_CORE = importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.c
 
 @pytest.mark.skipif(not HAS_CORE, reason="cuda.core is not installed")
 def test_a_graph_builder_of_cuda_core_captures_on_a_pool():
-    run_code("""
+    fork_code("""
 from cuda.core import Device
 import tarn
 
@@ -851,7 +851,7 @@ graph.close()
 
 @pytest.mark.skipif(not HAS_CORE, reason="cuda.bindings is not installed")
 def test_the_bare_bindings_capture_on_a_pool():
-    run_code("""
+    fork_code("""
 from cuda.bindings import driver
 import tarn
 
@@ -888,7 +888,7 @@ HAS_NUMBA = importlib.util.find_spec("numba_cuda")
 
 @pytest.mark.skipif(not HAS_NUMBA, reason="numba-cuda is not installed")
 def test_a_stream_of_numba_captures_on_a_pool():
-    run_code("""
+    fork_code("""
 import ctypes
 from numba import cuda
 import tarn

@@ -60,13 +60,13 @@ def test_json_says_the_same(tmp_path):
     first = told["largest_live_at_end"][0]
     assert first["location"] == 'odd "name", \x1b[31m\nx.py:1'
     assert first["peak_bytes"] == first["live_bytes"] == 1048576
-    assert [site["location"] for site in told["largest_in_all"]][1] == "/a/b.py:7"
+    assert [site["location"] for site in told["largest_by_total"]][1] == "/a/b.py:7"
 
 
 def test_json_stays_json_with_a_location_that_is_no_utf8(tmp_path):
     row = b"Alloc,0,0x10,0,100,0,0,1,0.5,0.6,0.1,\xff\xc3(\xc2\x9b\n"
     done = tarn_tool("log", "--json", log(tmp_path, NBEP7.encode() + row))
-    assert json.loads(done.stdout)["largest_in_all"][0]["location"] == "\ufffd\ufffd(\x9b"
+    assert json.loads(done.stdout)["largest_by_total"][0]["location"] == "\ufffd\ufffd(\x9b"
     assert "\\xff\\xc3(\\xc2\\x9b" in tarn_tool("log", tmp_path / "a.csv").stdout
 
 
@@ -171,9 +171,9 @@ def test_replay_reports_what_it_did(tmp_path):
         assert f"on {resource}: 3 operations" in done.stdout
         assert done.stderr == ""
     told = json.loads(tarn_tool("replay", "--json", "--threads", "--streams", path).stdout)
-    assert told["keep_streams"] and not told["open_streams"]
-    opened = tarn_tool("replay", "--json", "--registered", "--resource", "pool", path).stdout
-    assert json.loads(opened)["keep_streams"] and json.loads(opened)["open_streams"]
+    assert told["keep_streams"] and not told["register_streams"]
+    registered = tarn_tool("replay", "--json", "--registered", "--resource", "pool", path).stdout
+    assert json.loads(registered)["keep_streams"] and json.loads(registered)["register_streams"]
     assert told["resource"] == "cuda"
     assert told["operations"] == 3
     assert told["allocate"]["count"] == 2 and told["free"]["count"] == 1

@@ -75,7 +75,7 @@ def test_modes_shapes_and_limits_are_asked_for_by_options():
     assert calls(prune(EARLY, "--compat=llvmlite").stdout) == 1
     assert calls(prune(EARLY, "--compat=llvmlite", "--shapes=per_bb,fanout_raise").stdout) == 3
     assert calls(prune(EARLY, "--compat=llvmlite", "--shapes=fanout", "--limit=1").stdout) == 1
-    assert calls(prune(PAIR, "--shapes=all", "--marks=store,ret").stdout) == 0
+    assert calls(prune(PAIR, "--shapes=all", "--raise-metadata=store,ret").stdout) == 0
 
 
 def test_numbers_and_reasons_keep_out_of_the_ir():
@@ -162,7 +162,7 @@ def test_what_cannot_be_opened_or_written_is_said(tmp_path):
         ["--limit=0"],
         ["--limit=-1"],
         ["--llvm=new"],
-        ["--marks="],
+        ["--raise-metadata="],
         ["--emit=s"],
         ["a.ll", "b.ll"],
         ["--check", "--output=x"],

@@ -38,7 +38,7 @@ def test_sets_numbas_manager_and_nothing_that_was_not_asked_for():
     assert said == ""
 
 
-def test_the_stand_ins_folder_comes_first():
+def test_the_simulators_folder_comes_first():
     for asked in [["--driver", "sim"], {}], [[], {"TARN_DRIVER": "sim"}]:
         found, _, _ = show(*asked[0], **asked[1], LD_LIBRARY_PATH="/a:/b")
         assert found["TARN_DRIVER"] == "sim"
@@ -141,7 +141,7 @@ def test_old_log_stays_where_there_is_no_program_to_run(tmp_path):
         assert log.read_text() == "old\n"
 
 
-def test_any_program_of_the_driver_runs_on_the_stand_in(tmp_path):
+def test_any_program_of_the_driver_runs_on_the_simulator(tmp_path):
     source, program = Path(__file__).with_name("driver_client.c"), tmp_path / "client"
     subprocess.run(["cc", "-Wall", "-Werror", source, "-o", program, "-ldl"], check=True)
     needed = subprocess.run(["readelf", "-d", program], capture_output=True, text=True).stdout

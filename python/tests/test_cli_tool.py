@@ -118,7 +118,10 @@ def test_info_tells_driver_devices_and_resources():
     names = ["cuda", "async", "managed", "pinned", "pool", "slab", "binning", "host"]
     assert list(resources) == names
     assert all(resource["works"] for resource in resources.values())
-    assert resources["cuda"]["free_waits"] and not resources["async"]["free_waits"]
+    assert (
+        resources["cuda"]["deallocate_synchronizes"]
+        and not resources["async"]["deallocate_synchronizes"]
+    )
     assert resources["async"]["streams"] and not resources["cuda"]["streams"]
 
 
@@ -132,9 +135,9 @@ def test_info_says_what_does_not_work_whichever_driver_call_fails():
             continue
         for device in json.loads(done.stdout)["devices"]:
             found = device["resources"].values()
-            reasons += [one["why"] for one in found if not one["works"]]
-    assert any(why.startswith("cuda: ") for why in reasons)
-    assert any(why.startswith("pinned: ") for why in reasons)
+            reasons += [one["message"] for one in found if not one["works"]]
+    assert any(message.startswith("cuda: ") for message in reasons)
+    assert any(message.startswith("pinned: ") for message in reasons)
 
 
 def test_info_refuses_what_is_no_driver(tmp_path):

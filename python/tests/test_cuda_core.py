@@ -8,7 +8,7 @@ import importlib.util
 
 import pytest
 import tarn
-from numba_support import run, run_code
+from numba_support import fork, fork_code, run, run_code
 
 if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.core") is None:
     pytest.skip("cuda.core is not installed", allow_module_level=True)
@@ -66,7 +66,7 @@ def serves(resource, is_filled=True):
 
 
 def core(code, **changes):
-    return run_code(PRELUDE + code, **changes)
+    return fork_code(PRELUDE + code, **changes)
 
 
 # --- devices, streams, events -----------------------------------------------------------
@@ -195,7 +195,7 @@ print("grown")
 
 
 def test_virtual_memory_grows_and_keeps_its_bytes():
-    done = run(["-c", PRELUDE + GROWING])
+    done = fork(PRELUDE + GROWING)
     assert (done.returncode, done.stdout) == (0, "grown\n"), done.stderr
     # It frees two ranges as if they were one, which an H200 and the simulator reject.
     assert "CUDA_ERROR_INVALID_VALUE" in done.stderr and done.stderr.count("\n") == 1

@@ -333,7 +333,7 @@ pool = cupy.get_default_memory_pool()
 
 def run_on_the_pool(code):
     pytest.importorskip("numba")
-    return numba_support.run_code(NUMBA + code, PYTHONPATH=str(FOLDER))
+    return numba_support.fork_code(NUMBA + code, PYTHONPATH=str(FOLDER))
 
 
 def test_numbas_arrays_are_the_pools_blocks():
@@ -427,7 +427,7 @@ cuda.set_memory_manager(Hasty)
 @pytest.mark.parametrize("begin, is_wrong", [(NUMBA, False), (HASTY, True)])
 def test_no_array_is_overwritten_while_a_stream_still_reads_it(begin, is_wrong):
     pytest.importorskip("numba")
-    found = numba_support.run_code(
+    found = numba_support.fork_code(
         begin + TWO_STREAMS, PYTHONPATH=str(FOLDER), TARN_SIM="mode=seeded,seed=1"
     )
     assert found == str(is_wrong)

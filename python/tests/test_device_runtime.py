@@ -8,7 +8,7 @@ import pathlib
 import re
 
 import pytest
-from numba_support import run, run_code
+from numba_support import fork, fork_code, run, run_code
 
 pytest.importorskip("numba_cuda")
 
@@ -35,7 +35,7 @@ def linked_with(kernel):
 
 def refusal(code, **environment):
     """Return the message of the RuntimeError with which a program ends."""
-    done = run(["-c", KERNEL + code], **ON, **environment)
+    done = fork(KERNEL + code, **ON, **environment)
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stderr.strip().splitlines()[-1]
 
@@ -85,7 +85,7 @@ tarn.nrt.use_device_runtime()
 tarn.nrt.use_device_runtime()
 print(tarn.nrt.device_runtime_in_use(), linked_with(cuda.jit("void(int64[:])")(work)))
 """
-    assert run_code(KERNEL + code, **ON) == "True ['tarn/nrt/device.cu']"
+    assert fork_code(KERNEL + code, **ON) == "True ['tarn/nrt/device.cu']"
 
 
 def test_filled_blocks_link_as_well():

@@ -7,12 +7,12 @@ import textwrap
 import pytest
 
 PROGRAMS = {
-    "a resource in charge and a buffer": """
+    "a current resource and a buffer": """
         limiter = mr.LimitingResourceAdaptor(mr.CudaMemoryResource(), 1 << 20)
         mr.set_current_device_resource(limiter)
         buffer = tarn.DeviceBuffer(size=80)
     """,
-    "a resource written in Python in charge": """
+    "a current resource written in Python": """
         class Mine(mr.UpstreamResourceAdaptor):
             def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
                 return self.upstream_mr.allocate(nbytes, stream)

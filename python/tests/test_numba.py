@@ -461,7 +461,7 @@ def pending_array(context, size):
 
 
 class Exhausted(tarn.mr.DeviceMemoryResource):
-    """A resource that raises Python's own exception when memory is out."""
+    """A resource that raises Python's own exception when out of memory."""
 
     error = MemoryError("none left")
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import tarn
-from numba_support import run, run_code
+from numba_support import fork, fork_code
 
 PLUGIN = pathlib.Path(__file__).parents[2] / "examples/plugins/cache_manager.c"
 PROGRAM = """
@@ -44,12 +44,12 @@ def plugin(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["resource", "native", "pool"])
 def test_a_manager_of_tarn_serves_numba(name):
-    assert run_code(PROGRAM, TARN_MEMORY_MANAGER=name).split()[0] == name
+    assert fork_code(PROGRAM, TARN_MEMORY_MANAGER=name).split()[0] == name
 
 
 def test_a_plugin_in_c_serves_numba(plugin):
     """Its documentation is correct: a freed block is reused."""
-    assert run_code(PROGRAM, TARN_MEMORY_MANAGER=plugin) == "cache True"
+    assert fork_code(PROGRAM, TARN_MEMORY_MANAGER=plugin) == "cache True"
 
 
 ASKED = """
@@ -70,7 +70,7 @@ tarn.use_tarn_for_numba(resource="cuda")
 def test_a_resource_that_such_a_manager_does_not_ask_is_warned_of(resource, environment):
     """The warning comes at the first use, and at a later request of a resource."""
     code = ASKED.replace("RESOURCE", resource)
-    done = run(["-c", code], TARN_MEMORY_MANAGER="native", **environment)
+    done = fork(code, TARN_MEMORY_MANAGER="native", **environment)
     assert (done.returncode, done.stdout) == (0, "native\n"), done.stderr
     words = "memory comes from the manager native"
     assert done.stderr.count(words) == (2 if resource or environment else 1), done.stderr
@@ -78,10 +78,10 @@ def test_a_resource_that_such_a_manager_does_not_ask_is_warned_of(resource, envi
 
 def test_a_resource_that_serves_is_not_warned_of():
     code = ASKED.replace("RESOURCE", "resource='pool'")
-    assert run_code(code, TARN_RESOURCE="pool") == "resource"
+    assert fork_code(code, TARN_RESOURCE="pool") == "resource"
 
 
 def test_a_plugin_that_is_not_there_is_an_error_in_words():
-    done = run(["-c", PROGRAM], TARN_MEMORY_MANAGER=os.devnull + "/none.so")
+    done = fork(PROGRAM, TARN_MEMORY_MANAGER=os.devnull + "/none.so")
     assert done.returncode != 0
     assert "TARN_MEMORY_MANAGER=/dev/null/none.so: manager: cannot find the file" in done.stderr

@@ -6,7 +6,7 @@ import shutil
 
 import numba_support
 import pytest
-from numba_support import rows, run, run_code
+from numba_support import fork, fork_code, rows, run, run_code
 
 pytest.importorskip("numba")
 
@@ -77,7 +77,7 @@ try:
 except RuntimeError as error:
     print(error)
 """
-    words = run_code(code)
+    words = fork_code(code)
     assert "too late" in words and "NumbaCUDAMemoryManager" in words
     assert "NUMBA_CUDA_MEMORY_MANAGER=tarn.numba" in words
 
@@ -111,7 +111,7 @@ except RuntimeError as error:
     print(error)
 """
     )
-    words = run_code(code)
+    words = fork_code(code)
     assert "another memory manager was set before: __main__.Other" in words
 
 
@@ -225,9 +225,9 @@ RESOURCE = ARRAY + "print(type(tarn.mr.get_current_device_resource()).__name__)"
 )
 def test_the_environment_names_the_resource(name, expected):
     env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_RESOURCE": name}
-    assert run_code(RESOURCE, **env) == expected
+    assert fork_code(RESOURCE, **env) == expected
     code = f"import tarn.numba; tarn.numba.use_tarn_for_numba(resource={name!r})"
-    assert run_code(code + RESOURCE) == expected
+    assert fork_code(code + RESOURCE) == expected
 
 
 def test_a_resource_of_the_program_is_left_in_charge():
@@ -235,7 +235,7 @@ def test_a_resource_of_the_program_is_left_in_charge():
 import tarn.numba
 tarn.numba.use_tarn_for_numba(resource=tarn.mr.ManagedMemoryResource())
 """
-    assert run_code(code + RESOURCE, TARN_RESOURCE="async") == "ManagedMemoryResource"
+    assert fork_code(code + RESOURCE, TARN_RESOURCE="async") == "ManagedMemoryResource"
 
 
 def test_the_default_is_left_in_charge_where_the_program_set_it():
@@ -244,7 +244,7 @@ import tarn.numba
 tarn.mr.set_current_device_resource(tarn.mr.CudaMemoryResource())
 tarn.numba.use_tarn_for_numba()
 """
-    assert run_code(code + RESOURCE, TARN_RESOURCE="async") == "CudaMemoryResource"
+    assert fork_code(code + RESOURCE, TARN_RESOURCE="async") == "CudaMemoryResource"
 
 
 def test_a_name_may_be_given_again_when_devices_are_in_use():
@@ -266,7 +266,7 @@ for wrong, error in (("goldmine", ValueError), (7, TypeError)):
 names.append(type(tarn.mr.get_current_device_resource()).__name__)
 print(*names)
 """
-    assert run_code(code) == (
+    assert fork_code(code) == (
         "CudaMemoryResource CudaAsyncMemoryResource ManagedMemoryResource "
         "CudaAsyncMemoryResource CudaAsyncMemoryResource"
     )
@@ -297,7 +297,7 @@ print(*upstream())
     ],
 )  # fmt: skip
 def test_a_pool_over_the_drivers_memory_serves_unless_something_else_was_asked_for(start, wanted):
-    assert run_code(DEFAULT.replace("START", start)) == wanted
+    assert fork_code(DEFAULT.replace("START", start)) == wanted
 
 
 def test_without_tarns_manager_a_block_leaves_the_default_alone():
@@ -307,7 +307,7 @@ with tarn.numba.using_resource("async"):
     pass
 print(type(tarn.mr.get_current_device_resource()).__name__)
 """
-    assert run_code(code) == "CudaMemoryResource"
+    assert fork_code(code) == "CudaMemoryResource"
 
 
 def test_a_resource_that_there_is_not_is_told_at_first_use():
@@ -320,7 +320,7 @@ for _ in range(2):
         print(error)
 """
     env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_RESOURCE": "goldmine"}
-    words = run_code(code, **env)
+    words = fork_code(code, **env)
     assert words.count("unknown resource 'goldmine'; the names are cuda, async") == 2
 
 
@@ -348,7 +348,7 @@ with cuda.gpus[0]:
 arrays.clear()
 print(tarn.csv_log())
 """
-    log = rows(run_code(code, TARN_SIM="devices=2"))
+    log = rows(fork_code(code, TARN_SIM="devices=2"))
     assert [(row["Event Type"], row["Device ID"]) for row in log] == [
         ("Alloc", "1"),
         ("Alloc", "0"),
@@ -375,7 +375,7 @@ print(tarn._tarn.log_counts()[2])
 @pytest.mark.parametrize("name", ["cuda", "pool", "cuda-pool", "async"])
 def test_cuda_can_be_closed_and_used_again(name):
     """A pool ends with its context: one that was selected by name is created again."""
-    assert run_code(CLOSE.replace("RESOURCE", repr(name))) == "0"
+    assert fork_code(CLOSE.replace("RESOURCE", repr(name))) == "0"
 
 
 @pytest.mark.skipif(not numba_support.CAN_HAVE_TWO_DEVICES, reason="needs two devices")
@@ -403,7 +403,7 @@ for thread in threads:
 log = tarn.csv_log().splitlines()[1:]
 print(wrong, sorted({row.split(",")[1] for row in log}), tarn._tarn.log_counts()[2])
 """
-    assert run_code(code, TARN_SIM="devices=2") == "[] ['0', '1'] 0"
+    assert fork_code(code, TARN_SIM="devices=2") == "[] ['0', '1'] 0"
 
 
 # --- the log of a process ---------------------------------------------------------------
@@ -417,7 +417,7 @@ tarn.numba.use_tarn_for_numba()
 kept = cuda.to_device(numpy.zeros(10)), cuda.pinned_array(10)
 mapped, managed = cuda.mapped_array(10), cuda.managed_array(10)
 """
-    run_code(code, TARN_LOG=str(tmp_path / "log.csv"))
+    fork_code(code, TARN_LOG=str(tmp_path / "log.csv"))
     log = rows((tmp_path / "log.csv").read_text())
     assert len(log) == 8 and log[-1]["Current Allocs"] == "0"
     assert [row["Location"] for row in log] == ["<string>:5"] * 2 + ["<string>:6"] * 2 + [
@@ -486,7 +486,7 @@ except tarn.TarnError as error:
     print(error)
 """
     env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_LOG": "/dev/full"}
-    assert "cannot write /dev/full: No space left" in run_code(code, **env)
+    assert "cannot write /dev/full: No space left" in fork_code(code, **env)
 
 
 def test_a_log_that_could_not_be_written_to_its_end_is_told_at_exit(tmp_path):
@@ -502,7 +502,7 @@ for _ in range(50):
 """
     path = tmp_path / "log.csv"
     env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_LOG": str(path)}
-    done = run(["-c", code], **env)
+    done = fork(code, **env)
     assert done.returncode == 0
     assert "tarn.numba: the log is incomplete: trace: cannot write" in done.stderr
 
@@ -517,7 +517,7 @@ except tarn.TarnError as error:
     print(error)
 """
     env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_LOG": "/no/such/folder/log"}
-    assert "/no/such/folder/log" in run_code(code, **env)
+    assert "/no/such/folder/log" in fork_code(code, **env)
 
 
 def test_nothing_is_logged_where_nobody_wants_it():
@@ -525,7 +525,7 @@ def test_nothing_is_logged_where_nobody_wants_it():
 import tarn.numba
 tarn.numba.use_tarn_for_numba(logging=False)
 """
-    assert rows(run_code(code + ARRAY + "print(tarn.csv_log())")) == []
+    assert rows(fork_code(code + ARRAY + "print(tarn.csv_log())")) == []
 
 
 # --- programs ---------------------------------------------------------------------------

@@ -12,7 +12,7 @@ pytest.importorskip("numba")
 import tarn  # noqa: E402
 import tarn.numba  # noqa: E402
 from numba import cuda  # noqa: E402
-from numba_support import rows, run_code  # noqa: E402
+from numba_support import fork_code, rows, run_code  # noqa: E402
 
 tarn.numba.use_tarn_for_numba()
 
@@ -152,7 +152,7 @@ own = tarn.mr.CudaMemoryResource(device=1)
 with tarn.numba.using_resource(own):
     print(tarn.mr.get_per_device_resource(1) is own)
 """
-    words = run_code(code, TARN_SIM="devices=2", TARN_RESOURCE="managed").split()
+    words = fork_code(code, TARN_SIM="devices=2", TARN_RESOURCE="managed").split()
     assert words == ["ManagedMemoryResource", "CudaAsyncMemoryResource", "True"]
 
 
@@ -179,7 +179,7 @@ with tarn.numba.using_resource("cuda"):
     print(type(tarn.mr.get_current_device_resource()).__name__)
 print(type(tarn.mr.get_current_device_resource()).__name__)
 """
-    words = run_code(code, TARN_RESOURCE="async").split()
+    words = fork_code(code, TARN_RESOURCE="async").split()
     assert words == ["CudaMemoryResource", "CudaAsyncMemoryResource"]
 
 
@@ -222,7 +222,7 @@ from numba import cuda
 tarn.use_tarn_for_numba(mode="single-stream")
 print(cuda.current_context().memory_manager._manager.single_stream)
 """
-    assert run_code(code) == "True"
+    assert fork_code(code) == "True"
 
 
 # --- host arrays of kernels -------------------------------------------------------------
@@ -306,4 +306,4 @@ print(type(device.memory_resource).__name__)
 )
 def test_a_resource_of_the_program_stays_and_tarns_can_be_left_out(use, what, expected):
     code = HOST_ARRAYS.replace("USE", use).replace("WHAT", what)
-    assert run_code(code) == expected
+    assert fork_code(code) == expected

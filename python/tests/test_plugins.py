@@ -173,7 +173,7 @@ def test_a_plugin_is_passed_over_in_the_log(tmp_path):
 
 def test_the_shortest_plugin_says_what_is_out():
     done = with_plugins([str(PLUGINS / "device_only.py")])
-    assert done.stdout == "80 bytes are out\n0 bytes are out\n", done.stderr
+    assert done.stdout == "80 bytes are live\n0 bytes are live\n", done.stderr
 
 
 # --- a library that has a plugin --------------------------------------------------------

@@ -165,7 +165,7 @@ print(result.testsRun > 20, result.wasSuccessful(), len(result.skipped))
 """
 
 
-@pytest.mark.parametrize("mode", ["sound", "llvmlite"])
+@pytest.mark.parametrize("mode", ["sound", pytest.param("llvmlite", marks=pytest.mark.full)])
 def test_some_of_numbas_own_tests_pass(mode, tmp_path):
     path = tmp_path / "numbas.py"
     path.write_text(NUMBAS)

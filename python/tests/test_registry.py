@@ -66,7 +66,7 @@ try:
 except tarn.InvalidArgumentError:
     pass
 else:
-    raise SystemExit("a resource of device 0 was put in charge of device 1")
+    raise SystemExit("a resource of device 0 became current for device 1")
 buffer = tarn.DeviceBuffer(size=100, mr=limiter)
 buffer.copy_from_host(b"x" * 100)
 assert bytes(buffer) == b"x" * 100 and tarn.current_device() == 0

@@ -15,7 +15,7 @@ struct tarn__llvmlite;
 static inline bool tarn__llvmlite_is_old(const tarn_prune_options *options)
 {
     return options->mode == TARN_PRUNE_LLVMLITE &&
-           options->raise_marks == TARN_PRUNE_MARK_RET;
+           options->raise_metadata == TARN_PRUNE_RAISE_RET;
 }
 
 /* NULL: no host memory. All data lie in the arena. */

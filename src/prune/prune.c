@@ -31,10 +31,11 @@ static tarn_status check_options(const tarn_prune_options *options)
     if (options->shapes & ~(unsigned)TARN_PRUNE_ALL)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: shapes %#x has unknown bits",
                               options->shapes);
-    if (options->raise_marks & ~(unsigned)(TARN_PRUNE_MARK_STORE | TARN_PRUNE_MARK_RET))
+    if (options->raise_metadata &
+        ~(unsigned)(TARN_PRUNE_RAISE_STORE | TARN_PRUNE_RAISE_RET))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "prune: raise_marks %#x has unknown bits",
-                              options->raise_marks);
+                              "prune: raise_metadata %#x has unknown bits",
+                              options->raise_metadata);
     return TARN_OK;
 }
 
@@ -46,10 +47,10 @@ static tarn_prune_options completed(const tarn_prune_options *options)
         full = *options;
     if (full.shapes == 0)
         full.shapes = TARN_PRUNE_ALL;
-    if (full.raise_marks == 0)
-        full.raise_marks = full.mode == TARN_PRUNE_LLVMLITE
-                               ? TARN_PRUNE_MARK_STORE
-                               : TARN_PRUNE_MARK_STORE | TARN_PRUNE_MARK_RET;
+    if (full.raise_metadata == 0)
+        full.raise_metadata = full.mode == TARN_PRUNE_LLVMLITE
+                                  ? TARN_PRUNE_RAISE_STORE
+                                  : TARN_PRUNE_RAISE_STORE | TARN_PRUNE_RAISE_RET;
     if (full.subgraph_limit == 0)
         full.subgraph_limit = DEFAULT_SUBGRAPH_LIMIT;
     return full;

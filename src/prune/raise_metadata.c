@@ -59,12 +59,12 @@ static bool has_mark(struct tarn__pruning *pruning, LLVMBasicBlockRef block)
 {
     LLVMValueRef at;
 
-    if (pruning->options.raise_marks & TARN_PRUNE_MARK_RET) {
+    if (pruning->options.raise_metadata & TARN_PRUNE_RAISE_RET) {
         LLVMValueRef end = LLVMGetBasicBlockTerminator(block);
         if (LLVMGetInstructionOpcode(end) == LLVMRet && is_marked_ret(pruning, end))
             return true;
     }
-    if (!(pruning->options.raise_marks & TARN_PRUNE_MARK_STORE))
+    if (!(pruning->options.raise_metadata & TARN_PRUNE_RAISE_STORE))
         return false;
     for (at = LLVMGetFirstInstruction(block); at; at = LLVMGetNextInstruction(at))
         if (LLVMGetInstructionOpcode(at) == LLVMStore && is_marked_store(pruning, at))

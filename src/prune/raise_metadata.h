@@ -4,7 +4,7 @@
 
 #include "prune/function_index.h"
 
-/* Does the block have one of the marks that the options name? Searched once. */
+/* Does the block have raise metadata that the options name? Searched once. */
 bool tarn__raise_metadata_block_raises(struct tarn__function_index *function_index,
                                        uint32_t block);
 

@@ -1,4 +1,4 @@
-/* The other half of sim.c: the structures as the stand-in declares them. */
+/* The other half of sim.c: the structures as the simulator declares them. */
 #include "sim/core/cuda.h"
 #include "sim_layout.h"
 

@@ -31,7 +31,12 @@ TAKES = {
     "tarn__thread_cache_try_enter": "tarn__thread_cache_leave",
     "take_pools": "leave_pools",
 }
-PRIMITIVES = {*TAKES.keys(), *TAKES.values(), "tarn__pool_leave_growth"}
+PRIMITIVES = {
+    *TAKES.keys(),
+    *TAKES.values(),
+    "tarn__pool_leave_growth",
+    "tarn__pool_try_device_wait",
+}
 
 # The other functions that Clang does not analyse. A comment on each has the reason.
 ESCAPES = {

@@ -11,9 +11,6 @@ import sys
 import pytest
 from conftest import PROJECT, build, run
 
-# One process builds all of them, since they share a build.
-pytestmark = pytest.mark.xdist_group("components")
-
 LIB = "lib/x86_64-linux-gnu"
 SITE = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 COMPONENTS = ["runtime", "development", "simulator", "python"]

@@ -331,7 +331,7 @@ static bool on_block(void *data, const tarn_pool_block *block)
     if (at == model.count || model.live_blocks[at].address != block->address ||
         model.live_blocks[at].bytes != block->requested_bytes ||
         block->bytes < block->requested_bytes)
-        fail("snapshot: 0x%llx of %zu bytes is not what is out", block->address,
+        fail("snapshot: 0x%llx of %zu bytes is not a live block", block->address,
              block->requested_bytes);
     walk->live++;
     return true;
@@ -346,7 +346,7 @@ static void compare_all(void)
     if (tarn_pool_snapshot(model.resource, on_block, &walk) != TARN_OK)
         fail("snapshot: %s", tarn_error_last()->message);
     if (walk.live != model.count)
-        fail("snapshot: %zu blocks are live, %zu are out", walk.live, model.count);
+        fail("snapshot: %zu blocks are live, the model has %zu", walk.live, model.count);
 }
 
 static void compare_counts(void)
@@ -354,17 +354,17 @@ static void compare_counts(void)
     tarn_pool_statistics seen = {.size = sizeof seen};
 
     if (tarn_resource_live_blocks(model.resource) != model.count)
-        fail("%zu blocks are out, it says %zu", model.count,
+        fail("the model has %zu live blocks, the pool %zu", model.count,
              tarn_resource_live_blocks(model.resource));
     if (!model.is_pool)
         return;
     if (tarn_pool_get_statistics(model.resource, &seen) != TARN_OK)
         fail("statistics: %s", tarn_error_last()->message);
     if (seen.live_blocks != model.count || seen.live_requested != model.bytes)
-        fail("%zu blocks of %zu bytes are out, it says %" PRIu64 " of %" PRIu64,
+        fail("the model has %zu blocks of %zu bytes, the pool %" PRIu64 " of %" PRIu64,
              model.count, model.bytes, seen.live_blocks, seen.live_requested);
     if (seen.live < seen.live_requested)
-        fail("live %" PRIu64 " is less than what was asked for, %" PRIu64, seen.live,
+        fail("live %" PRIu64 " is less than the requested bytes, %" PRIu64, seen.live,
              seen.live_requested);
     if (seen.live + seen.thread_cached + seen.cached + seen.captured != seen.reserved)
         fail("live %" PRIu64 " + parked %" PRIu64 " + cached %" PRIu64

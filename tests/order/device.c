@@ -101,7 +101,7 @@ void device_configure(const char *options)
     tarn_sim_configure_fn *configure =
         (tarn_sim_configure_fn *)find("tarn_sim_configure");
     if (configure(options) != 0)
-        order_fail("the stand-in does not take %s: %s", options,
+        order_fail("the simulator rejects %s: %s", options,
                    ((tarn_sim_error_fn *)find("tarn_sim_error"))());
     device_is_seeded = options && strstr(options, "mode=seeded");
 }

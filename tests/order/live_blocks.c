@@ -1,5 +1,5 @@
-/* live_blocks.c -- who has which addresses: a block that two have at once is told at the moment
- * at which it is handed out, whatever the bytes say. */
+/* live_blocks.c -- the live blocks by address: a block that overlaps a live one fails the test
+ * when the pool returns it, even if no byte is overwritten. */
 #include "order.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,7 +115,7 @@ void live_blocks_remove(tarn_device_ptr address, tarn_stream stream)
     pthread_mutex_lock(&live_blocks.lock);
     size_t at = find_entry(address);
     if (at == live_blocks.count || live_blocks.entries[at].address != address)
-        order_fail("0x%llx is freed and nobody has it", address);
+        order_fail("0x%llx is freed and is not live", address);
     add_to_history(address, live_blocks.entries[at].bytes, stream, true);
     live_blocks.count--;
     memmove(&live_blocks.entries[at], &live_blocks.entries[at + 1],

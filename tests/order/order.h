@@ -151,7 +151,7 @@ void actor_begin(struct actor *actor);
 void actor_step(struct actor *actor);
 void actor_end(struct actor *actor); /* everything freed and checked */
 
-/* --- live_blocks.c: a block is out, and no longer -------------------------------------- */
+/* --- live_blocks.c: a block becomes live, and is freed --------------------------------- */
 void live_blocks_add(tarn_device_ptr address, size_t bytes, tarn_stream stream);
 void live_blocks_remove(tarn_device_ptr address, tarn_stream stream);
 /* Print the last owner of these addresses, before a failure is reported. */

@@ -167,7 +167,7 @@ static const char *run_both(struct run *before, struct run *after, uint64_t seed
     if (verdict != FINE || !before->returned)
         return NULL;
     if (kept && others_lost(after) && !others_lost(before))
-        return "the reference of somebody else is lost";
+        return "the reference of another owner is lost";
     return compare(before, after);
 }
 

@@ -1,6 +1,6 @@
 /* What a pool does beyond a block in and out, with its 1st, 2nd, 3rd ... driver call
  * failing: it grows, steals, moves, trims, sleeps, wakes, captures, and ends after a reset.
- * Whatever failed, what it has adds up, all of it can be had again, and nothing leaks. */
+ * After every failure its accounting adds up, all its memory is available again, and nothing leaks. */
 #include "../unit/pool/pools.h"
 
 /* One call fails, so a failed call succeeds when it is repeated. */

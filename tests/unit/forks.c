@@ -18,7 +18,7 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { THREADS = 0, FORKS = 4, TURNS = 40, SECONDS = 60 };
 #else
-enum { THREADS = 3, FORKS = 200, TURNS = 40, SECONDS = 10 };
+enum { THREADS = 3, FORKS = 60, TURNS = 40, SECONDS = 10 };
 #endif
 enum { BYTES = 1000, STREAMS = 4 };
 
@@ -511,10 +511,20 @@ static void use_in_a_child(int number)
     _exit(0);
 }
 
+/* TARN_FORKS is the number of forks of each object. */
+static int forks_wanted(void)
+{
+    const char *text = getenv("TARN_FORKS");
+
+    return text ? atoi(text) : FORKS;
+}
+
 /* The number of the first child that failed; -1: none did. */
 static int fork_again_and_again(void)
 {
-    for (int i = 0; i < FORKS; i++) {
+    int count = forks_wanted();
+
+    for (int i = 0; i < count; i++) {
         int status = 0;
         usleep((unsigned)(i * 37 % 300));
         fflush(NULL);

@@ -18,7 +18,7 @@ KEPT = 4
 
 
 def vector(trace, rng, stream, kept):
-    """Vectors, one after the other, for ever."""
+    """Yield vectors, one after the other, without end."""
     while True:
         size = log_normal(rng, FIRST, FIRST_SIGMA)
         last = log_normal(rng, LAST, LAST_SIGMA, LAST_MOST)

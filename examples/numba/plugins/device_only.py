@@ -97,6 +97,6 @@ if __name__ == "__main__":
     counter = tarn.mr.StatisticsResourceAdaptor(tarn.mr.CudaMemoryResource())
     tarn.mr.set_current_device_resource(counter)
     array = cuda.to_device(numpy.zeros(10))
-    print(f"{counter.allocation_counts.current_bytes} bytes are out")
+    print(f"{counter.allocation_counts.current_bytes} bytes are live")
     del array
-    print(f"{counter.allocation_counts.current_bytes} bytes are out")
+    print(f"{counter.allocation_counts.current_bytes} bytes are live")

@@ -17,7 +17,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from tarn.prune import _library
-from tarn.prune._library import ALL_SHAPES, MARKS, SHAPES, Kept, Place, Pruned, Report, llvm_version
+from tarn.prune._library import (
+    ALL_SHAPES,
+    RAISE_METADATA,
+    SHAPES,
+    Kept,
+    Place,
+    Pruned,
+    Report,
+    llvm_version,
+)
 
 __all__ = [
     "Kept",
@@ -50,7 +59,7 @@ def prune(
     *,
     mode: str = "sound",
     shapes: Iterable[str] | None = None,
-    marks: Iterable[str] | None = None,
+    raise_metadata: Iterable[str] | None = None,
     subgraph_limit: int = 1000,
     explain: bool = False,
     name: str = "<ir>",
@@ -66,7 +75,7 @@ def prune(
         mistakes included.
     shapes : iterable of str, optional
         The shapes to look for: "per_block", "diamond", "fanout", "fanout_raise". None: all.
-    marks : iterable of str, optional
+    raise_metadata : iterable of str, optional
         The raise metadata of blocks that raise: "store" (a store to excinfo), "ret" (a ret,
         before Numba 0.57). None: both, but with `mode="llvmlite"` the store.
     subgraph_limit : int
@@ -104,7 +113,7 @@ def prune(
         "given",
         subgraph_limit,
         kept if explain else None,
-        _bits("marks", MARKS, marks),
+        _bits("raise_metadata", RAISE_METADATA, raise_metadata),
     )
     data = ir.encode() if isinstance(ir, str) else bytes(ir)
     out, report = _library.prune_bytes(data, name, options)

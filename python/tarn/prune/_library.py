@@ -20,7 +20,7 @@ MODES = {"sound": 0, "llvmlite": 1}
 SHAPES = {"per_block": 1, "diamond": 2, "fanout": 4, "fanout_raise": 8}
 ALL_SHAPES = 15
 FORMS = {"given": 0, "text": 1, "bitcode": 2}
-MARKS = {"store": 1, "ret": 2}
+RAISE_METADATA = {"store": 1, "ret": 2}
 
 
 class Place(NamedTuple):
@@ -194,7 +194,7 @@ class _COptions(ctypes.Structure):
     _fields_ = [
         ("mode", ctypes.c_int),
         ("shapes", ctypes.c_uint),
-        ("raise_marks", ctypes.c_uint),
+        ("raise_metadata", ctypes.c_uint),
         ("format", ctypes.c_int),
         ("trusted", ctypes.c_bool),
         ("subgraph_limit", ctypes.c_size_t),
@@ -319,7 +319,7 @@ def make_options(
     form: str,
     subgraph_limit: int,
     kept: list[Kept] | None,
-    raise_marks: int = 0,  # 0: those of the mode
+    raise_metadata: int = 0,  # 0: those of the mode
 ) -> _COptions:
     """Return the options of C; ValueError for an unknown mode or set of shapes."""
     if mode not in MODES:
@@ -329,7 +329,7 @@ def make_options(
     options = _COptions(
         mode=MODES[mode],
         shapes=shapes,
-        raise_marks=raise_marks,
+        raise_metadata=raise_metadata,
         format=FORMS[form],
         subgraph_limit=subgraph_limit,
     )

@@ -70,7 +70,7 @@ def _options() -> Any | None:
     if shapes == 0 or _Settings.mode is None:
         return None
     options = _library.make_options(
-        _Settings.mode, shapes, "bitcode", 1000, None, _raise_marks(_Settings.mode)
+        _Settings.mode, shapes, "bitcode", 1000, None, _raise_metadata(_Settings.mode)
     )
     options.trusted = True  # LLVM wrote it a moment ago
     return options
@@ -99,10 +99,10 @@ def _pruned(module: Any) -> Any:
     return pruned
 
 
-def _raise_marks(mode: str) -> int:
+def _raise_metadata(mode: str) -> int:
     """Return the mark that llvmlite uses, for mode llvmlite: before 0.40 the one at the ret."""
     old = tuple(map(int, llvmlite.__version__.split(".")[:2])) < (0, 40)
-    return _library.MARKS["ret"] if old and mode == "llvmlite" else 0
+    return _library.RAISE_METADATA["ret"] if old and mode == "llvmlite" else 0
 
 
 class _ThenPrune:

@@ -50,7 +50,7 @@ struct tarn__thread_cache {
     tarn__index small[TARN__SMALL_CLASSES] TARN__GUARDED_BY(cache_lock);
     uint32_t large_quanta[TARN__LARGE_SLOTS]; /* the size, for the thread's own use */
 
-    /* Granules << 32 | index; 0: none. Only the thread writes a block here; any thread
+    /* Quanta << 32 | index; 0: none. Only the thread writes a block here; any thread
      * may take it. */
     _Atomic uint64_t last_freed;
     /* The thread's own fields: */

@@ -5,7 +5,7 @@
  * still use the memory, the pool can move it for a stream whose work is ordered after
  * that work.
  *
- * `growth` is held around all of it; `lock`, where a comment says so.
+ * The caller holds `growth` around all of it; a comment names the functions that need `lock`.
  */
 #ifndef TARN_POOL_RECLAIMABLE_H
 #define TARN_POOL_RECLAIMABLE_H

@@ -1,4 +1,4 @@
-/* aot.c -- links the static library beside libtarn, as somebody else's project would. */
+/* aot.c -- links the static library beside libtarn, as a project outside Tarn would. */
 #include <stdio.h>
 #include <tarn/aot.h>
 

@@ -49,7 +49,7 @@ TEST(mapped_memory_has_an_address_on_the_device)
 static void fail_release(void *owner)
 {
     (void)owner;
-    fail_msg("an owner was let go that was never taken");
+    fail_msg("an owner was released that was never retained");
 }
 
 /* The driver is not called, so the manager was not. */

@@ -188,7 +188,7 @@ static void *work(void *argument)
         unsigned char *host = tarn_pointer_host(pointer);
         memset(host, (int)i, i * 100);
         if (host[0] != (unsigned char)i || host[i * 100 - 1] != (unsigned char)i)
-            fail_msg("a block of %zu bytes is somebody else's too", i * 100);
+            fail_msg("a block of %zu bytes overlaps a live block", i * 100);
         tarn_pointer_release(pointer);
     }
     return NULL;

@@ -53,7 +53,7 @@ TEST(runtime_cuts_a_name_that_is_too_long)
     tarn_runtime *runtime;
     tarn_meminfo *meminfo;
 
-    CHECK_OK(tarn_runtime_create("a name that goes on for longer than anybody needs one",
+    CHECK_OK(tarn_runtime_create("a name that goes on for longer than any program needs",
                                  &runtime));
     CHECK_OK(tarn_meminfo_create(runtime, NULL, 0, NULL, NULL, &meminfo));
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_runtime_release(runtime));

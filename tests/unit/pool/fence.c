@@ -10,7 +10,7 @@ enum { BUSY = 40 }; /* more streams than one round of queries covers */
 
 /* A GPU runs the host functions of all streams in sequence, and has fewer queues than
  * these streams. There the one completed stream would never complete. */
-static void needs_the_stand_in(void)
+static void needs_the_simulator(void)
 {
     if (!has_sim())
         skip();
@@ -90,7 +90,7 @@ TEST(streams_that_are_behind_do_not_hide_one_that_is_done)
     static struct field field;
     bool before, after, more;
 
-    needs_the_stand_in();
+    needs_the_simulator();
     lay_out(&field);
     before = none_is_done(field.pool, MIB, field.done);
     fence_all(&field);
@@ -109,7 +109,7 @@ TEST(streams_that_are_behind_are_asked_each_for_one_fence)
     static struct field field;
     uint64_t before, asked;
 
-    needs_the_stand_in();
+    needs_the_simulator();
     lay_out(&field);
     none_is_done(field.pool, MIB, field.done);
     fence_all(&field);

@@ -97,7 +97,7 @@ TEST(heap_keeps_what_one_stream_freed_from_others)
 {
     struct tarn__heap *heap = new_heap();
     struct tarn__stream_state *one = new_lane(heap, 11), *other = new_lane(heap, 12),
-                              *donor;
+                              *source;
     struct tarn__request request = request_of(MIB, TARN__QUANTUM);
     size_t number;
 
@@ -105,23 +105,23 @@ TEST(heap_keeps_what_one_stream_freed_from_others)
     tarn__heap_put(heap, take(heap, one, MIB), one);
     CHECK_EQUAL(0, take(heap, other, MIB));
     CHECK_EQUAL(0, take(heap, NULL, MIB));
-    CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &donor, &number));
+    CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &source, &number));
     tarn__index block = take(heap, one, MIB);
     CHECK(block != 0);
     tarn__heap_put(heap, block, one);
     fence(heap, one, 0x100);
-    block = tarn__steal_from_source(heap, other, &request, &donor, &number);
-    CHECK(block != 0 && donor == one);
+    block = tarn__steal_from_source(heap, other, &request, &source, &number);
+    CHECK(block != 0 && source == one);
     CHECK_EQUAL(0x100, (uintptr_t)one->fences[number].event);
     is_whole(heap);
     end_heap(heap);
 }
 
-TEST(heap_takes_no_donor_for_what_was_freed_after_the_fence)
+TEST(heap_takes_no_source_for_what_was_freed_after_the_fence)
 {
     struct tarn__heap *heap = new_heap();
     struct tarn__stream_state *one = new_lane(heap, 11), *other = new_lane(heap, 12),
-                              *donor;
+                              *source;
     struct tarn__request request = request_of(MIB, TARN__QUANTUM);
     size_t number;
 
@@ -135,10 +135,10 @@ TEST(heap_takes_no_donor_for_what_was_freed_after_the_fence)
     one->recording = false;
     CHECK(tarn__epoch_publish_fence(heap, one, epoch, (CUevent_)0x100));
     is_whole(heap);
-    tarn__index block = tarn__steal_from_source(heap, other, &request, &donor, &number);
+    tarn__index block = tarn__steal_from_source(heap, other, &request, &source, &number);
     CHECK(block != 0);
     CHECK_EQUAL(address, tarn__node(&heap->nodes, block)->address);
-    CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &donor, &number));
+    CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &source, &number));
     end_heap(heap);
 }
 
@@ -146,7 +146,7 @@ TEST(heap_gives_a_younger_epoch_to_what_is_joined)
 {
     struct tarn__heap *heap = new_heap();
     struct tarn__stream_state *one = new_lane(heap, 11), *other = new_lane(heap, 12),
-                              *donor;
+                              *source;
     struct tarn__request request = request_of(MIB, TARN__QUANTUM);
     size_t number;
 
@@ -156,9 +156,9 @@ TEST(heap_gives_a_younger_epoch_to_what_is_joined)
     fence(heap, one, 0x100);
     tarn__heap_put(heap, high, one); /* absorbs the fenced one */
     CHECK_EQUAL(1, heap->blocks);
-    CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &donor, &number));
+    CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &source, &number));
     fence(heap, one, 0x200);
-    CHECK(tarn__steal_from_source(heap, other, &request, &donor, &number) != 0);
+    CHECK(tarn__steal_from_source(heap, other, &request, &source, &number) != 0);
     CHECK_EQUAL(0x200, (uintptr_t)one->fences[number].event);
     end_heap(heap);
 }
@@ -245,7 +245,7 @@ TEST(heap_cuts_off_what_is_no_multiple_of_the_granule)
 TEST(heap_welds_what_several_streams_freed_side_by_side)
 {
     struct tarn__heap *heap = new_heap();
-    struct tarn__stream_state *stream_states[3], *thief = new_lane(heap, 99);
+    struct tarn__stream_state *stream_states[3], *consumer = new_lane(heap, 99);
     struct tarn__request request = request_of(3 * MIB - 512, TARN__QUANTUM);
     tarn__index blocks[3];
     struct tarn__run run;
@@ -257,18 +257,18 @@ TEST(heap_welds_what_several_streams_freed_side_by_side)
         stream_states[i] = new_lane(heap, 10 + (uint64_t)i);
         tarn__heap_put(heap, blocks[i], stream_states[i]);
     }
-    tarn__runs_take(heap, thief, &request, &run);
+    tarn__runs_take(heap, consumer, &request, &run);
     CHECK_EQUAL(0, run.count); /* nothing has a fence */
     for (uintptr_t i = 0; i < 3; i++)
         fence(heap, stream_states[i], 0x100 + i);
-    tarn__runs_take(heap, thief, &request, &run);
+    tarn__runs_take(heap, consumer, &request, &run);
     CHECK_EQUAL(3, run.count);
     is_whole(heap);
     tarn__runs_put(heap, &run);
     is_whole(heap);
     for (uintptr_t i = 0; i < 3; i++)
         fence(heap, stream_states[i], 0x200 + i);
-    tarn__runs_take(heap, thief, &request, &run);
+    tarn__runs_take(heap, consumer, &request, &run);
     tarn__index block = tarn__runs_coalesce(heap, &run);
     CHECK_EQUAL(3 * MIB - 512, tarn__node_bytes(tarn__node(&heap->nodes, block)));
     is_whole(heap);
@@ -297,7 +297,7 @@ static void allocate_some(struct world *world, size_t slot)
 {
     uint64_t bytes = (1 + draw(world, 64)) * TARN__QUANTUM << draw(world, 10);
     struct tarn__stream_state *stream_state = world->stream_states[draw(world, LANES)],
-                              *donor;
+                              *source;
     struct tarn__request request =
         request_of(bytes, (uint64_t)256 << draw(world, draw(world, 4) ? 2 : 14));
     bool was_completed, no_memory;
@@ -310,7 +310,7 @@ static void allocate_some(struct world *world, size_t slot)
         block = tarn__take_block(world->heap, stream_state, &request, &was_completed,
                                  &no_memory);
     if (!block)
-        block = tarn__steal_from_source(world->heap, stream_state, &request, &donor,
+        block = tarn__steal_from_source(world->heap, stream_state, &request, &source,
                                         &fence_number);
     if (!block) {
         tarn__runs_take(world->heap, stream_state, &request, &run);

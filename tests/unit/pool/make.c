@@ -341,17 +341,17 @@ static void looks_first_to(bool grow_first)
                                  .grow_first = grow_first,
                                  .oom_policy = TARN_POOL_OOM_FAIL};
     tarn_resource *pool = new_pool(&options);
-    tarn_stream raw = new_stream(), thief = new_stream(), donor;
+    tarn_stream raw = new_stream(), consumer = new_stream(), source;
     struct gate gate;
 
-    CHECK_OK(tarn_stream_register(0, raw, &donor));
-    tarn_device_ptr first = take(pool, 4 * MIB, donor);
+    CHECK_OK(tarn_stream_register(0, raw, &source));
+    tarn_device_ptr first = take(pool, 4 * MIB, source);
     tarn_pool_statistics before = statistics(pool);
     hold_up(raw, &gate);
-    give(pool, first, 4 * MIB, donor);
-    tarn_device_ptr one = take(pool, 4 * MIB, thief);
+    give(pool, first, 4 * MIB, source);
+    tarn_device_ptr one = take(pool, 4 * MIB, consumer);
     tarn_pool_statistics then = statistics(pool);
-    tarn_device_ptr two = take(pool, 4 * MIB, thief); /* by the other path, at last */
+    tarn_device_ptr two = take(pool, 4 * MIB, consumer); /* by the other path, at last */
     tarn_pool_statistics after = statistics(pool);
     let_on(&gate);
     CHECK_EQUAL(grow_first, then.grown - before.grown);
@@ -360,13 +360,13 @@ static void looks_first_to(bool grow_first)
     CHECK_EQUAL(1, after.grown - before.grown);
     CHECK_EQUAL(1, after.steals - before.steals);
     CHECK_EQUAL(8 * MIB, after.reserved);
-    put(pool, one, 4 * MIB, thief);
-    put(pool, two, 4 * MIB, thief);
-    CHECK_OK(tarn_stream_unregister(donor));
+    put(pool, one, 4 * MIB, consumer);
+    put(pool, two, 4 * MIB, consumer);
+    CHECK_OK(tarn_stream_unregister(source));
     adds_up(pool);
     end_pool(pool);
     CU(cuStreamDestroy_v2(raw));
-    CU(cuStreamDestroy_v2(thief));
+    CU(cuStreamDestroy_v2(consumer));
 }
 
 TEST(policy_says_whether_the_pool_grows_before_it_waits_for_another_stream)

@@ -1,4 +1,4 @@
-/* Why memory was out, in numbers and in words. */
+/* The out-of-memory report: its numbers and its message. */
 #include "pool/report.h"
 #include "pool/resolve.h"
 #include "field.h"

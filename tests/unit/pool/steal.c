@@ -11,12 +11,12 @@
 
 /* A pool, registered source streams, so that a consumer can request event fences of them,
  * and one consumer stream. */
-enum { DONORS = 2, BLOCKS = 6, POOL_MIB = 256 };
+enum { SOURCES = 2, BLOCKS = 6, POOL_MIB = 256 };
 
 static struct {
     tarn_resource *resource;
     struct tarn__pool *pool;
-    tarn_stream raw[DONORS], donor[DONORS], thief;
+    tarn_stream raw[SOURCES], source[SOURCES], consumer;
     tarn_device_ptr block[BLOCKS]; /* 1 MiB each, side by side */
     bool is_out[BLOCKS];
     tarn_device_ptr rest; /* so that no memory is free */
@@ -36,17 +36,17 @@ static void lay_out(void)
     find_call("cuStreamQuery", &stream_query);
     at.resource = new_pool(&options);
     CHECK_OK(tarn__pool_of(at.resource, "pool", &at.pool));
-    at.thief = new_stream();
-    for (int i = 0; i < DONORS; i++) {
+    at.consumer = new_stream();
+    for (int i = 0; i < SOURCES; i++) {
         at.raw[i] = new_stream();
-        CHECK_OK(tarn_stream_register(0, at.raw[i], &at.donor[i]));
+        CHECK_OK(tarn_stream_register(0, at.raw[i], &at.source[i]));
     }
     for (int i = 0; i < BLOCKS; i++) {
-        at.block[i] = take(at.resource, MIB, at.thief);
+        at.block[i] = take(at.resource, MIB, at.consumer);
         at.is_out[i] = true;
         CHECK_EQUAL(at.block[0] + (size_t)i * MIB, at.block[i]);
     }
-    at.rest = take(at.resource, (POOL_MIB - BLOCKS) * MIB, at.thief);
+    at.rest = take(at.resource, (POOL_MIB - BLOCKS) * MIB, at.consumer);
     CHECK_EQUAL(0, statistics(at.resource).cached);
 }
 
@@ -54,15 +54,15 @@ static void clear_away(void)
 {
     for (int i = 0; i < BLOCKS; i++)
         if (at.is_out[i])
-            put(at.resource, at.block[i], MIB, at.thief);
-    put(at.resource, at.rest, (POOL_MIB - BLOCKS) * MIB, at.thief);
+            put(at.resource, at.block[i], MIB, at.consumer);
+    put(at.resource, at.rest, (POOL_MIB - BLOCKS) * MIB, at.consumer);
     adds_up(at.resource);
-    for (int i = 0; i < DONORS; i++) {
-        if (at.donor[i])
-            CHECK_OK(tarn_stream_unregister(at.donor[i]));
+    for (int i = 0; i < SOURCES; i++) {
+        if (at.source[i])
+            CHECK_OK(tarn_stream_unregister(at.source[i]));
         CU(cuStreamDestroy_v2(at.raw[i]));
     }
-    CU(cuStreamDestroy_v2(at.thief));
+    CU(cuStreamDestroy_v2(at.consumer));
     end_pool(at.resource);
 }
 
@@ -83,9 +83,9 @@ static struct tarn__caller caller_of(tarn_stream stream)
 }
 
 /* Event fences now cover the frees of the source streams. */
-static void fence_donors(void)
+static void fence_sources(void)
 {
-    struct tarn__caller caller = caller_of(at.thief);
+    struct tarn__caller caller = caller_of(at.consumer);
 
     tarn__fences_request(at.pool, &caller);
     tarn__resolve_end(&caller);
@@ -161,12 +161,12 @@ static void fill(tarn_device_ptr address, unsigned char value, tarn_stream strea
 }
 
 /* No work of the consumer stream has run: it waits. */
-static void thief_waits(void)
+static void consumer_waits(void)
 {
     enum { NOT_READY = 600 };
 
     for (int i = 0; i < 10; i++) {
-        CHECK_EQUAL(NOT_READY, stream_query(at.thief));
+        CHECK_EQUAL(NOT_READY, stream_query(at.consumer));
         usleep(1000);
     }
 }
@@ -181,41 +181,41 @@ static unsigned char byte_at(tarn_device_ptr address)
 
 /* --- a block of one stream --- */
 
-TEST(stolen_block_is_used_behind_all_that_its_donor_queued)
+TEST(stolen_block_is_used_behind_all_that_its_source_queued)
 {
     struct gate gate;
 
     lay_out();
     hold_up(at.raw[0], &gate);
-    fill(at.block[0], 1, at.donor[0]);
-    give(0, at.donor[0]);
-    fence_donors();
-    tarn__index index = step(tarn__steal, MIB, at.thief);
+    fill(at.block[0], 1, at.source[0]);
+    give(0, at.source[0]);
+    fence_sources();
+    tarn__index index = step(tarn__steal, MIB, at.consumer);
     CHECK(index != 0);
     CHECK_EQUAL(at.block[0], address_of(index));
-    fill(at.block[0], 2, at.thief);
-    thief_waits();
+    fill(at.block[0], 2, at.consumer);
+    consumer_waits();
     let_on(&gate);
     CHECK_EQUAL(2, byte_at(at.block[0]));
     CHECK_EQUAL(1, statistics(at.resource).steals);
     CHECK_EQUAL(1, statistics(at.resource).stream_waits);
-    return_it(index, at.thief);
+    return_it(index, at.consumer);
     clear_away();
 }
 
 TEST(nothing_is_stolen_that_no_fence_covers)
 {
     lay_out();
-    give(0, at.donor[0]);
-    CHECK_EQUAL(0, step(tarn__steal, MIB, at.thief));
-    CHECK_EQUAL(0, step(tarn__steal_run, MIB, at.thief));
+    give(0, at.source[0]);
+    CHECK_EQUAL(0, step(tarn__steal, MIB, at.consumer));
+    CHECK_EQUAL(0, step(tarn__steal_run, MIB, at.consumer));
     CHECK_EQUAL(0, statistics(at.resource).steals);
     CHECK_EQUAL(0, statistics(at.resource).stream_waits);
-    is_now(at.block[0], TARN_POOL_UNFENCED, at.donor[0]);
+    is_now(at.block[0], TARN_POOL_UNFENCED, at.source[0]);
     clear_away();
 }
 
-TEST(what_is_cut_off_a_stolen_block_stays_the_donors_behind_its_fence)
+TEST(what_is_cut_off_a_stolen_block_stays_the_sources_behind_its_fence)
 {
     tarn_stream third = new_stream();
     struct gate gate;
@@ -223,17 +223,17 @@ TEST(what_is_cut_off_a_stolen_block_stays_the_donors_behind_its_fence)
     lay_out();
     hold_up(at.raw[0], &gate);
     for (int i = 0; i < 3; i++)
-        give(i, at.donor[0]);
-    fence_donors();
-    tarn__index one = step(tarn__steal, MIB, at.thief);
+        give(i, at.source[0]);
+    fence_sources();
+    tarn__index one = step(tarn__steal, MIB, at.consumer);
     CHECK(one != 0);
     CHECK_EQUAL(MIB, bytes_of(one));
-    is_now(at.block[1], TARN_POOL_FENCED, at.donor[0]);
-    is_now(at.block[2], TARN_POOL_FENCED, at.donor[0]);
+    is_now(at.block[1], TARN_POOL_FENCED, at.source[0]);
+    is_now(at.block[2], TARN_POOL_FENCED, at.source[0]);
     tarn__index two = step(tarn__steal, MIB, third);
     CHECK(two != 0);
     CHECK_EQUAL(2, statistics(at.resource).stream_waits);
-    return_it(one, at.thief);
+    return_it(one, at.consumer);
     return_it(two, third);
     let_on(&gate);
     CU(cuStreamDestroy_v2(third));
@@ -241,38 +241,38 @@ TEST(what_is_cut_off_a_stolen_block_stays_the_donors_behind_its_fence)
 }
 
 /* The source stream's fence does not cover the consumer's use of the memory. */
-TEST(stolen_block_that_is_freed_has_no_fence_until_the_thief_has_one)
+TEST(stolen_block_that_is_freed_has_no_fence_until_the_consumer_has_one)
 {
     lay_out();
-    give(0, at.donor[0]);
-    fence_donors();
-    tarn__index index = step(tarn__steal, MIB, at.thief);
+    give(0, at.source[0]);
+    fence_sources();
+    tarn__index index = step(tarn__steal, MIB, at.consumer);
     CHECK(index != 0);
-    return_it(index, at.thief);
-    is_now(at.block[0], TARN_POOL_UNFENCED, at.thief);
-    CHECK_EQUAL(0, step(tarn__steal, MIB, at.donor[1]));
+    return_it(index, at.consumer);
+    is_now(at.block[0], TARN_POOL_UNFENCED, at.consumer);
+    CHECK_EQUAL(0, step(tarn__steal, MIB, at.source[1]));
     clear_away();
 }
 
-TEST(block_whose_wait_fails_is_the_donors_again_without_a_fence)
+TEST(block_whose_wait_fails_is_the_sources_again_without_a_fence)
 {
     lay_out();
     if (!on_sim())
         skip();
-    give(0, at.donor[0]);
-    fence_donors();
+    give(0, at.source[0]);
+    fence_sources();
     sim_configure("fail=call:cuStreamWaitEvent:1");
-    CHECK_EQUAL(0, step(tarn__steal, MIB, at.thief));
+    CHECK_EQUAL(0, step(tarn__steal, MIB, at.consumer));
     sim_configure(NULL);
     CHECK_EQUAL(0, statistics(at.resource).steals);
     CHECK_EQUAL(1, statistics(at.resource).stream_waits);
-    is_now(at.block[0], TARN_POOL_UNFENCED, at.donor[0]);
+    is_now(at.block[0], TARN_POOL_UNFENCED, at.source[0]);
     adds_up(at.resource);
-    CHECK_EQUAL(0, step(tarn__steal, MIB, at.thief));
-    fence_donors();
-    tarn__index index = step(tarn__steal, MIB, at.thief);
+    CHECK_EQUAL(0, step(tarn__steal, MIB, at.consumer));
+    fence_sources();
+    tarn__index index = step(tarn__steal, MIB, at.consumer);
     CHECK(index != 0);
-    return_it(index, at.thief);
+    return_it(index, at.consumer);
     clear_away();
 }
 
@@ -292,12 +292,12 @@ TEST(stream_that_captures_steals_nothing_and_captures_on)
     void *graph = NULL;
 
     lay_out();
-    give(0, at.donor[0]);
-    give(1, at.donor[1]);
-    fence_donors();
-    CU(cuStreamBeginCapture_v2(at.thief, CAPTURE_RELAXED));
-    steals_nothing(at.thief);
-    CU(cuStreamEndCapture(at.thief, &graph));
+    give(0, at.source[0]);
+    give(1, at.source[1]);
+    fence_sources();
+    CU(cuStreamBeginCapture_v2(at.consumer, CAPTURE_RELAXED));
+    steals_nothing(at.consumer);
+    CU(cuStreamEndCapture(at.consumer, &graph));
     CU(cuGraphDestroy(graph));
     clear_away();
 }
@@ -309,9 +309,9 @@ TEST(default_stream_steals_nothing_while_a_blocking_one_captures)
     void *graph = NULL;
 
     lay_out();
-    give(0, at.donor[0]);
-    give(1, at.donor[1]);
-    fence_donors();
+    give(0, at.source[0]);
+    give(1, at.source[1]);
+    fence_sources();
     CU(cuStreamCreate(&blocking, 0));
     CU(cuStreamBeginCapture_v2(blocking, CAPTURE_RELAXED));
     steals_nothing(TARN_STREAM_DEFAULT);
@@ -320,25 +320,25 @@ TEST(default_stream_steals_nothing_while_a_blocking_one_captures)
     CU(cuStreamDestroy_v2(blocking));
     tarn__index index = step(tarn__steal, MIB, TARN_STREAM_DEFAULT);
     CHECK(index != 0);
-    return_it(index, at.thief);
+    return_it(index, at.consumer);
     clear_away();
 }
 
 TEST(nothing_is_stolen_from_a_pool_that_fell_asleep)
 {
     lay_out();
-    give(0, at.donor[0]);
-    give(1, at.donor[1]);
-    fence_donors();
+    give(0, at.source[0]);
+    give(1, at.source[1]);
+    fence_sources();
     atomic_fetch_or(&at.pool->lifecycle, TARN__POOL_SUSPENDED);
-    steals_nothing(at.thief);
+    steals_nothing(at.consumer);
     atomic_fetch_and(&at.pool->lifecycle, ~TARN__POOL_SUSPENDED);
     clear_away();
 }
 
 /* --- neighbours of several streams --- */
 
-static struct gate gates[DONORS];
+static struct gate gates[SOURCES];
 
 /* Two blocks of one source stream and one of the other, both held up; one completed
  * block; and the consumer's own. */
@@ -346,27 +346,27 @@ static void give_neighbours(void)
 {
     tarn_stream raw = new_stream(), opened;
 
-    for (int i = 0; i < DONORS; i++)
+    for (int i = 0; i < SOURCES; i++)
         hold_up(at.raw[i], &gates[i]);
-    give(0, at.donor[0]);
-    give(1, at.donor[1]);
-    give(3, at.donor[0]);
+    give(0, at.source[0]);
+    give(1, at.source[1]);
+    give(3, at.source[0]);
     CHECK_OK(tarn_stream_register(0, raw, &opened));
     give(2, opened);
     CHECK_OK(tarn_stream_unregister(opened));
-    fence_donors();
+    fence_sources();
     CU(cuStreamSynchronize(raw));
     CU(cuStreamDestroy_v2(raw));
     tarn__fences_poll_all(at.pool);
-    give(4, at.thief);
-    is_now(at.block[0], TARN_POOL_FENCED, at.donor[0]);
+    give(4, at.consumer);
+    is_now(at.block[0], TARN_POOL_FENCED, at.source[0]);
     is_now(at.block[2], TARN_POOL_COMPLETED, NULL);
-    is_now(at.block[4], TARN_POOL_UNFENCED, at.thief);
+    is_now(at.block[4], TARN_POOL_UNFENCED, at.consumer);
 }
 
-static void let_donors_on(void)
+static void let_sources_on(void)
 {
-    for (int i = 0; i < DONORS; i++) { /* all of them, before a device-wide wait */
+    for (int i = 0; i < SOURCES; i++) { /* all of them, before a device-wide wait */
         pthread_mutex_lock(&gates[i].lock);
         gates[i].is_open = true;
         pthread_cond_broadcast(&gates[i].change);
@@ -379,19 +379,19 @@ TEST(neighbours_are_had_behind_one_wait_for_each_stream)
 {
     lay_out();
     give_neighbours();
-    CHECK_EQUAL(0, step(tarn__steal, 5 * MIB, at.thief));
-    tarn__index index = step(tarn__steal_run, 5 * MIB - 64 * KIB, at.thief);
+    CHECK_EQUAL(0, step(tarn__steal, 5 * MIB, at.consumer));
+    tarn__index index = step(tarn__steal_run, 5 * MIB - 64 * KIB, at.consumer);
     CHECK(index != 0);
     CHECK_EQUAL(at.block[0], address_of(index));
     CHECK_EQUAL(5 * MIB - 64 * KIB, bytes_of(index));
     CHECK_EQUAL(1, statistics(at.resource).steals);
     CHECK_EQUAL(2, statistics(at.resource).stream_waits);
     is_now(at.block[4] + MIB - 1, TARN_POOL_UNFENCED,
-           at.thief); /* the rest of the last */
-    return_it(index, at.thief);
-    is_now(at.block[0], TARN_POOL_UNFENCED, at.thief);
-    is_now(at.block[3], TARN_POOL_UNFENCED, at.thief);
-    let_donors_on();
+           at.consumer); /* the rest of the last */
+    return_it(index, at.consumer);
+    is_now(at.block[0], TARN_POOL_UNFENCED, at.consumer);
+    is_now(at.block[3], TARN_POOL_UNFENCED, at.consumer);
+    let_sources_on();
     clear_away();
 }
 
@@ -402,23 +402,23 @@ static void waits_for(int held)
 
     lay_out();
     hold_up(at.raw[held], &gate);
-    fill(at.block[held], 1, at.donor[held]);
-    give(0, at.donor[0]);
-    give(1, at.donor[1]);
-    fence_donors();
-    tarn__index index = step(tarn__steal_run, 2 * MIB, at.thief);
+    fill(at.block[held], 1, at.source[held]);
+    give(0, at.source[0]);
+    give(1, at.source[1]);
+    fence_sources();
+    tarn__index index = step(tarn__steal_run, 2 * MIB, at.consumer);
     CHECK(index != 0);
-    fill(at.block[held], 2, at.thief);
-    thief_waits();
+    fill(at.block[held], 2, at.consumer);
+    consumer_waits();
     let_on(&gate);
     CHECK_EQUAL(2, byte_at(at.block[held]));
-    return_it(index, at.thief);
+    return_it(index, at.consumer);
     clear_away();
 }
 
 TEST(neighbours_are_used_behind_what_each_of_their_streams_queued)
 {
-    for (int i = 0; i < DONORS; i++)
+    for (int i = 0; i < SOURCES; i++)
         waits_for(i);
 }
 
@@ -429,22 +429,22 @@ static void waits_for_the_later(int earlier, int later)
     struct gate gate;
 
     lay_out();
-    give(1, at.donor[1]);
-    give(earlier, at.donor[0]);
-    fence_donors();
+    give(1, at.source[1]);
+    give(earlier, at.source[0]);
+    fence_sources();
     hold_up(at.raw[0], &gate);
-    fill(at.block[later], 1, at.donor[0]);
-    give(later, at.donor[0]);
-    fence_donors();
-    tarn__index index = step(tarn__steal_run, 3 * MIB, at.thief);
+    fill(at.block[later], 1, at.source[0]);
+    give(later, at.source[0]);
+    fence_sources();
+    tarn__index index = step(tarn__steal_run, 3 * MIB, at.consumer);
     CHECK(index != 0);
     CHECK_EQUAL(at.block[0], address_of(index));
     CHECK_EQUAL(2, statistics(at.resource).stream_waits);
-    fill(at.block[later], 2, at.thief);
-    thief_waits();
+    fill(at.block[later], 2, at.consumer);
+    consumer_waits();
     let_on(&gate);
     CHECK_EQUAL(2, byte_at(at.block[later]));
-    return_it(index, at.thief);
+    return_it(index, at.consumer);
     clear_away();
 }
 
@@ -465,30 +465,30 @@ TEST(neighbours_of_which_a_wait_fails_go_back_to_whom_they_were)
             skip();
         give_neighbours();
         sim_configure(faults[i]);
-        CHECK_EQUAL(0, step(tarn__steal_run, 5 * MIB, at.thief));
+        CHECK_EQUAL(0, step(tarn__steal_run, 5 * MIB, at.consumer));
         sim_configure(NULL);
         CHECK_EQUAL(0, statistics(at.resource).steals);
-        is_now(at.block[0], TARN_POOL_UNFENCED, at.donor[0]);
-        is_now(at.block[1], TARN_POOL_UNFENCED, at.donor[1]);
+        is_now(at.block[0], TARN_POOL_UNFENCED, at.source[0]);
+        is_now(at.block[1], TARN_POOL_UNFENCED, at.source[1]);
         is_now(at.block[3], TARN_POOL_UNFENCED,
-               at.donor[0]); /* the completed one coalesced with it */
-        is_now(at.block[4], TARN_POOL_UNFENCED, at.thief);
-        fence_donors();
-        tarn__index index = step(tarn__steal_run, 5 * MIB, at.thief);
+               at.source[0]); /* the completed one coalesced with it */
+        is_now(at.block[4], TARN_POOL_UNFENCED, at.consumer);
+        fence_sources();
+        tarn__index index = step(tarn__steal_run, 5 * MIB, at.consumer);
         CHECK(index != 0);
-        return_it(index, at.thief);
-        let_donors_on();
+        return_it(index, at.consumer);
+        let_sources_on();
         clear_away();
     }
 }
 
 /* --- source streams that ended --- */
 
-static void *give_to(void *donor)
+static void *give_to(void *source)
 {
-    const tarn_stream *of = donor;
+    const tarn_stream *of = source;
 
-    give((int)(of - at.donor), *of);
+    give((int)(of - at.source), *of);
     return NULL;
 }
 
@@ -497,51 +497,51 @@ static void give_and_end(int number)
 {
     pthread_t thread;
 
-    CHECK_EQUAL(0, pthread_create(&thread, NULL, give_to, &at.donor[number]));
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, give_to, &at.source[number]));
     CHECK_EQUAL(0, pthread_join(thread, NULL));
 }
 
-static void donors_go(void)
+static void sources_go(void)
 {
-    for (int i = 0; i < DONORS; i++) {
-        CHECK_OK(tarn_stream_unregister(at.donor[i]));
-        at.donor[i] = NULL;
+    for (int i = 0; i < SOURCES; i++) {
+        CHECK_OK(tarn_stream_unregister(at.source[i]));
+        at.source[i] = NULL;
     }
 }
 
-TEST(donor_that_is_gone_is_forgotten_with_its_last_block)
+TEST(source_that_is_gone_is_forgotten_with_its_last_block)
 {
     struct gate gate;
 
     lay_out();
     hold_up(at.raw[0], &gate);
     give_and_end(0);
-    donors_go();
+    sources_go();
     uint64_t stream_states = statistics(at.resource).streams;
-    tarn__index index = step(tarn__steal, MIB / 2, at.thief);
+    tarn__index index = step(tarn__steal, MIB / 2, at.consumer);
     CHECK_EQUAL(stream_states, statistics(at.resource).streams); /* it has the rest */
-    tarn__index rest = step(tarn__steal, MIB / 2, at.thief);
+    tarn__index rest = step(tarn__steal, MIB / 2, at.consumer);
     CHECK(index != 0 && rest != 0);
     CHECK_EQUAL(stream_states - 1, statistics(at.resource).streams);
-    return_it(index, at.thief);
-    return_it(rest, at.thief);
+    return_it(index, at.consumer);
+    return_it(rest, at.consumer);
     let_on(&gate);
     clear_away();
 }
 
-TEST(donors_that_are_gone_are_forgotten_with_their_last_neighbours)
+TEST(sources_that_are_gone_are_forgotten_with_their_last_neighbours)
 {
     lay_out();
-    for (int i = 0; i < DONORS; i++) {
+    for (int i = 0; i < SOURCES; i++) {
         hold_up(at.raw[i], &gates[i]);
         give_and_end(i);
     }
-    donors_go();
+    sources_go();
     uint64_t stream_states = statistics(at.resource).streams;
-    tarn__index index = step(tarn__steal_run, 2 * MIB, at.thief);
+    tarn__index index = step(tarn__steal_run, 2 * MIB, at.consumer);
     CHECK(index != 0);
     CHECK_EQUAL(stream_states - 2, statistics(at.resource).streams);
-    return_it(index, at.thief);
-    let_donors_on();
+    return_it(index, at.consumer);
+    let_sources_on();
     clear_away();
 }

@@ -271,7 +271,7 @@ TEST(the_mark_of_older_numbas_is_used_if_it_is_requested)
     tarn_prune_options options = {.mode = TARN_PRUNE_LLVMLITE};
 
     CHECK_EQUAL(0, prune_with(MARKED_RET("i1 true"), options).removed);
-    options.raise_marks = TARN_PRUNE_MARK_RET;
+    options.raise_metadata = TARN_PRUNE_RAISE_RET;
     CHECK_EQUAL(2, prune_with(MARKED_RET("i1 true"), options).removed);
     CHECK_EQUAL(0, prune_with(MARKED_RET("i1 false"), options).removed);
     CHECK_EQUAL(0, prune_with(MARKED_RET("i1 true, i1 true"), options).removed);
@@ -291,11 +291,11 @@ TEST(with_the_old_mark_alone_it_is_the_pass_of_then)
         DECLARED "define void @f(i8* %a) noinline optnone {\n" INCREF("%a")
             DECREF("%a") "  ret void\n}\n";
     tarn_prune_options options = {.mode = TARN_PRUNE_LLVMLITE,
-                                  .raise_marks = TARN_PRUNE_MARK_RET};
+                                  .raise_metadata = TARN_PRUNE_RAISE_RET};
 
     CHECK_EQUAL(0, prune_with(text, options).removed);
     CHECK_EQUAL(2, prune_with(optnone, options).removed);
-    options.raise_marks |= TARN_PRUNE_MARK_STORE;
+    options.raise_metadata |= TARN_PRUNE_RAISE_STORE;
     CHECK_EQUAL(2, prune_with(text, options).removed);
     CHECK_EQUAL(0, prune_with(optnone, options).removed);
 }

@@ -85,11 +85,11 @@ TEST(options_that_mean_nothing_are_rejected)
     LLVMContextRef context = LLVMContextCreate();
     LLVMModuleRef module = parse(context, FUNCTION(PAIR "  ret void\n"));
     tarn_prune_options shapes = {.shapes = 16}, mode = {.mode = (tarn_prune_mode)2},
-                       marks = {.raise_marks = 4};
+                       raises = {.raise_metadata = 4};
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_prune_module(module, &shapes, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_prune_module(module, &mode, NULL));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_prune_module(module, &marks, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_prune_module(module, &raises, NULL));
     CHECK_EQUAL(2, refops_of(module));
     LLVMDisposeModule(module);
     LLVMContextDispose(context);

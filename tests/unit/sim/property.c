@@ -12,10 +12,14 @@
 #include "driver.h"
 #include "program.h"
 
-enum {
-    SEEDS_MAX = 300, /* tried before a bug counts as hidden */
-    PROGRAMS = 10000,
-};
+enum { SEEDS_MAX = 300 }; /* tried before a bug counts as hidden */
+
+/* The sanitizers watch the simulator, not the order: for them the programs are much alike. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { PROGRAMS = 2000 };
+#else
+enum { PROGRAMS = 10000 };
+#endif
 
 /* Programs that failed once: a wait for a legacy stream, a block read before its first
  * write, a query with side effects, a wait for a completed event. If the generator
