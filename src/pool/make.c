@@ -89,7 +89,7 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
 static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
                                    size_t block_bytes)
 {
-    struct tarn__pool *pool = calloc(1, sizeof *pool);
+    struct tarn__pool *pool = tarn__cache_line_allocate(sizeof *pool);
 
     if (!pool)
         return NULL;

@@ -13,6 +13,10 @@
  * Locks, in the order they may be taken: a registered stream, `growth`, `device_wait`,
  * `lock`, a thread cache. No driver call is made under `lock` or in a thread cache, so a
  * cache hit waits for none.
+ *
+ * Cache hits read the fields up to `growth`, which rarely change. The locks and what they
+ * guard lie on other cache lines, so a miss of one thread does not slow the hits of
+ * others.
  */
 #ifndef TARN_POOL_POOL_H
 #define TARN_POOL_POOL_H
@@ -71,15 +75,17 @@ struct tarn__pool {
     atomic_bool over_limit; /* the limit was lowered, and the pool still exceeds it */
 
     /* one change of the pages at a time; no cache hit needs it */
-    struct tarn__owned_mutex growth;
+    _Alignas(TARN__CACHE_LINE) struct tarn__owned_mutex growth;
     /* One device-wide wait at a time: the first does not cover epochs that a second one
      * closes. Taken after `growth`, before `lock`. */
     pthread_mutex_t device_wait;
 
     struct tarn__oom_callbacks oom_callbacks;
 
-    struct tarn__lock lock; /* guards all fields from here on */
-    struct tarn__heap heap;
+    /* guards all fields from here on; alone on its cache line, which waiting threads
+     * read */
+    _Alignas(TARN__CACHE_LINE) struct tarn__lock lock;
+    _Alignas(TARN__CACHE_LINE) struct tarn__heap heap;
     uint64_t limit; /* UINT64_MAX: none */
     struct tarn__thread_cache *caches;
     uint64_t granted_bytes;            /* sum of the bytes granted to the thread caches */

@@ -328,7 +328,7 @@ static struct tarn__thread *make_thread(void)
 
 static struct tarn__thread_cache *new_cache(const struct tarn__caller *caller)
 {
-    struct tarn__thread_cache *cache = calloc(1, sizeof *cache);
+    struct tarn__thread_cache *cache = tarn__cache_line_allocate(sizeof *cache);
 
     if (!cache)
         return NULL;

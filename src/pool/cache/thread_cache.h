@@ -29,7 +29,7 @@ enum {
 };
 
 struct tarn__thread_cache {
-    struct tarn__lock lock;
+    _Alignas(TARN__CACHE_LINE) struct tarn__lock lock;
     /* the stream was unregistered, or has ended: no more cache hits */
     atomic_bool closed;
     bool is_raw; /* the stream is checked at every cache hit */
