@@ -13,6 +13,7 @@
 #include "pool/blocks/ranges.h"
 #include "pool/blocks/take.h"
 #include "pool/cache/thread_cache.h"
+#include "pool/cache/thread_table.h"
 #include "pool/compact/grow.h"
 #include "pool/oom_callback.h"
 #include "pool/order/capture.h"
@@ -130,10 +131,9 @@ static void stream_closes(void *data, tarn_stream stream,
 {
     struct tarn__pool *pool = data;
 
-    (void)registration;
     if (tarn__pool_has_ended(pool))
         return;
-    tarn__thread_caches_close(pool, stream);
+    tarn__thread_caches_close(pool, stream, registration);
     tarn__fence_last(pool, stream, registration);
 }
 
@@ -186,7 +186,7 @@ static void destroy(void *self)
         return;
     }
     tarn__registration_callback_remove(stream_closes, pool);
-    tarn__thread_caches_remove_pool(pool);
+    tarn__thread_table_remove_pool(pool);
     tarn__thread_caches_free(pool);
     bool is_done = tarn__pool_end_after_reset(pool) || wait_for_last_use(pool);
     if (!tarn__pool_has_ended(pool))
@@ -217,7 +217,7 @@ static tarn_status register_pool(struct tarn__pool *pool, tarn_resource *upstrea
         return status;
     }
     pool->resource->calls_blocking_hook = true;
-    tarn__thread_caches_add_pool(pool);
+    tarn__thread_table_add_pool(pool);
     return TARN_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "resource/internal.h"
 #include "pool/blocks/take.h"
 #include "pool/cache/thread_cache.h"
+#include "pool/cache/thread_table.h"
 #include "pool/compact/reclaimable.h"
 #include "pool/order/capture.h"
 #include "pool/order/fence.h"
@@ -72,7 +73,7 @@ static void fence_now(struct tarn__pool *pool, tarn_stream stream)
     if (tarn__resolve_begin(pool, stream, &caller) != TARN_OK)
         return;
     tarn__fence_if_due(&caller);
-    tarn__thread_cache_make(&caller);
+    tarn__thread_table_make(&caller);
     tarn__resolve_end(&caller);
 }
 
@@ -130,7 +131,7 @@ static tarn_status allocate_slow(struct tarn__pool *pool,
     tarn__pool_unlock(pool);
     if (!tarn__pool_has_ended(pool)) /* a callback may have reset the context */
         tarn__fence_if_due(&caller);
-    tarn__thread_cache_make(&caller);
+    tarn__thread_table_make(&caller);
     tarn__resolve_end(&caller);
     return status;
 }
@@ -180,7 +181,7 @@ static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
         return too_large(pool, bytes);
     stream = effective_stream(pool, stream);
     if (tarn__pool_lifecycle(pool) == 0 && !tarn__driver_gone()) {
-        cache = tarn__thread_cache_find(pool, stream);
+        cache = tarn__thread_table_find(pool, stream);
         if (cache && tarn__thread_cache_check(pool, cache, TARN__TO_ALLOCATE)) {
             if (alignment <= TARN__QUANTUM)
                 index = tarn__thread_cache_take(pool, cache, request.quanta, bytes);
@@ -397,7 +398,7 @@ static tarn_status free_slow(struct tarn__pool *pool, tarn__index index,
     tarn__heap_put(&pool->heap, index, tarn__capture_state_for_free(&caller, node));
     tarn__pool_unlock(pool);
     tarn__fence_if_due(&caller);
-    tarn__thread_cache_make(&caller);
+    tarn__thread_table_make(&caller);
     tarn__resolve_end(&caller);
     shrink_to_threshold(pool);
     return TARN_OK;
@@ -418,7 +419,7 @@ static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t byt
     if (tarn__pool_lifecycle(pool) ||
         tarn__node_capture(tarn__node(&pool->heap.nodes, index)))
         return free_slow(pool, index, block, stream);
-    struct tarn__thread_cache *cache = tarn__thread_cache_find(pool, stream);
+    struct tarn__thread_cache *cache = tarn__thread_table_find(pool, stream);
     if (!cache && is_no_stream(pool, stream))
         return quick_put_no_stream(pool, index, block);
     if (!cache || !tarn__thread_cache_check(pool, cache, TARN__TO_FREE))

@@ -86,8 +86,8 @@ struct tarn__pool {
      * read */
     _Alignas(TARN__CACHE_LINE) struct tarn__lock lock;
     _Alignas(TARN__CACHE_LINE) struct tarn__heap heap;
-    uint64_t limit; /* UINT64_MAX: none */
-    struct tarn__thread_cache *caches;
+    uint64_t limit;                                             /* UINT64_MAX: none */
+    struct tarn__thread_cache *caches, *caches_with_last_freed; /* lists */
     uint64_t granted_bytes;            /* sum of the bytes granted to the thread caches */
     struct tarn__backoff miss_backoff; /* back-off of queries about event fences */
     /* A search found nothing immediately available while another stream had free memory.

@@ -100,6 +100,7 @@ struct tarn__stream_state {
     /* number of thread caches, captures and calls that hold the stream state: it is not
      * deleted before all of them have left it */
     unsigned users;
+    struct tarn__thread_cache *caches; /* list of its thread caches */
     tarn__index next_with_memory, previous_with_memory; /* in the list of the heap */
     tarn__index next_unused;
 };

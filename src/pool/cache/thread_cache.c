@@ -1,11 +1,4 @@
-/* thread_cache.c -- thread caches, and what happens to them when their thread
- * ends.
- *
- * A thread finds its caches in a small table of its own, by the pool's serial number and
- * the stream's value. The cache itself belongs to the pool: any thread can drain it. It
- * is freed when its thread ends or the pool does, whichever is first. A serial number is
- * never reused, so a stale entry in a thread's table matches no pool.
- */
+/* thread_cache.c -- the contents of thread caches, and their lists. */
 #include "pool/cache/thread_cache.h"
 #include "pool/blocks/take.h"
 #include "pool/order/fence.h"
@@ -20,13 +13,47 @@
  * And after the last one was of no use. */
 enum { SKIPS_AFTER_TAKEN = 64, SKIPS_AT_FIRST = 16, SKIPS_AFTER_UNUSED = 4 };
 
-_Thread_local struct tarn__thread *tarn__this_thread;
+/* --- lists --- */
 
-static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tarn__pool *pools;
-static pthread_key_t thread_key;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool key_made;
+static struct tarn__thread_cache **list_of(struct tarn__pool *pool,
+                                           struct tarn__thread_cache *cache,
+                                           enum tarn__cache_list list)
+{
+    if (list == TARN__CACHES_OF_STREAM)
+        return &cache->stream_state->caches;
+    return list == TARN__CACHES_OF_POOL ? &pool->caches : &pool->caches_with_last_freed;
+}
+
+static void enter_list(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                       enum tarn__cache_list list)
+{
+    tarn__assert_held(&pool->lock);
+
+    struct tarn__thread_cache **first = list_of(pool, cache, list);
+
+    if (cache->in[list].from)
+        return;
+    cache->in[list].next = *first;
+    if (*first)
+        (*first)->in[list].from = &cache->in[list].next;
+    cache->in[list].from = first;
+    *first = cache;
+}
+
+static void leave_list(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                       enum tarn__cache_list list)
+{
+    tarn__assert_held(&pool->lock);
+
+    struct tarn__thread_cache *next = cache->in[list].next, **from = cache->in[list].from;
+
+    if (!from)
+        return;
+    *from = next;
+    if (next)
+        next->in[list].from = from;
+    cache->in[list].from = NULL;
+}
 
 /* --- driver queries of a cache hit --- */
 
@@ -81,9 +108,17 @@ bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
     tarn__assert_held(&pool->lock);
 
     bool any = false;
+    struct tarn__thread_cache *next;
 
-    for (struct tarn__thread_cache *i = pool->caches; i; i = i->next)
-        any |= tarn__thread_cache_return_last_freed(pool, i);
+    /* A cache whose block its thread has taken stays in the list: the thread may put that
+     * block in again. */
+    for (struct tarn__thread_cache *i = pool->caches_with_last_freed; i; i = next) {
+        next = i->in[TARN__CACHES_WITH_LAST_FREED].next;
+        if (tarn__thread_cache_return_last_freed(pool, i)) {
+            leave_list(pool, i, TARN__CACHES_WITH_LAST_FREED);
+            any = true;
+        }
+    }
     return any;
 }
 
@@ -96,6 +131,7 @@ void tarn__thread_cache_drop_last_freed(struct tarn__pool *pool,
                                   ? SKIPS_AFTER_UNUSED
                                   : SKIPS_AFTER_TAKEN;
     cache->keeps_last_freed = false;
+    leave_list(pool, cache, TARN__CACHES_WITH_LAST_FREED);
 }
 
 bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
@@ -112,14 +148,14 @@ bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
     tarn__node_set(node, TARN__THREAD_CACHED);
     tarn__thread_cache_put_last_freed(pool, cache, index);
     cache->last_freed_quanta = node->quanta;
+    enter_list(pool, cache, TARN__CACHES_WITH_LAST_FREED);
     return true;
 }
 
 /* --- draining --- */
 
-/* Return all blocks to the heap, into the state of their stream. The cache is entered,
- * `lock` held. */
-static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+/* Return the blocks by sizes to the heap. The cache is entered, `lock` held. */
+static void drain_sizes(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 {
     tarn__assert_held(&pool->lock);
 
@@ -137,37 +173,57 @@ static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache)
             tarn__heap_put(&pool->heap, index, cache->stream_state);
         TARN__HOLD(cache->large[i], 0);
     }
-    tarn__thread_cache_return_last_freed(pool, cache);
     TARN__HOLD(cache->bytes, 0);
+}
+
+/* Return all blocks to the heap, into the state of their stream. The cache is entered,
+ * `lock` held. */
+static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+{
+    tarn__assert_held(&pool->lock);
+
+    if (TARN__QUARANTINED(cache->bytes) > 0)
+        drain_sizes(pool, cache);
+    tarn__thread_cache_return_last_freed(pool, cache);
     pool->granted_bytes -= TARN__QUARANTINED(cache->granted);
     TARN__HOLD(cache->granted, 0);
 }
 
 enum after_drain { STAYS_OPEN, IS_CLOSED };
 
-/* Drain the caches of a stream state (NULL: of any) and of a stream (0: of any). `lock`
- * held: under it the list only loses members, and this waits for a cache in use. */
+/* Drain one cache; this waits for a cache in use. `lock` held. */
+static void drain_one(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                      enum after_drain after_drain)
+{
+    tarn__assert_held(&pool->lock);
+
+    if (after_drain == IS_CLOSED)
+        atomic_store(&cache->closed, true);
+    tarn__lock_take(&cache->lock);
+    drain(pool, cache);
+    tarn__lock_leave(&cache->lock);
+}
+
+/* Drain the caches of a stream state, and of a stream (0: of any). `lock` held. */
 static void drain_some(struct tarn__pool *pool,
                        const struct tarn__stream_state *stream_state, tarn_stream stream,
                        enum after_drain after_drain)
 {
     tarn__assert_held(&pool->lock);
 
-    for (struct tarn__thread_cache *i = pool->caches; i; i = i->next) {
-        if ((stream_state && i->stream_state != stream_state) ||
-            (stream && i->stream != stream))
-            continue;
-        if (after_drain == IS_CLOSED)
-            atomic_store(&i->closed, true);
-        tarn__lock_take(&i->lock);
-        drain(pool, i);
-        tarn__lock_leave(&i->lock);
-    }
+    for (struct tarn__thread_cache *i = stream_state->caches; i;
+         i = i->in[TARN__CACHES_OF_STREAM].next)
+        if (!stream || i->stream == stream)
+            drain_one(pool, i, after_drain);
 }
 
 void tarn__thread_caches_drain(struct tarn__pool *pool)
 {
-    tarn__thread_caches_drain_stream(pool, NULL);
+    tarn__pool_lock(pool);
+    for (struct tarn__thread_cache *i = pool->caches; i;
+         i = i->in[TARN__CACHES_OF_POOL].next)
+        drain_one(pool, i, STAYS_OPEN);
+    tarn__pool_unlock(pool);
 }
 
 void tarn__thread_caches_drain_stream(struct tarn__pool *pool,
@@ -178,10 +234,16 @@ void tarn__thread_caches_drain_stream(struct tarn__pool *pool,
     tarn__pool_unlock(pool);
 }
 
-void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream)
+void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream,
+                               const struct tarn__registration *registration)
 {
+    uint64_t key =
+        registration->id == TARN__LEGACY_ID ? TARN__KEY_LEGACY : registration->id;
+
     tarn__pool_lock(pool);
-    drain_some(pool, NULL, stream, IS_CLOSED);
+    const struct tarn__stream_state *stream_state = tarn__identity_find(&pool->heap, key);
+    if (stream_state)
+        drain_some(pool, stream_state, stream, IS_CLOSED);
     tarn__pool_unlock(pool);
 }
 
@@ -249,84 +311,20 @@ static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
         to->classes[i] += from->classes[i];
 }
 
-/* Delete a cache: its blocks return to the heap, and its counts are kept. `lock` held. */
-static void end(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+void tarn__thread_cache_delete(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 {
     tarn__assert_held(&pool->lock);
 
-    struct tarn__thread_cache **link = &pool->caches;
-
-    tarn__lock_take(&cache->lock);
-    drain(pool, cache);
-    tarn__lock_leave(&cache->lock);
-    while (*link != cache)
-        link = &(*link)->next;
-    *link = cache->next;
+    drain_one(pool, cache, IS_CLOSED);
+    for (int i = 0; i < TARN__CACHE_LISTS; i++)
+        leave_list(pool, cache, (enum tarn__cache_list)i);
     counts_add(&pool->counts, &cache->counts);
     cache->stream_state->users--;
     tarn__identity_delete_if_unused(&pool->heap, cache->stream_state);
     free(cache);
 }
 
-static struct tarn__pool *living(uint64_t serial)
-{
-    struct tarn__pool *pool = pools;
-
-    while (pool && pool->serial != serial)
-        pool = pool->next;
-    return pool;
-}
-
-enum reason { SLOT_IS_NEEDED, THREAD_ENDS };
-
-/* Delete the cache of a slot, if its pool still exists. A per-thread stream ends with its
- * thread. */
-static void clear(struct tarn__slot *slot, enum reason reason)
-{
-    if (slot->serial == 0)
-        return;
-    pthread_mutex_lock(&pools_lock);
-    struct tarn__pool *pool = living(slot->serial);
-    if (pool) {
-        tarn__pool_lock(pool);
-        if (reason == THREAD_ENDS && slot->cache->is_per_thread)
-            tarn__thread_caches_end_stream(pool, slot->cache->stream_state);
-        end(pool, slot->cache);
-        tarn__pool_unlock(pool);
-    }
-    pthread_mutex_unlock(&pools_lock);
-    *slot = (struct tarn__slot){0};
-}
-
-/* The thread ends. At process exit and in a forked child, locks may be held forever. */
-static void thread_ends(void *data)
-{
-    struct tarn__thread *thread = data;
-
-    if (!tarn__driver_gone())
-        for (int i = 0; i < TARN__SLOTS; i++)
-            clear(&thread->slots[i], THREAD_ENDS);
-    tarn__this_thread = NULL;
-    free(thread);
-}
-
-static void make_key(void)
-{
-    key_made = pthread_key_create(&thread_key, thread_ends) == 0;
-}
-
-static struct tarn__thread *make_thread(void)
-{
-    pthread_once(&once, make_key);
-    struct tarn__thread *thread = key_made ? calloc(1, sizeof *thread) : NULL;
-    if (thread && pthread_setspecific(thread_key, thread) != 0) {
-        free(thread);
-        thread = NULL;
-    }
-    return tarn__this_thread = thread;
-}
-
-static struct tarn__thread_cache *new_cache(const struct tarn__caller *caller)
+struct tarn__thread_cache *tarn__thread_cache_new(const struct tarn__caller *caller)
 {
     struct tarn__thread_cache *cache = tarn__cache_line_allocate(sizeof *cache);
 
@@ -343,39 +341,39 @@ static struct tarn__thread_cache *new_cache(const struct tarn__caller *caller)
     return cache;
 }
 
-void tarn__thread_cache_make(const struct tarn__caller *caller)
+bool tarn__thread_cache_is_for(const struct tarn__thread_cache *cache,
+                               const struct tarn__caller *caller)
 {
-    struct tarn__pool *pool = caller->pool;
+    return cache->key == caller->stream_state->key &&
+           cache->registration == caller->registration;
+}
 
-    if (caller->capturing || !caller->stream_state->in_order)
-        return;
-    struct tarn__thread *thread = tarn__this_thread ? tarn__this_thread : make_thread();
-    if (!thread)
-        return;
-    struct tarn__slot *slot =
-        tarn__thread_cache_slot_of(thread, pool->serial, caller->stream);
-    if (slot->serial == pool->serial && slot->stream == caller->stream &&
-        slot->cache->key == caller->stream_state->key &&
-        slot->cache->registration == caller->registration)
-        return;
-    clear(slot, SLOT_IS_NEEDED);
-    struct tarn__thread_cache *cache = new_cache(caller);
-    if (!cache)
-        return;
-    *slot = (struct tarn__slot){pool->serial, caller->stream, cache};
-    tarn__pool_lock(pool);
-    caller->stream_state->users++;
-    cache->next = pool->caches;
-    pool->caches = cache;
-    tarn__pool_unlock(pool);
+void tarn__thread_cache_enter(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+{
+    tarn__assert_held(&pool->lock);
+
+    cache->stream_state->users++;
+    enter_list(pool, cache, TARN__CACHES_OF_POOL);
+    enter_list(pool, cache, TARN__CACHES_OF_STREAM);
 }
 
 void tarn__thread_caches_free(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
     while (pool->caches)
-        end(pool, pool->caches);
+        tarn__thread_cache_delete(pool, pool->caches);
     tarn__pool_unlock(pool);
+}
+
+static uint64_t blocks_by_sizes(const struct tarn__thread_cache *cache)
+{
+    uint64_t blocks = 0;
+
+    for (unsigned i = 0; i < TARN__SMALL_CLASSES; i++)
+        blocks += TARN__QUARANTINED(cache->small_count[i]);
+    for (unsigned i = 0; i < TARN__LARGE_SLOTS; i++)
+        blocks += TARN__QUARANTINED(cache->large[i]) != 0;
+    return blocks;
 }
 
 void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *counts,
@@ -386,7 +384,8 @@ void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *count
 
     bool gone = tarn__driver_gone();
 
-    for (struct tarn__thread_cache *i = pool->caches; i; i = i->next) {
+    for (struct tarn__thread_cache *i = pool->caches; i;
+         i = i->in[TARN__CACHES_OF_POOL].next) {
         if (!gone)
             tarn__lock_take(&i->lock);
         counts_add(counts, &i->counts);
@@ -394,34 +393,10 @@ void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *count
         *thread_cached_bytes +=
             TARN__QUARANTINED(i->bytes) + (last_freed >> 32 << TARN__QUANTUM_SHIFT);
         *thread_cached_blocks += last_freed != 0;
-        for (unsigned j = 0; j < TARN__SMALL_CLASSES; j++)
-            *thread_cached_blocks += TARN__QUARANTINED(i->small_count[j]);
-        for (unsigned j = 0; j < TARN__LARGE_SLOTS; j++)
-            *thread_cached_blocks += TARN__QUARANTINED(i->large[j]) != 0;
+        if (TARN__QUARANTINED(i->bytes) > 0)
+            *thread_cached_blocks += blocks_by_sizes(i);
         if (!gone)
             tarn__lock_leave(&i->lock);
         *metadata += sizeof *i;
     }
-}
-
-void tarn__thread_caches_add_pool(struct tarn__pool *pool)
-{
-    static uint64_t last_serial;
-
-    pthread_mutex_lock(&pools_lock);
-    pool->serial = ++last_serial;
-    pool->next = pools;
-    pools = pool;
-    pthread_mutex_unlock(&pools_lock);
-}
-
-void tarn__thread_caches_remove_pool(struct tarn__pool *pool)
-{
-    struct tarn__pool **link = &pools;
-
-    pthread_mutex_lock(&pools_lock);
-    while (*link != pool)
-        link = &(*link)->next;
-    *link = pool->next;
-    pthread_mutex_unlock(&pools_lock);
 }

@@ -28,6 +28,14 @@ enum {
     TARN__SMALL_DEPTH = 32 /* blocks a stack */
 };
 
+/* The lists of caches that a cache is in, all under the pool's lock. */
+enum tarn__cache_list {
+    TARN__CACHES_OF_POOL,
+    TARN__CACHES_OF_STREAM,
+    TARN__CACHES_WITH_LAST_FREED, /* those that may have a last-freed block */
+    TARN__CACHE_LISTS
+};
+
 struct tarn__thread_cache {
     _Alignas(TARN__CACHE_LINE) struct tarn__lock lock;
     /* the stream was unregistered, or has ended: no more cache hits */
@@ -35,29 +43,33 @@ struct tarn__thread_cache {
     bool is_raw; /* the stream is checked at every cache hit */
     /* the per-thread stream (2), which is another one in each context */
     bool is_per_thread;
+    /* The thread's own: it put a last-freed block in, and has not taken it since. */
+    bool keeps_last_freed;
     struct tarn__stream_state *stream_state; /* in the pool; the cache is a user of it */
-    uint64_t key;                            /* the stream's id */
-    tarn_stream stream;
-    CUstream_ handle;
     struct tarn__registration *registration;
+    uint64_t key; /* the stream's id */
+    CUstream_ handle;
 
     /* A thread that frees a block reads these before it takes the lock. */
     _Atomic uint64_t bytes, granted; /* held; granted */
-    _Atomic uint8_t small_count[TARN__SMALL_CLASSES];
-    _Atomic tarn__index large[TARN__LARGE_SLOTS];
-    tarn__index small[TARN__SMALL_CLASSES];
-    uint32_t large_quanta[TARN__LARGE_SLOTS]; /* the size, for the thread's own use */
-
     /* Granules << 32 | index; 0: none. Only the thread writes a block here; any thread
      * may take it. */
     _Atomic uint64_t last_freed;
-    /* The thread's own fields: */
-    bool keeps_last_freed; /* the thread put a block in, and has not taken it since */
-    uint32_t
-        last_freed_quanta; /* a block that had this size may be put in again; 0: none */
-    unsigned last_freed_skips; /* number of frees that will put no block in */
+    /* The thread's own: a block that had this size may be put in again (0: none); number
+     * of frees that will put no block in. */
+    uint32_t last_freed_quanta;
+    unsigned last_freed_skips;
     struct tarn__counts counts;
-    struct tarn__thread_cache *next; /* in the pool's list; under the pool's lock */
+
+    _Atomic uint8_t small_count[TARN__SMALL_CLASSES];
+    tarn__index small[TARN__SMALL_CLASSES];
+    _Atomic tarn__index large[TARN__LARGE_SLOTS];
+    uint32_t large_quanta[TARN__LARGE_SLOTS]; /* the size, for the thread's own use */
+
+    tarn_stream stream; /* as passed */
+    struct {
+        struct tarn__thread_cache *next, **from; /* from: NULL if it is not in the list */
+    } in[TARN__CACHE_LISTS];
 };
 
 enum tarn__use { TARN__TO_ALLOCATE, TARN__TO_FREE };
@@ -67,11 +79,19 @@ enum tarn__put { TARN__PUT_DONE, TARN__PUT_FULL, TARN__PUT_NOT_LIVE };
 bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
                                   struct tarn__thread_cache *cache, enum tarn__use use);
 
-/* Make a thread cache for the calling thread and a stream, or bring the thread's up to
- * date. Does nothing without host memory, or for streams that have no thread cache. Takes
- * and releases the pool's lock. */
 struct tarn__caller;
-void tarn__thread_cache_make(const struct tarn__caller *caller);
+
+/* Make a thread cache for the calling thread and the caller's stream; NULL: no host
+ * memory. */
+struct tarn__thread_cache *tarn__thread_cache_new(const struct tarn__caller *caller);
+/* Return true if the cache, which has the caller's stream value, is for the stream that
+ * the value names now. */
+bool tarn__thread_cache_is_for(const struct tarn__thread_cache *cache,
+                               const struct tarn__caller *caller);
+/* Enter a new cache into the pool. `lock` held. */
+void tarn__thread_cache_enter(struct tarn__pool *pool, struct tarn__thread_cache *cache);
+/* Delete a cache: its blocks return to the heap, and its counts are kept. `lock` held. */
+void tarn__thread_cache_delete(struct tarn__pool *pool, struct tarn__thread_cache *cache);
 
 /* Do the parts of tarn__thread_cache_keep_last_freed() and of
  * tarn__thread_cache_before_search() that not every operation needs. The cache's own
@@ -95,7 +115,8 @@ void tarn__thread_caches_drain_stream(struct tarn__pool *pool,
                                       const struct tarn__stream_state *stream_state);
 /* Do the same for the thread caches of one registered stream, which take no more
  * blocks. */
-void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream);
+void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream,
+                               const struct tarn__registration *registration);
 /* End a stream that the driver has destroyed: its caches take no more blocks, and its
  * unfenced frees and cached blocks become orphaned memory. `lock` held, and released in
  * between. */
@@ -109,11 +130,6 @@ void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *count
                              uint64_t *thread_cached_bytes,
                              uint64_t *thread_cached_blocks, size_t *metadata);
 
-/* Have threads that end find the pool, and give it its serial number; or have them find
- * it no longer. */
-void tarn__thread_caches_add_pool(struct tarn__pool *pool);
-void tarn__thread_caches_remove_pool(struct tarn__pool *pool);
-
 /* --- the path of a cache hit ---
  *
  * The functions are inline, since most of a hit's cost is calls and the registers saved
@@ -123,46 +139,6 @@ void tarn__thread_caches_remove_pool(struct tarn__pool *pool);
 /* Largest block that a thread cache keeps: larger ones are few, and take the slow
  * path. */
 #define TARN__LARGE_MAX ((uint32_t)((16u << 20) >> TARN__QUANTUM_SHIFT))
-
-/* --- a thread's table --- */
-
-enum { TARN__SLOTS_LOG = 6, TARN__SLOTS = 1 << TARN__SLOTS_LOG };
-
-struct tarn__slot {
-    uint64_t serial;
-    tarn_stream stream;
-    struct tarn__thread_cache *cache;
-};
-
-struct tarn__thread {
-    struct tarn__slot slots[TARN__SLOTS];
-};
-
-/* The table of this thread, or NULL: it has no thread cache yet. */
-extern _Thread_local struct tarn__thread *tarn__this_thread
-    __attribute__((visibility("hidden"), tls_model("initial-exec")));
-
-static inline struct tarn__slot *tarn__thread_cache_slot_of(struct tarn__thread *thread,
-                                                            uint64_t serial,
-                                                            tarn_stream stream)
-{
-    uint64_t mixed = ((uint64_t)(uintptr_t)stream ^ serial << 7) * 0x9e3779b97f4a7c15u;
-
-    return &thread->slots[mixed >> (64 - TARN__SLOTS_LOG)];
-}
-
-/* Return the calling thread's cache for a stream, or NULL. */
-static inline struct tarn__thread_cache *tarn__thread_cache_find(
-    const struct tarn__pool *pool, tarn_stream stream)
-{
-    struct tarn__thread *thread = tarn__this_thread;
-
-    if (!thread)
-        return NULL;
-    const struct tarn__slot *slot =
-        tarn__thread_cache_slot_of(thread, pool->serial, stream);
-    return slot->serial == pool->serial && slot->stream == stream ? slot->cache : NULL;
-}
 
 /* Return true if the stream is still the one that the cache was made for, and does not
  * capture. A free need not know which stream it is. A block freed to the wrong stream
