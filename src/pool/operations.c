@@ -9,6 +9,7 @@
  */
 #include "resource/internal.h"
 #include "pool/blocks/take.h"
+#include "pool/cache/grants.h"
 #include "pool/cache/thread_cache.h"
 #include "pool/cache/thread_table.h"
 #include "pool/compact/reclaimable.h"
@@ -346,11 +347,14 @@ static tarn_status quick_put(struct tarn__pool *pool, struct tarn__thread_cache 
     if (!tarn__node_claim(node, block, TARN__IN_TRANSIT))
         return not_live(block);
     tarn__pool_lock(pool);
-    tarn__thread_cache_raise_grant(pool, cache, tarn__node_bytes(node));
     tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
-    tarn__thread_cache_before_search(pool, cache);
-    if (!tarn__thread_cache_keep_last_freed(pool, cache, index))
-        tarn__heap_put(&pool->heap, index, cache->stream_state);
+    bool kept = tarn__grants_raise(pool, cache, tarn__node_bytes(node)) &&
+                tarn__thread_cache_keep(pool, cache, index);
+    if (!kept) {
+        tarn__thread_cache_before_search(pool, cache);
+        if (!tarn__thread_cache_keep_last_freed(pool, cache, index))
+            tarn__heap_put(&pool->heap, index, cache->stream_state);
+    }
     bool due = tarn__fence_is_due(pool, cache->stream_state);
     tarn__pool_unlock(pool);
     if (due)

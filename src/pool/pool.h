@@ -86,9 +86,12 @@ struct tarn__pool {
      * read */
     _Alignas(TARN__CACHE_LINE) struct tarn__lock lock;
     _Alignas(TARN__CACHE_LINE) struct tarn__heap heap;
-    uint64_t limit;                                             /* UINT64_MAX: none */
-    struct tarn__thread_cache *caches, *caches_with_last_freed; /* lists */
-    uint64_t granted_bytes;            /* sum of the bytes granted to the thread caches */
+    uint64_t limit; /* UINT64_MAX: none */
+    /* lists of thread caches */
+    struct tarn__thread_cache *caches, *caches_with_last_freed, *caches_with_grant;
+    struct tarn__thread_cache *next_to_lower; /* in caches_with_grant: see grants.c */
+    /* sum of the bytes granted to the thread caches; number of caches with a grant */
+    uint64_t granted_bytes, caches_granted;
     struct tarn__backoff miss_backoff; /* back-off of queries about event fences */
     /* A search found nothing immediately available while another stream had free memory.
      * It stays set: from then on the streams fence their frees for each other. */

@@ -49,6 +49,11 @@ RUNS = {
     "device_wait_left_out": ["--scenario nobody --seeds 40"],
     "no_stream_is_in_order": ["--scenario nobody --seeds 40"],
     "event_on_default_stream": ["--scenario nobody-event --seeds 40"],
+    "returned_taken_as_completed": [
+        "--scenario trim --seeds 40",
+        "--scenario streams-end --seeds 40",
+        "--scenario shared --seeds 40",
+    ],
     "orphaned_taken_as_completed": [
         "--scenario handles-come-back --seeds 40",
         "--scenario streams-end --seeds 40",
@@ -61,7 +66,7 @@ LIMIT_S = 60
 def names_of(header):
     """Return the rules, in the order of the header."""
     with open(header, encoding="utf-8") as file:
-        return re.findall(r"^\s+X\((\w+), \"", file.read(), re.MULTILINE)
+        return re.findall(r"^\s+X\((\w+),", file.read(), re.MULTILINE)
 
 
 def run(program, name, arguments):

@@ -4,6 +4,7 @@
 #include "pool/order/fence.h"
 #include "pool/order/identity.h"
 #include "base/blocking_hook.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +20,16 @@ static struct tarn__thread_cache **list_of(struct tarn__pool *pool,
                                            struct tarn__thread_cache *cache,
                                            enum tarn__cache_list list)
 {
-    if (list == TARN__CACHES_OF_STREAM)
+    switch (list) {
+    case TARN__CACHES_OF_STREAM:
         return &cache->stream_state->caches;
-    return list == TARN__CACHES_OF_POOL ? &pool->caches : &pool->caches_with_last_freed;
+    case TARN__CACHES_WITH_LAST_FREED:
+        return &pool->caches_with_last_freed;
+    case TARN__CACHES_WITH_GRANT:
+        return &pool->caches_with_grant;
+    default:
+        return &pool->caches;
+    }
 }
 
 static void enter_list(struct tarn__pool *pool, struct tarn__thread_cache *cache,
@@ -154,26 +162,96 @@ bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
 
 /* --- draining --- */
 
-/* Return the blocks by sizes to the heap. The cache is entered, `lock` held. */
-static void drain_sizes(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+/* Return a block to the heap: its stream still orders it. `lock` held. */
+static void return_to_heap(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                           tarn__index index)
 {
     tarn__assert_held(&pool->lock);
 
-    for (unsigned i = 0; i < TARN__SMALL_CLASSES; i++) {
-        while (cache->small[i]) {
-            tarn__index index = cache->small[i];
-            cache->small[i] = tarn__node(&pool->heap.nodes, index)->next;
-            tarn__heap_put(&pool->heap, index, cache->stream_state);
+    tarn__heap_put(&pool->heap, index,
+                   TARN_MUTATION(returned_taken_as_completed) ? NULL
+                                                              : cache->stream_state);
+}
+
+/* Return one block of a size to the heap. The cache is entered, `lock` held. */
+static void return_small(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                         unsigned size)
+{
+    tarn__assert_held(&pool->lock);
+
+    tarn__index index = tarn__thread_cache_pop(pool, cache, size + 1);
+
+    TARN__HOLD(cache->bytes, TARN__QUARANTINED(cache->bytes) -
+                                 tarn__node_bytes(tarn__node(&pool->heap.nodes, index)));
+    return_to_heap(pool, cache, index);
+}
+
+/* Return the block of a large slot to the heap. The cache is entered, `lock` held. */
+static void return_large(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                         unsigned slot)
+{
+    tarn__assert_held(&pool->lock);
+
+    tarn__index index = TARN__QUARANTINED(cache->large[slot]);
+
+    TARN__HOLD(cache->large[slot], 0);
+    TARN__HOLD(cache->bytes, TARN__QUARANTINED(cache->bytes) -
+                                 tarn__node_bytes(tarn__node(&pool->heap.nodes, index)));
+    return_to_heap(pool, cache, index);
+}
+
+void tarn__thread_cache_shrink(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                               uint64_t keep, unsigned most)
+{
+    tarn__assert_held(&pool->lock);
+
+    for (unsigned i = TARN__LARGE_SLOTS; i-- > 0 && most > 0;)
+        if (TARN__QUARANTINED(cache->bytes) > keep &&
+            TARN__QUARANTINED(cache->large[i])) {
+            return_large(pool, cache, i);
+            most--;
         }
-        TARN__HOLD(cache->small_count[i], 0);
+    for (unsigned i = TARN__SMALL_CLASSES; i-- > 0;)
+        for (; most > 0 && TARN__QUARANTINED(cache->bytes) > keep && cache->small[i];
+             most--)
+            return_small(pool, cache, i);
+}
+
+bool tarn__thread_cache_keep(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                             tarn__index index)
+{
+    tarn__assert_held(&pool->lock);
+
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    tarn__lock_take(&cache->lock);
+    bool has = !atomic_load_explicit(&cache->closed, memory_order_relaxed) &&
+               tarn__thread_cache_has_capacity(cache, node->quanta);
+    if (has) {
+        tarn__node_set(node, TARN__THREAD_CACHED);
+        tarn__thread_cache_push(pool, cache, index);
     }
-    for (unsigned i = 0; i < TARN__LARGE_SLOTS; i++) {
-        tarn__index index = TARN__QUARANTINED(cache->large[i]);
-        if (index)
-            tarn__heap_put(&pool->heap, index, cache->stream_state);
-        TARN__HOLD(cache->large[i], 0);
+    tarn__lock_leave(&cache->lock);
+    return has;
+}
+
+void tarn__thread_cache_grant(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                              uint64_t bytes)
+{
+    tarn__assert_held(&pool->lock);
+
+    uint64_t before = TARN__QUARANTINED(cache->granted);
+
+    pool->granted_bytes += bytes - before;
+    pool->caches_granted += (bytes > 0) - (before > 0);
+    TARN__HOLD(cache->granted, bytes);
+    if (bytes > 0) {
+        enter_list(pool, cache, TARN__CACHES_WITH_GRANT);
+        return;
     }
-    TARN__HOLD(cache->bytes, 0);
+    if (pool->next_to_lower == cache)
+        pool->next_to_lower = cache->in[TARN__CACHES_WITH_GRANT].next;
+    leave_list(pool, cache, TARN__CACHES_WITH_GRANT);
 }
 
 /* Return all blocks to the heap, into the state of their stream. The cache is entered,
@@ -183,10 +261,9 @@ static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache)
     tarn__assert_held(&pool->lock);
 
     if (TARN__QUARANTINED(cache->bytes) > 0)
-        drain_sizes(pool, cache);
+        tarn__thread_cache_shrink(pool, cache, 0, UINT_MAX);
     tarn__thread_cache_return_last_freed(pool, cache);
-    pool->granted_bytes -= TARN__QUARANTINED(cache->granted);
-    TARN__HOLD(cache->granted, 0);
+    tarn__thread_cache_grant(pool, cache, 0);
 }
 
 enum after_drain { STAYS_OPEN, IS_CLOSED };

@@ -7,8 +7,7 @@
  * stream. On a registered stream a hit makes no driver call.
  *
  * Small blocks have a stack for each size up to 64 KiB. Larger blocks have one slot each,
- * by the exact size. The pool grants each cache the bytes that it may hold. All caches of
- * a pool together hold no more than a part of the pool.
+ * by the exact size. The pool grants each cache the bytes that it may hold (grants.h).
  *
  * The last-freed slot has the one block, of any size, that was freed last and
  * exceeded the capacity. A loop that frees and takes it again touches neither the heap
@@ -33,6 +32,7 @@ enum tarn__cache_list {
     TARN__CACHES_OF_POOL,
     TARN__CACHES_OF_STREAM,
     TARN__CACHES_WITH_LAST_FREED, /* those that may have a last-freed block */
+    TARN__CACHES_WITH_GRANT,
     TARN__CACHE_LISTS
 };
 
@@ -67,6 +67,10 @@ struct tarn__thread_cache {
     uint32_t large_quanta[TARN__LARGE_SLOTS]; /* the size, for the thread's own use */
 
     tarn_stream stream; /* as passed */
+    /* Under the pool's lock (grants.c): */
+    /* number of uses when the pool last saw a new one; of frees in no cache then */
+    uint64_t noted_uses, noted_at;
+    struct tarn__backoff grant_backoff;
     struct {
         struct tarn__thread_cache *next, **from; /* from: NULL if it is not in the list */
     } in[TARN__CACHE_LISTS];
@@ -92,6 +96,18 @@ bool tarn__thread_cache_is_for(const struct tarn__thread_cache *cache,
 void tarn__thread_cache_enter(struct tarn__pool *pool, struct tarn__thread_cache *cache);
 /* Delete a cache: its blocks return to the heap, and its counts are kept. `lock` held. */
 void tarn__thread_cache_delete(struct tarn__pool *pool, struct tarn__thread_cache *cache);
+
+/* Keep a block that is in transit, if there is capacity for it. Returns false if it
+ * belongs into the heap. The cache's own thread calls this. `lock` held. */
+bool tarn__thread_cache_keep(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                             tarn__index index);
+/* Set the bytes that the cache may hold, at least those that it holds. `lock` held. */
+void tarn__thread_cache_grant(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                              uint64_t bytes);
+/* Return blocks to the heap, the largest first, until the cache holds no more than `keep`
+ * bytes: at most `most` blocks. The caller has entered the cache. `lock` held. */
+void tarn__thread_cache_shrink(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                               uint64_t keep, unsigned most);
 
 /* Do the parts of tarn__thread_cache_keep_last_freed() and of
  * tarn__thread_cache_before_search() that not every operation needs. The cache's own
@@ -334,34 +350,6 @@ static inline enum tarn__put tarn__thread_cache_put(struct tarn__pool *pool,
 }
 
 /* --- before the heap, under the pool's lock --- */
-
-/* All thread caches of a pool together hold at most this part of it, and may hold this
- * much. */
-enum { TARN__CACHES_PART = 64 };
-#define TARN__CACHES_MIN ((uint64_t)512 << 10)
-/* Bytes granted at once, so that the pool is not involved at every block. */
-#define TARN__GRANT ((uint64_t)128 << 10)
-
-/* Raise the bytes granted to the cache, if a block did not fit. Other threads change the
- * held and the granted bytes under this lock alone. */
-static inline void tarn__thread_cache_raise_grant(struct tarn__pool *pool,
-                                                  struct tarn__thread_cache *cache,
-                                                  uint64_t bytes)
-{
-    tarn__assert_held(&pool->lock);
-
-    uint64_t more = bytes > TARN__GRANT ? bytes : TARN__GRANT;
-
-    if (bytes <= tarn__thread_cache_capacity(cache))
-        return;
-    uint64_t bound = tarn__pages_reserved(pool->pages) / TARN__CACHES_PART;
-    if (bound < TARN__CACHES_MIN)
-        bound = TARN__CACHES_MIN;
-    if (more > bound || pool->granted_bytes > bound - more)
-        return;
-    TARN__HOLD(cache->granted, TARN__QUARANTINED(cache->granted) + more);
-    pool->granted_bytes += more;
-}
 
 /* Return the last-freed block to the heap; the thread is about to search
  * there. */

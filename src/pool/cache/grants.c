@@ -1,0 +1,115 @@
+/* grants.c -- raising the grant of one thread cache, and reclaiming those of others. */
+#include "pool/cache/grants.h"
+
+/* All caches together have grants of at most this part of the reserved bytes. */
+enum { PART = 64 };
+/* Where that is less: the grants of one cache; of all for each cache, and up to how
+ * much. */
+#define ONE_LEAST ((uint64_t)512 << 10)
+#define FOR_EACH ((uint64_t)256 << 10)
+#define ALL_LEAST ((uint64_t)16 << 20)
+/* Bytes granted at once, so that the pool is not involved at every block. */
+#define AT_ONCE ((uint64_t)128 << 10)
+/* Caches that one call reclaims from, and blocks that it takes from each: they bound the
+ * time under the lock. */
+enum { CACHES = 4, BLOCKS = 64 };
+/* A cache is idle that was not used during so many frees that no cache took. Blocks of a
+ * cache that is soon used again would lie unfenced in the heap. */
+enum { IDLE_FREES = 1 << 14 };
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Return the most that one cache of the pool may have. */
+static uint64_t bound_of_one(const struct tarn__pool *pool)
+{
+    uint64_t part = tarn__pages_reserved(pool->pages) / PART;
+
+    return part > ONE_LEAST ? part : ONE_LEAST;
+}
+
+/* Return the most that `caches` caches may have together. */
+static uint64_t bound_of_all(uint64_t of_one, uint64_t caches)
+{
+    uint64_t all = least(caches * FOR_EACH, ALL_LEAST);
+
+    return all > of_one ? all : of_one;
+}
+
+/* Return true if the cache had no hit and no free for a while. The cache is entered,
+ * `lock` held. */
+static bool is_idle(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+{
+    tarn__assert_held(&pool->lock);
+
+    uint64_t uses = cache->counts.hits + cache->counts.frees;
+
+    if (uses != cache->noted_uses) {
+        cache->noted_uses = uses;
+        cache->noted_at = pool->counts.frees;
+    }
+    return pool->counts.frees - cache->noted_at >= IDLE_FREES;
+}
+
+/* Lower the grant of another thread's cache to `share`, or to nothing if the cache was
+ * idle. A cache in use is left alone. `lock` held. */
+static void lower(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                  uint64_t share)
+{
+    tarn__assert_held(&pool->lock);
+
+    if (!tarn__lock_try(&cache->lock))
+        return;
+    uint64_t keep = is_idle(pool, cache) ? 0 : share;
+    if (TARN__QUARANTINED(cache->granted) > keep) {
+        tarn__thread_cache_shrink(pool, cache, keep, BLOCKS);
+        uint64_t held = TARN__QUARANTINED(cache->bytes);
+        tarn__thread_cache_grant(pool, cache, held > keep ? held : keep);
+    }
+    tarn__lock_leave(&cache->lock);
+}
+
+/* Lower the grants of the next few caches. `lock` held. */
+static void reclaim(struct tarn__pool *pool, const struct tarn__thread_cache *from,
+                    uint64_t share)
+{
+    tarn__assert_held(&pool->lock);
+
+    for (int i = 0; i < CACHES; i++) {
+        struct tarn__thread_cache *cache =
+            pool->next_to_lower ? pool->next_to_lower : pool->caches_with_grant;
+        if (!cache)
+            return;
+        pool->next_to_lower = cache->in[TARN__CACHES_WITH_GRANT].next;
+        if (cache != from)
+            lower(pool, cache, share);
+    }
+}
+
+bool tarn__grants_raise_now(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                            uint64_t bytes)
+{
+    tarn__assert_held(&pool->lock);
+
+    uint64_t one = bound_of_one(pool), granted = TARN__QUARANTINED(cache->granted);
+    uint64_t needed = TARN__QUARANTINED(cache->bytes) + bytes;
+
+    if (needed > one || atomic_load(&cache->closed))
+        return false;
+    uint64_t caches = pool->caches_granted + (granted == 0);
+    uint64_t all = bound_of_all(one, caches), share = all / caches;
+    uint64_t least_more = needed - granted, more = least(AT_ONCE, share);
+    more = least(more > least_more ? more : least_more, one - granted);
+    if (pool->granted_bytes + more > all && tarn__backoff_next(&cache->grant_backoff)) {
+        reclaim(pool, cache, share);
+        tarn__backoff_note(&cache->grant_backoff,
+                           pool->granted_bytes + least_more <= all);
+    }
+    if (pool->granted_bytes + least_more > all)
+        return false;
+    tarn__thread_cache_grant(pool, cache,
+                             granted + least(more, all - pool->granted_bytes));
+    return true;
+}
