@@ -13,9 +13,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct tarn__lock {
     atomic_bool held;
+#ifdef TARN_COUNT_LOCKS
+    uint64_t taken, waited; /* acquisitions; those that had to wait */
+#endif
 #ifdef TARN_DEBUG
     _Atomic(pthread_t) owner; /* the thread that holds it; 0: none */
 #endif
@@ -32,13 +36,20 @@ static inline bool tarn__lock_try(struct tarn__lock *lock)
     if (taken)
         atomic_store_explicit(&lock->owner, pthread_self(), memory_order_relaxed);
 #endif
+#ifdef TARN_COUNT_LOCKS
+    lock->taken += taken;
+#endif
     return taken;
 }
 
 static inline void tarn__lock_take(struct tarn__lock *lock)
 {
-    if (!tarn__lock_try(lock))
+    if (!tarn__lock_try(lock)) {
         tarn__lock_wait(lock);
+#ifdef TARN_COUNT_LOCKS
+        lock->waited++;
+#endif
+    }
 }
 
 static inline void tarn__lock_leave(struct tarn__lock *lock)

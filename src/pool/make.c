@@ -98,7 +98,8 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
     pool->options = *options;
     pool->limit = options->maximum_bytes ? options->maximum_bytes : UINT64_MAX;
     pool->least_bytes = block_bytes;
-    pool->most_bytes = block_bytes ? block_bytes : SIZE_MAX - TARN__QUANTUM;
+    pool->most_bytes =
+        block_bytes ? block_bytes : (size_t)(UINT32_MAX / 2) << TARN__QUANTUM_SHIFT;
     pthread_mutex_init(&pool->growth.mutex, NULL);
     pthread_mutex_init(&pool->device_wait, NULL);
     tarn__heap_init(&pool->heap);
@@ -216,7 +217,7 @@ static tarn_status register_pool(struct tarn__pool *pool, tarn_resource *upstrea
         tarn__registration_callback_remove(stream_closes, pool);
         return status;
     }
-    pool->resource->calls_blocking_hook = true;
+    pool->resource->is_pool = true;
     tarn__thread_table_add_pool(pool);
     return TARN_OK;
 }

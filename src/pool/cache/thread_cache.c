@@ -225,11 +225,14 @@ bool tarn__thread_cache_keep(struct tarn__pool *pool, struct tarn__thread_cache 
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
     tarn__lock_take(&cache->lock);
-    bool has = !atomic_load_explicit(&cache->closed, memory_order_relaxed) &&
+    /* The first block that a cache could keep goes into the heap. A stream that ends soon
+     * would leave it behind. */
+    bool has = cache->counts.frees > 0 &&
+               !atomic_load_explicit(&cache->closed, memory_order_relaxed) &&
                tarn__thread_cache_has_capacity(cache, node->quanta);
     if (has) {
         tarn__node_set(node, TARN__THREAD_CACHED);
-        tarn__thread_cache_push(pool, cache, index);
+        tarn__thread_cache_push(cache, node, index);
     }
     tarn__lock_leave(&cache->lock);
     return has;
@@ -377,11 +380,12 @@ void tarn__thread_caches_end_stream(struct tarn__pool *pool,
 
 /* --- creation and deletion --- */
 
+/* Add the counts of a thread cache. */
 static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
 {
     to->allocations += from->allocations;
     to->frees += from->frees;
-    to->hits += from->hits;
+    to->hits += from->allocations;
     to->allocated_bytes += from->allocated_bytes;
     to->freed_bytes += from->freed_bytes;
     for (unsigned i = 0; i < TARN_POOL_SIZE_CLASSES; i++)

@@ -50,7 +50,6 @@ struct tarn__thread_cache {
     uint64_t key; /* the stream's id */
     CUstream_ handle;
 
-    /* A thread that frees a block reads these before it takes the lock. */
     _Atomic uint64_t bytes, granted; /* held; granted */
     /* Granules << 32 | index; 0: none. Only the thread writes a block here; any thread
      * may take it. */
@@ -59,7 +58,7 @@ struct tarn__thread_cache {
      * of frees that will put no block in. */
     uint32_t last_freed_quanta;
     unsigned last_freed_skips;
-    struct tarn__counts counts;
+    struct tarn__counts counts; /* `hits` unused: each allocation is one */
 
     _Atomic uint8_t small_count[TARN__SMALL_CLASSES];
     tarn__index small[TARN__SMALL_CLASSES];
@@ -230,24 +229,13 @@ static inline tarn__index tarn__thread_cache_take_last_freed(
     return (tarn__index)last_freed;
 }
 
-/* Return true if the cache may have a block of this size. A drain since then may not show
- * yet. */
-static inline bool tarn__thread_cache_may_have(const struct tarn__thread_cache *cache,
-                                               uint32_t quanta)
-{
-    return (quanta <= TARN__SMALL_CLASSES &&
-            TARN__QUARANTINED(cache->small_count[quanta - 1]) > 0) ||
-           cache->large_quanta[tarn__thread_cache_large_slot(quanta)] == quanta ||
-           atomic_load_explicit(&cache->last_freed, memory_order_relaxed) >> 32 == quanta;
-}
-
 /* Take a block of `quanta` for `requested` bytes, which is then the caller's; 0: a
  * miss. */
 static inline tarn__index tarn__thread_cache_take(struct tarn__pool *pool,
                                                   struct tarn__thread_cache *cache,
                                                   uint32_t quanta, uint64_t requested)
 {
-    if (!tarn__thread_cache_may_have(cache, quanta) || !tarn__lock_try(&cache->lock))
+    if (!tarn__lock_try(&cache->lock))
         return 0;
     tarn__index index = tarn__thread_cache_pop(pool, cache, quanta);
     if (index)
@@ -255,10 +243,8 @@ static inline tarn__index tarn__thread_cache_take(struct tarn__pool *pool,
                                      ((uint64_t)quanta << TARN__QUANTUM_SHIFT));
     else
         index = tarn__thread_cache_take_last_freed(cache, quanta);
-    if (index) {
-        cache->counts.hits++;
+    if (index)
         tarn__counts_note_allocation(&cache->counts, requested);
-    }
     tarn__lock_leave(&cache->lock);
     return index;
 }
@@ -288,11 +274,9 @@ static inline bool tarn__thread_cache_has_capacity(const struct tarn__thread_cac
 }
 
 /* Enter a block that is thread-cached. The cache has capacity. */
-static inline void tarn__thread_cache_push(struct tarn__pool *pool,
-                                           struct tarn__thread_cache *cache,
-                                           tarn__index index)
+static inline void tarn__thread_cache_push(struct tarn__thread_cache *cache,
+                                           struct tarn__node *node, tarn__index index)
 {
-    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
     uint32_t quanta = node->quanta;
 
     if (quanta <= TARN__SMALL_CLASSES) {
@@ -324,10 +308,6 @@ static inline enum tarn__put tarn__thread_cache_put(struct tarn__pool *pool,
     uint32_t quanta = tarn__node_quanta(node);
     enum tarn__put result = TARN__PUT_FULL;
 
-    /* Most blocks without capacity are rejected without the lock. */
-    if (!tarn__thread_cache_has_capacity(cache, quanta) &&
-        !tarn__thread_cache_was_last_freed(cache, quanta))
-        return TARN__PUT_FULL;
     if (!tarn__lock_try(&cache->lock))
         return TARN__PUT_FULL;
     bool has = tarn__thread_cache_has_capacity(cache, quanta);
@@ -337,7 +317,7 @@ static inline enum tarn__put tarn__thread_cache_put(struct tarn__pool *pool,
         if (tarn__node_claim(node, block, TARN__THREAD_CACHED)) {
             uint64_t requested = tarn__node_requested(node);
             if (has) {
-                tarn__thread_cache_push(pool, cache, index);
+                tarn__thread_cache_push(cache, node, index);
             } else {
                 tarn__thread_cache_put_last_freed(pool, cache, index);
             }
