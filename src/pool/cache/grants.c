@@ -44,7 +44,7 @@ static bool is_idle(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 {
     tarn__assert_held(&pool->lock);
 
-    uint64_t uses = cache->counts.hits + cache->counts.frees;
+    uint64_t uses = cache->counts.allocations + cache->counts.frees;
 
     if (uses != cache->noted_uses) {
         cache->noted_uses = uses;
@@ -94,20 +94,20 @@ bool tarn__grants_raise_now(struct tarn__pool *pool, struct tarn__thread_cache *
     tarn__assert_held(&pool->lock);
 
     uint64_t one = bound_of_one(pool), granted = TARN__QUARANTINED(cache->granted);
-    uint64_t needed = TARN__QUARANTINED(cache->bytes) + bytes;
 
-    if (needed > one || atomic_load(&cache->closed))
+    if (granted + bytes > one || atomic_load(&cache->closed))
         return false;
     uint64_t caches = pool->caches_granted + (granted == 0);
     uint64_t all = bound_of_all(one, caches), share = all / caches;
-    uint64_t least_more = needed - granted, more = least(AT_ONCE, share);
-    more = least(more > least_more ? more : least_more, one - granted);
+    uint64_t more = least(AT_ONCE, share);
+    more = least(more > bytes ? more : bytes, one - granted);
     if (pool->granted_bytes + more > all && tarn__backoff_next(&cache->grant_backoff)) {
-        reclaim(pool, cache, share);
-        tarn__backoff_note(&cache->grant_backoff,
-                           pool->granted_bytes + least_more <= all);
+        /* A cache above its share gets what idle caches have. Otherwise caches in use
+         * would drain each other in turn. */
+        reclaim(pool, cache, granted + bytes <= share ? share : UINT64_MAX);
+        tarn__backoff_note(&cache->grant_backoff, pool->granted_bytes + bytes <= all);
     }
-    if (pool->granted_bytes + least_more > all)
+    if (pool->granted_bytes + bytes > all)
         return false;
     tarn__thread_cache_grant(pool, cache,
                              granted + least(more, all - pool->granted_bytes));

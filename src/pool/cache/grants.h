@@ -2,9 +2,9 @@
  *
  * A cache holds no more bytes than it was granted. All caches of a pool together have
  * grants of at most 1/64 of the reserved bytes. In a small pool they may have more: 256
- * KiB for each cache, up to 16 MiB. If these bytes are all granted, a cache gets some of
- * those of other caches. Those are caches that have more than their share, or that were
- * not used for a while.
+ * KiB for each cache, up to 16 MiB. If these bytes are all granted, a cache gets those of
+ * caches that were not used for a while. A cache that has less than its share also gets
+ * what others have above theirs.
  */
 #ifndef TARN_POOL_GRANTS_H
 #define TARN_POOL_GRANTS_H
