@@ -49,8 +49,8 @@ static void with_streams(int count, void (*test)(tarn_resource *, tarn_stream *)
 static void sixty_four(tarn_resource *pool, tarn_stream *streams)
 {
     for (int held = 1; held <= 4; held++) {
-        hits_of(pool, streams, CACHES, held, 20);
-        CHECK(hits_of(pool, streams, CACHES, held, 20) > 0.99);
+        hits_of(pool, streams, CACHES, held, 5);
+        CHECK(hits_of(pool, streams, CACHES, held, 5) > 0.99);
     }
     CHECK(statistics(pool).thread_cached <= 17 * MIB);
 }
@@ -63,11 +63,11 @@ TEST(sixty_four_caches_of_a_new_pool_hit)
 /* The first half of the caches takes all that there is, and is not used any more. */
 static void later_ones(tarn_resource *pool, tarn_stream *streams)
 {
-    hits_of(pool, streams, 2 * CACHES, 8, 20);
+    hits_of(pool, streams, 2 * CACHES, 8, 6);
     CHECK(statistics(pool).thread_cached > 12 * MIB);
     CHECK(hits_of(pool, streams + 2 * CACHES, CACHES, 1, 20) > 0.9);
-    hits_of(pool, streams + 2 * CACHES, CACHES, 3, 200);
-    CHECK(hits_of(pool, streams + 2 * CACHES, CACHES, 3, 20) > 0.99);
+    hits_of(pool, streams + 2 * CACHES, CACHES, 3, 100);
+    CHECK(hits_of(pool, streams + 2 * CACHES, CACHES, 3, 5) > 0.99);
     CHECK(statistics(pool).thread_cached <= 17 * MIB);
 }
 
@@ -117,7 +117,7 @@ static void *use_own_stream(void *data)
     if (cu.cuDevicePrimaryCtxRetain(&context, 0) || cu.cuCtxSetCurrent(context))
         abort();
     pthread_barrier_wait(&shared.start);
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < 100; i++)
         use(shared.pool, stream, 1 + i % 4);
     return NULL;
 }

@@ -37,7 +37,7 @@ TEST(thread_with_a_thousand_streams_finds_a_cache_for_each)
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
     make_streams(streams, MANY);
-    for (int round = 0; round < 20; round++)
+    for (int round = 0; round < 12; round++)
         for (size_t i = 0; i < MANY; i++)
             pair(pool, streams[i]);
     tarn_pool_statistics before = statistics(pool);
@@ -51,13 +51,13 @@ TEST(thread_with_a_thousand_streams_finds_a_cache_for_each)
 
 TEST(thread_with_more_streams_than_its_table_holds_begins_again)
 {
-    enum { TOO_MANY = 2500 };
+    enum { TOO_MANY = 2200 };
     static tarn_stream streams[TOO_MANY];
 
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
     make_streams(streams, TOO_MANY);
-    for (int round = 0; round < 3; round++)
+    for (int round = 0; round < 2; round++)
         for (size_t i = 0; i < TOO_MANY; i++) {
             pair(pool, streams[i]);
             if (i % 500 == 0)
@@ -79,7 +79,7 @@ TEST(thread_drops_caches_of_unregistered_streams)
     for (int i = 0; i < 20; i++)
         pair(pool, kept);
     uint64_t metadata = 0;
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 1000; i++) {
         tarn_stream stream;
         CHECK_OK(tarn_stream_register(0, raw, &stream));
         pair(pool, stream);
@@ -104,7 +104,7 @@ TEST(entries_of_pools_that_ended_match_no_later_pool)
 
     use_driver(0);
     make_streams(streams, 16);
-    for (int i = 0; i < 50; i++) {
+    for (int i = 0; i < 20; i++) {
         tarn_resource *pools[2] = {new_pool(NULL), new_pool(NULL)};
         for (int round = 0; round < 20; round++)
             for (int j = 0; j < 32; j++)
@@ -122,7 +122,7 @@ TEST(entries_of_pools_that_ended_match_no_later_pool)
 
 /* --- several threads --- */
 
-enum { THREADS = 4, STREAMS = 96, ROUNDS = 20, WORDS = 64 };
+enum { THREADS = 4, STREAMS = 96, ROUNDS = 5, WORDS = 64 };
 
 static struct {
     tarn_resource *pool;
