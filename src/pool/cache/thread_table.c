@@ -123,6 +123,14 @@ static struct tarn__thread *new_table(size_t slots)
     return thread;
 }
 
+/* Set how many slots are used until the next look for caches that can go. */
+static void set_most(struct tarn__thread *thread)
+{
+    size_t most = 2 * thread->count + SLOTS_MIN / 2, half = slots_of(thread) / 2;
+
+    thread->most = most < half ? most : half;
+}
+
 /* Return a table of `slots` slots with the entries of `from`. NULL: there is no host
  * memory, or a search would visit too many slots. */
 static struct tarn__thread *copy(const struct tarn__thread *from, size_t slots)
@@ -174,6 +182,7 @@ static struct tarn__slot *make_room(uint64_t serial, tarn_stream stream)
     struct tarn__thread *to = key_made ? larger(old, serial, stream, &slot) : NULL;
     /* It can fail for the first table of a thread alone, which has no entries. */
     if (to && pthread_setspecific(thread_key, to) == 0) {
+        set_most(to);
         tarn__thread_table = to;
         if (old != &empty)
             free(old);
@@ -181,7 +190,10 @@ static struct tarn__slot *make_room(uint64_t serial, tarn_stream stream)
     }
     free(to);
     clear_all(old, ALL);
-    return old == &empty ? NULL : look(old, serial, stream);
+    if (old == &empty)
+        return NULL;
+    set_most(old);
+    return look(old, serial, stream);
 }
 
 /* Return the slot of the caller's pool and stream, or an empty one; NULL: there is
@@ -193,7 +205,7 @@ static struct tarn__slot *slot_for(const struct tarn__caller *caller)
     struct tarn__slot *slot =
         thread == &empty ? NULL : look(thread, serial, caller->stream);
 
-    if (slot && (slot->serial != 0 || 2 * thread->count < slots_of(thread)))
+    if (slot && (slot->serial != 0 || thread->count < thread->most))
         return slot;
     return make_room(serial, caller->stream);
 }

@@ -23,7 +23,7 @@ struct tarn__slot {
 struct tarn__thread {
     /* size of the table less one slot, in bytes */
     _Alignas(TARN__CACHE_LINE) uint64_t mask;
-    size_t count;              /* slots in use */
+    size_t count, most;        /* slots in use; as many until the table is made anew */
     struct tarn__slot slots[]; /* the last one is always empty */
 };
 
