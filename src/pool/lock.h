@@ -21,6 +21,9 @@ struct tarn__lock {
     uint64_t taken_ns; /* CPU time of the thread that holds it */
     void *site;        /* of the code that took it */
 #endif
+#ifdef TARN_COUNT_LOCKS
+    uint64_t taken, waited; /* acquisitions; those that had to wait */
+#endif
 #ifdef TARN_DEBUG
     _Atomic(pthread_t) owner; /* the thread that holds it; 0: none */
 #endif
@@ -47,13 +50,20 @@ static inline bool tarn__lock_try(struct tarn__lock *lock)
     if (taken)
         tarn__lock_taken(&lock->taken_ns, &lock->site);
 #endif
+#ifdef TARN_COUNT_LOCKS
+    lock->taken += taken;
+#endif
     return taken;
 }
 
 static inline void tarn__lock_take(struct tarn__lock *lock)
 {
-    if (!tarn__lock_try(lock))
+    if (!tarn__lock_try(lock)) {
         tarn__lock_wait(lock);
+#ifdef TARN_COUNT_LOCKS
+        lock->waited++;
+#endif
+    }
 }
 
 static inline void tarn__lock_leave(struct tarn__lock *lock)

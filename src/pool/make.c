@@ -13,6 +13,7 @@
 #include "pool/blocks/ranges.h"
 #include "pool/blocks/take.h"
 #include "pool/cache/thread_cache.h"
+#include "pool/cache/thread_table.h"
 #include "pool/compact/grow.h"
 #include "pool/oom_callback.h"
 #include "pool/order/capture.h"
@@ -113,7 +114,7 @@ static tarn_status open_pool(struct tarn__pool *pool,
 static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
                                    size_t block_bytes) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
-    struct tarn__pool *pool = calloc(1, sizeof *pool);
+    struct tarn__pool *pool = tarn__cache_line_allocate(sizeof *pool);
 
     if (!pool)
         return NULL;
@@ -121,7 +122,8 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
     pool->options = *options;
     pool->limit = options->maximum_bytes ? options->maximum_bytes : UINT64_MAX;
     pool->least_bytes = block_bytes;
-    pool->most_bytes = block_bytes ? block_bytes : SIZE_MAX - TARN__QUANTUM;
+    pool->most_bytes =
+        block_bytes ? block_bytes : (size_t)(UINT32_MAX / 2) << TARN__QUANTUM_SHIFT;
     pthread_mutex_init(&pool->growth.mutex, NULL);
     pthread_mutex_init(&pool->device_wait, NULL);
     tarn__heap_init(&pool->heap);
@@ -154,10 +156,9 @@ static void stream_closes(void *data, tarn_stream stream,
 {
     struct tarn__pool *pool = data;
 
-    (void)registration;
     if (tarn__pool_has_ended(pool))
         return;
-    tarn__thread_caches_close(pool, stream);
+    tarn__thread_caches_close(pool, stream, registration);
     tarn__fence_last(pool, stream, registration);
 }
 
@@ -212,7 +213,7 @@ static void destroy(void *self)
         return;
     }
     tarn__registration_callback_remove(stream_closes, pool);
-    tarn__thread_caches_remove_pool(pool);
+    tarn__thread_table_remove_pool(pool);
     tarn__thread_caches_free(pool);
     bool is_done = tarn__pool_end_after_reset(pool) || wait_for_last_use(pool);
     if (!tarn__pool_has_ended(pool))
@@ -242,8 +243,8 @@ static tarn_status register_pool(struct tarn__pool *pool, tarn_resource *upstrea
         tarn__registration_callback_remove(stream_closes, pool);
         return status;
     }
-    pool->resource->calls_blocking_hook = true;
-    tarn__thread_caches_add_pool(pool);
+    pool->resource->is_pool = true;
+    tarn__thread_table_add_pool(pool);
     return TARN_OK;
 }
 

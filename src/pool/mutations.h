@@ -47,6 +47,8 @@
     X(device_wait_left_out, "no-stream frees complete without a device-wide wait")       \
     X(no_stream_is_in_order, "no-stream allocations reuse no-stream frees unwaited")     \
     X(event_on_default_stream, "no-stream frees wait for the default stream alone")      \
+    X(returned_taken_as_completed,                                                       \
+      "what another thread returns from a thread cache counts as completed")             \
     X(orphaned_taken_as_completed, "frees of a destroyed stream complete without a "     \
                                    "wait")
 

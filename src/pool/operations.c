@@ -9,7 +9,9 @@
  */
 #include "resource/internal.h"
 #include "pool/blocks/take.h"
+#include "pool/cache/grants.h"
 #include "pool/cache/thread_cache.h"
+#include "pool/cache/thread_table.h"
 #include "pool/compact/reclaimable.h"
 #include "pool/order/capture.h"
 #include "pool/order/fence.h"
@@ -72,7 +74,7 @@ static void fence_now(struct tarn__pool *pool, tarn_stream stream)
     if (tarn__resolve_begin(pool, stream, &caller) != TARN_OK)
         return;
     tarn__fence_if_due(&caller);
-    tarn__thread_cache_make(&caller);
+    tarn__thread_table_make(&caller);
     tarn__resolve_end(&caller);
 }
 
@@ -126,9 +128,9 @@ static tarn__index quick_take(struct tarn__pool *pool, struct tarn__thread_cache
     return index;
 }
 
-static tarn_status allocate_slow(struct tarn__pool *pool,
-                                 const struct tarn__request *request, size_t requested,
-                                 tarn_stream stream, tarn_device_ptr *out)
+__attribute__((noinline)) static tarn_status allocate_slow(
+    struct tarn__pool *pool, const struct tarn__request *request, size_t requested,
+    tarn_stream stream, tarn_device_ptr *out)
 {
     struct tarn__caller caller;
     tarn__index index = 0;
@@ -156,7 +158,7 @@ static tarn_status allocate_slow(struct tarn__pool *pool,
     tarn__pool_unlock(pool);
     if (!tarn__pool_has_ended(pool)) /* a callback may have reset the context */
         tarn__fence_if_due(&caller);
-    tarn__thread_cache_make(&caller);
+    tarn__thread_table_make(&caller);
     tarn__resolve_end(&caller);
     return status;
 }
@@ -195,34 +197,59 @@ static bool is_no_stream(const struct tarn__pool *pool, tarn_stream stream)
            id == pool->context_generation;
 }
 
-static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
-                                 tarn_stream stream, tarn_device_ptr *out)
+/* Return the quanta of a request. */
+static inline uint64_t quanta_of(const struct tarn__pool *pool, size_t bytes)
 {
-    struct tarn__pool *pool = self;
     uint64_t taken = bytes < pool->least_bytes ? pool->least_bytes : bytes;
-    uint64_t quanta = (taken + TARN__QUANTUM - 1) >> TARN__QUANTUM_SHIFT;
+
+    return (taken + TARN__QUANTUM - 1) >> TARN__QUANTUM_SHIFT;
+}
+
+static inline bool caches_are_on(const struct tarn__pool *pool)
+{
+    return tarn__pool_lifecycle(pool) == 0 && !tarn__driver_gone();
+}
+
+/* Allocate what is no cache hit. `cache` is the thread's cache if the stream is still its
+ * stream, else NULL. Not inline: its frame would slow down cache hits. */
+__attribute__((noinline)) static tarn_status allocate_miss(
+    struct tarn__pool *pool, struct tarn__thread_cache *cache, size_t bytes,
+    size_t alignment, tarn_stream stream, tarn_device_ptr *out)
+{
+    uint64_t quanta = quanta_of(pool, bytes);
     struct tarn__request request = {(uint32_t)quanta, alignment};
-    struct tarn__thread_cache *cache;
     tarn__index index = 0;
 
     if (bytes > pool->most_bytes || quanta > MOST_QUANTA || alignment > (size_t)1 << 40)
         return too_large(pool, bytes);
-    stream = effective_stream(pool, stream);
-    if (tarn__pool_lifecycle(pool) == 0 && !tarn__driver_gone()) {
-        cache = tarn__thread_cache_find(pool, stream);
-        if (cache && tarn__thread_cache_check(pool, cache, TARN__TO_ALLOCATE)) {
-            if (alignment <= TARN__QUANTUM)
-                index = tarn__thread_cache_take(pool, cache, request.quanta, bytes);
-            if (!index)
-                index = quick_take(pool, cache, &request, bytes);
-        } else if (is_no_stream(pool, stream)) {
-            index = quick_take(pool, NULL, &request, bytes);
-        }
-    }
+    if (cache || (caches_are_on(pool) && is_no_stream(pool, stream)))
+        index = quick_take(pool, cache, &request, bytes);
     if (!index)
         return allocate_slow(pool, &request, bytes, stream, out);
     *out = make_live(pool, index, bytes, alignment);
     return TARN_OK;
+}
+
+static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
+                                 tarn_stream stream, tarn_device_ptr *out)
+{
+    struct tarn__pool *pool = self;
+    struct tarn__thread_cache *cache = NULL;
+
+    stream = effective_stream(pool, stream);
+    if (caches_are_on(pool))
+        cache = tarn__thread_table_find(pool, stream);
+    if (cache && !tarn__thread_cache_check(pool, cache, TARN__TO_ALLOCATE))
+        cache = NULL;
+    if (cache && bytes <= pool->most_bytes && alignment <= TARN__QUANTUM) {
+        tarn__index index =
+            tarn__thread_cache_take(pool, cache, (uint32_t)quanta_of(pool, bytes), bytes);
+        if (index) {
+            *out = make_live(pool, index, bytes, alignment);
+            return TARN_OK;
+        }
+    }
+    return allocate_miss(pool, cache, bytes, alignment, stream, out);
 }
 
 /* --- deallocate --- */
@@ -242,11 +269,8 @@ static bool is_live(const struct tarn__pool *pool, tarn__index index)
 
 /* Return true if this live block is freed with the bytes and the alignment of its
  * request. */
-static bool matches_request(const struct tarn__pool *pool, tarn__index index,
-                            size_t bytes, size_t alignment)
+static bool matches_request(const struct tarn__node *node, size_t bytes, size_t alignment)
 {
-    const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
-
     return tarn__node_requested(node) == bytes && tarn__node_alignment(node) == alignment;
 }
 
@@ -296,20 +320,6 @@ static inline tarn__index find(struct tarn__pool *pool, tarn_device_ptr block)
         tarn__addresses_look(&pool->heap.addresses, &pool->heap.nodes, block);
 
     return is_live(pool, index) ? index : find_locked(pool, block);
-}
-
-/* Find the node of a live block, if bytes and alignment match. */
-static inline tarn_status find_live(struct tarn__pool *pool, tarn_device_ptr block,
-                                    size_t bytes, size_t alignment, tarn__index *out)
-{
-    tarn__index index = find(pool, block);
-
-    if (!index)
-        return not_live(block);
-    *out = index;
-    return matches_request(pool, index, bytes, alignment)
-               ? TARN_OK
-               : size_mismatch(pool, index, block, bytes, alignment);
 }
 
 /* Release reclaimable memory above a limit that was lowered. `growth` held. */
@@ -367,20 +377,26 @@ static inline void shrink_to_threshold(struct tarn__pool *pool)
 /* Free a block with one lock taken: as the last-freed block of the thread
  * cache, or into the heap, in the state of its stream. Raises the cache's capacity if its
  * blocks do not fit. */
-static tarn_status quick_put(struct tarn__pool *pool, struct tarn__thread_cache *cache,
-                             tarn__index index, tarn_device_ptr block, tarn_stream stream)
+__attribute__((noinline)) static tarn_status quick_put(struct tarn__pool *pool,
+                                                       struct tarn__thread_cache *cache,
+                                                       tarn__index index,
+                                                       tarn_device_ptr block,
+                                                       tarn_stream stream)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
     if (!tarn__node_claim(node, block, TARN__IN_TRANSIT))
         return not_live(block);
     tarn__pool_lock(pool);
-    tarn__thread_cache_raise_grant(pool, cache, tarn__node_bytes(node));
     tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
     cache->stream_state->last_free = pool->counts.frees;
-    tarn__thread_cache_before_search(pool, cache);
-    if (!tarn__thread_cache_keep_last_freed(pool, cache, index))
-        tarn__heap_put(&pool->heap, index, cache->stream_state);
+    bool kept = tarn__grants_raise(pool, cache, tarn__node_bytes(node)) &&
+                tarn__thread_cache_keep(pool, cache, index);
+    if (!kept) {
+        tarn__thread_cache_before_search(pool, cache);
+        if (!tarn__thread_cache_keep_last_freed(pool, cache, index))
+            tarn__heap_put(&pool->heap, index, cache->stream_state);
+    }
     bool due = tarn__fence_is_due(pool, cache->stream_state);
     tarn__pool_unlock(pool);
     if (due)
@@ -410,8 +426,10 @@ static tarn_status quick_put_no_stream(struct tarn__pool *pool, tarn__index inde
     return TARN_OK;
 }
 
-static tarn_status free_slow(struct tarn__pool *pool, tarn__index index,
-                             tarn_device_ptr block, tarn_stream stream)
+__attribute__((noinline)) static tarn_status free_slow(struct tarn__pool *pool,
+                                                       tarn__index index,
+                                                       tarn_device_ptr block,
+                                                       tarn_stream stream)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
     struct tarn__caller caller;
@@ -429,31 +447,43 @@ static tarn_status free_slow(struct tarn__pool *pool, tarn__index index,
     tarn__heap_put(&pool->heap, index, tarn__capture_state_for_free(&caller, node));
     tarn__pool_unlock(pool);
     tarn__fence_if_due(&caller);
-    tarn__thread_cache_make(&caller);
+    tarn__thread_table_make(&caller);
     tarn__resolve_end(&caller);
     shrink_to_threshold(pool);
     return TARN_OK;
+}
+
+/* Free a block of a stream that has no thread cache. */
+__attribute__((noinline)) static tarn_status free_without_cache(struct tarn__pool *pool,
+                                                                tarn__index index,
+                                                                tarn_device_ptr block,
+                                                                tarn_stream stream)
+{
+    if (is_no_stream(pool, stream))
+        return quick_put_no_stream(pool, index, block);
+    return free_slow(pool, index, block, stream);
 }
 
 static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t bytes,
                                    size_t alignment, tarn_stream stream)
 {
     struct tarn__pool *pool = self;
-    tarn__index index = 0;
 
     if (tarn__pool_has_ended(pool))
         return TARN_OK;
-    tarn_status status = find_live(pool, block, bytes, alignment, &index);
-    if (status != TARN_OK)
-        return status;
+    tarn__index index = find(pool, block);
+    if (!index)
+        return not_live(block);
+    const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+    if (!matches_request(node, bytes, alignment))
+        return size_mismatch(pool, index, block, bytes, alignment);
     stream = effective_stream(pool, stream);
-    if (tarn__pool_lifecycle(pool) ||
-        tarn__node_capture(tarn__node(&pool->heap.nodes, index)))
+    if (tarn__pool_lifecycle(pool) || tarn__node_capture(node))
         return free_slow(pool, index, block, stream);
-    struct tarn__thread_cache *cache = tarn__thread_cache_find(pool, stream);
-    if (!cache && is_no_stream(pool, stream))
-        return quick_put_no_stream(pool, index, block);
-    if (!cache || !tarn__thread_cache_check(pool, cache, TARN__TO_FREE))
+    struct tarn__thread_cache *cache = tarn__thread_table_find(pool, stream);
+    if (!cache)
+        return free_without_cache(pool, index, block, stream);
+    if (!tarn__thread_cache_check(pool, cache, TARN__TO_FREE))
         return free_slow(pool, index, block, stream);
     enum tarn__put put = tarn__thread_cache_put(pool, cache, index, block);
     if (put == TARN__PUT_FULL)

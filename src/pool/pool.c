@@ -58,3 +58,22 @@ tarn_status tarn__pool_of(tarn_resource *resource, const char *component,
     *out = resource->self;
     return TARN_OK;
 }
+
+#ifdef TARN_COUNT_LOCKS
+/* Tell how often the pool's lock was taken, and how often that had to wait.
+ * bench-pool_threads looks for this function. */
+__attribute__((visibility("default"))) void tarn__pool_lock_counts(
+    tarn_resource *resource, uint64_t *taken_out, uint64_t *waited_out);
+void tarn__pool_lock_counts(tarn_resource *resource, uint64_t *taken_out,
+                            uint64_t *waited_out)
+{
+    struct tarn__pool *pool = NULL;
+
+    if (tarn__pool_of(resource, "pool", &pool) != TARN_OK || !pool)
+        return;
+    tarn__pool_lock(pool);
+    *taken_out = pool->lock.taken;
+    *waited_out = pool->lock.waited;
+    tarn__pool_unlock(pool);
+}
+#endif

@@ -13,6 +13,10 @@
  * Locks, in the order they may be taken: a registered stream, `growth`, `device_wait`,
  * `lock`, a thread cache. No driver call is made under `lock` or in a thread cache, so a
  * cache hit waits for none.
+ *
+ * Cache hits read the fields up to `growth`, which rarely change. The locks and what they
+ * guard lie on other cache lines, so a miss of one thread does not slow the hits of
+ * others.
  */
 #ifndef TARN_POOL_POOL_H
 #define TARN_POOL_POOL_H
@@ -76,19 +80,27 @@ struct tarn__pool {
     atomic_bool over_limit; /* the limit was lowered, and the pool still exceeds it */
 
     /* one change of the pages at a time; no cache hit needs it */
-    struct tarn__owned_mutex growth;
+    _Alignas(TARN__CACHE_LINE) struct tarn__owned_mutex growth;
     /* One device-wide wait at a time: the first does not cover epochs that a second one
      * closes. Taken after `growth`, before `lock`. */
     pthread_mutex_t device_wait;
 
     struct tarn__oom_callbacks oom_callbacks;
 
-    struct tarn__lock lock; /* guards all fields from here on */
-    struct tarn__heap heap TARN__GUARDED_BY(pool_lock);
+    /* guards all fields from here on; alone on its cache line, which waiting threads
+     * read */
+    _Alignas(TARN__CACHE_LINE) struct tarn__lock lock;
+    _Alignas(TARN__CACHE_LINE) struct tarn__heap heap TARN__GUARDED_BY(pool_lock);
     uint64_t limit TARN__GUARDED_BY(pool_lock); /* UINT64_MAX: none */
+    /* lists of thread caches */
     struct tarn__thread_cache *caches TARN__GUARDED_BY(pool_lock);
-    /* sum of the bytes granted to the thread caches */
+    struct tarn__thread_cache *caches_with_last_freed TARN__GUARDED_BY(pool_lock);
+    struct tarn__thread_cache *caches_with_grant TARN__GUARDED_BY(pool_lock);
+    /* the next one in that list from which grants.c reclaims */
+    struct tarn__thread_cache *next_to_lower TARN__GUARDED_BY(pool_lock);
+    /* sum of the bytes granted to the thread caches; number of caches with a grant */
     uint64_t granted_bytes TARN__GUARDED_BY(pool_lock);
+    uint64_t caches_granted TARN__GUARDED_BY(pool_lock);
     /* back-off of queries about event fences */
     struct tarn__backoff miss_backoff TARN__GUARDED_BY(pool_lock);
     /* A search found nothing immediately available while another stream had free memory.

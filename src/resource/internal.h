@@ -17,9 +17,10 @@ struct tarn_resource {
     atomic_size_t
         counted_blocks;    /* live blocks, where the resource has no ops.live_blocks */
     tarn_resource **place; /* where a lookup finds a shared one, or NULL */
-    /* It calls tarn__blocking_hook_call() itself, where needed. Otherwise each of its
-     * operations counts as a blocking call. */
-    bool calls_blocking_hook;
+    /* It is a pool. It calls tarn__blocking_hook_call() itself, where needed; otherwise
+     * each operation of a resource counts as a blocking call. It also keeps the contract
+     * of a resource and counts its blocks, so most calls go straight to it. */
+    bool is_pool;
     atomic_uint depth; /* number of resources beneath it; TARN__DEPTH_IS_FINAL */
 };
 

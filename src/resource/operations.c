@@ -110,9 +110,21 @@ __attribute__((noinline)) static tarn_status allocate_observed(tarn_resource *re
     return status;
 }
 
-tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
-                                   size_t alignment, tarn_stream stream,
-                                   tarn_device_ptr *out)
+/* Return true if the call goes straight to the resource's operation, with
+ * TARN_ALIGNMENT: its arguments need no correction, and no observer is set. */
+static inline bool is_direct(const tarn_resource *resource, size_t bytes,
+                             size_t alignment)
+{
+    return resource && resource->is_pool && bytes - 1 < PTRDIFF_MAX &&
+           alignment <= TARN_ALIGNMENT && (alignment & (alignment - 1)) == 0 &&
+           !atomic_load_explicit(&tarn__observer_is_set, memory_order_relaxed);
+}
+
+__attribute__((noinline)) static tarn_status allocate_checked(tarn_resource *resource,
+                                                              size_t bytes,
+                                                              size_t alignment,
+                                                              tarn_stream stream,
+                                                              tarn_device_ptr *out)
 {
     if (!resource || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -125,11 +137,20 @@ tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
         return TARN_OK;
     }
     bool is_watched = tarn__observer_sees_call();
-    if (is_watched || !resource->calls_blocking_hook)
+    if (is_watched || !resource->is_pool)
         tarn__blocking_hook_call();
     if (is_watched)
         return allocate_observed(resource, bytes, alignment, stream, out);
     return allocate(resource, bytes, alignment, stream, out);
+}
+
+tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
+                                   size_t alignment, tarn_stream stream,
+                                   tarn_device_ptr *out)
+{
+    if (is_direct(resource, bytes, alignment) && out)
+        return resource->ops.allocate(resource->self, bytes, TARN_ALIGNMENT, stream, out);
+    return allocate_checked(resource, bytes, alignment, stream, out);
 }
 
 static inline tarn_status deallocate(tarn_resource *resource, tarn_device_ptr block,
@@ -168,8 +189,11 @@ __attribute__((noinline)) static tarn_status deallocate_observed(tarn_resource *
     return status;
 }
 
-tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
-                                     size_t bytes, size_t alignment, tarn_stream stream)
+__attribute__((noinline)) static tarn_status deallocate_checked(tarn_resource *resource,
+                                                                tarn_device_ptr block,
+                                                                size_t bytes,
+                                                                size_t alignment,
+                                                                tarn_stream stream)
 {
     if (!resource)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -185,11 +209,20 @@ tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr bl
             "%s: 0x%llx with %zu bytes is not a live allocation of this resource",
             resource->ops.name, block, bytes);
     bool is_watched = tarn__observer_sees_call();
-    if (is_watched || !resource->calls_blocking_hook)
+    if (is_watched || !resource->is_pool)
         tarn__blocking_hook_call();
     if (is_watched)
         return deallocate_observed(resource, block, bytes, alignment, stream);
     return deallocate(resource, block, bytes, alignment, stream);
+}
+
+tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
+                                     size_t bytes, size_t alignment, tarn_stream stream)
+{
+    if (is_direct(resource, bytes, alignment) && block)
+        return resource->ops.deallocate(resource->self, block, bytes, TARN_ALIGNMENT,
+                                        stream);
+    return deallocate_checked(resource, block, bytes, alignment, stream);
 }
 
 tarn_status tarn_resource_memory_info(tarn_resource *resource, tarn_stream stream,

@@ -51,6 +51,11 @@ RUNS = {
     "device_wait_left_out": ["--scenario nobody --seeds 40"],
     "no_stream_is_in_order": ["--scenario nobody --seeds 40"],
     "event_on_default_stream": ["--scenario nobody-event --seeds 40"],
+    "returned_taken_as_completed": [
+        "--scenario trim --seeds 40",
+        "--scenario streams-end --seeds 40",
+        "--scenario shared --seeds 40",
+    ],
     "orphaned_taken_as_completed": [
         "--scenario handles-come-back --seeds 40",
         "--scenario streams-end --seeds 40",

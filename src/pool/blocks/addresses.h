@@ -24,9 +24,10 @@ struct tarn__chains {
 };
 
 struct tarn__addresses {
-    _Atomic(struct tarn__chains *) chains; /* NULL: no block yet */
-    size_t count, room;                    /* entered blocks; the number of chains */
-    size_t metadata;                       /* bytes of all chains */
+    _Atomic(struct tarn__chains *) chains; /* NULL: no block yet; cache hits read it */
+    /* entered blocks; the number of chains */
+    _Alignas(TARN__CACHE_LINE) size_t count, room;
+    size_t metadata; /* bytes of all chains */
 };
 
 /* Grow the table to as many chains as there will be blocks with `count` more. Returns

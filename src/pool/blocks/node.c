@@ -3,7 +3,7 @@
 #include "pool/blocks/node.h"
 #include <sys/mman.h>
 
-/* Nodes that get memory at once: whole pages of the host. The most nodes, in 7 GB of
+/* Nodes that get memory at once: whole pages of the host. The most nodes, in 8 GiB of
  * addresses, which cost nothing. The fewest, where there are fewer addresses. */
 enum { MORE = 1 << 12, MOST = 1 << 27, LEAST = 1 << 18 };
 

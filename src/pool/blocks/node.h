@@ -1,14 +1,16 @@
 /* node.h -- the pool's metadata of one block, and the store of all nodes.
  *
- * Device memory cannot hold a header that the host reads, so each block has a node of 56
- * bytes of host memory. A 32-bit index names it, so that the links between nodes are
- * small. The store is one array, and only a part of it has memory. The array never moves
- * and lives as long as the pool. A free may read the node of a stale pointer, without a
- * lock, so that memory must stay readable.
+ * Device memory cannot hold a header that the host reads, so each block has a node of 64
+ * bytes of host memory. That is one cache line: two threads that each reuse one block do
+ * not write the same line. A 32-bit index names a node, so that the links between nodes
+ * are small. The store is one array, and only a part of it has memory. The array never
+ * moves and lives as long as the pool. A free may read the node of a stale pointer,
+ * without a lock, so that memory must stay readable.
  */
 #ifndef TARN_POOL_NODE_H
 #define TARN_POOL_NODE_H
 
+#include "base/cache_line.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,7 +46,7 @@ enum tarn__node_state {
  * A stale pointer also leads to a node without the lock. The fields read there, and those
  * that share memory with them, are read and written atomically by the functions below. */
 struct tarn__node {
-    uint64_t address;
+    _Alignas(TARN__CACHE_LINE) uint64_t address;
     union {
         uint64_t requested; /* LIVE: requested bytes */
         struct {
@@ -68,8 +70,9 @@ struct tarn__node {
 enum { TARN__NODE_WORDS = sizeof(struct tarn__node) / sizeof(uint64_t) };
 
 struct tarn__nodes {
-    uint64_t *all;      /* set before any thread knows an index */
-    size_t room, most;  /* nodes that have memory; that have addresses */
+    uint64_t *all; /* set before any thread knows an index; cache hits read it */
+    /* nodes that have memory; that have addresses */
+    _Alignas(TARN__CACHE_LINE) size_t room, most;
     tarn__index made;   /* indices below were handed out; 0 never is */
     tarn__index unused; /* list through `next` of returned nodes */
     size_t unused_count;

@@ -112,6 +112,8 @@ struct tarn__stream_state {
     /* number of thread caches, captures and calls that hold the stream state: it is not
      * deleted before all of them have left it */
     unsigned users TARN__GUARDED_BY(pool_lock);
+    /* list of its thread caches */
+    struct tarn__thread_cache *caches TARN__GUARDED_BY(pool_lock);
     tarn__index next_with_memory, previous_with_memory; /* in the list of the heap */
     tarn__index next_unused;
 };

@@ -1,16 +1,10 @@
-/* thread_cache.c -- thread caches, and what happens to them when their thread
- * ends.
- *
- * A thread finds its caches in a small table of its own, by the pool's serial number and
- * the stream's value. The cache itself belongs to the pool: any thread can drain it. It
- * is freed when its thread ends or the pool does, whichever is first. A serial number is
- * never reused, so a stale entry in a thread's table matches no pool.
- */
+/* thread_cache.c -- the contents of thread caches, and their lists. */
 #include "pool/cache/thread_cache.h"
 #include "pool/blocks/take.h"
 #include "pool/order/fence.h"
 #include "pool/order/identity.h"
 #include "base/blocking_hook.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,24 +14,54 @@
  * And after the last one was of no use. */
 enum { SKIPS_AFTER_TAKEN = 64, SKIPS_AT_FIRST = 16, SKIPS_AFTER_UNUSED = 4 };
 
-_Thread_local struct tarn__thread *tarn__this_thread;
+/* --- lists --- */
 
-TARN__LOCK_KIND(pools_lock);
-
-static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tarn__pool *pools TARN__GUARDED_BY(pools_lock);
-static pthread_key_t thread_key;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool key_made;
-
-static void take_pools(void) TARN__ACQUIRE(pools_lock) TARN__NO_THREAD_SAFETY_ANALYSIS
+static struct tarn__thread_cache **list_of(struct tarn__pool *pool,
+                                           struct tarn__thread_cache *cache,
+                                           enum tarn__cache_list list)
+    TARN__REQUIRES(pool_lock)
 {
-    pthread_mutex_lock(&pools_lock);
+    switch (list) {
+    case TARN__CACHES_OF_STREAM:
+        return &cache->stream_state->caches;
+    case TARN__CACHES_WITH_LAST_FREED:
+        return &pool->caches_with_last_freed;
+    case TARN__CACHES_WITH_GRANT:
+        return &pool->caches_with_grant;
+    default:
+        return &pool->caches;
+    }
 }
 
-static void leave_pools(void) TARN__RELEASE(pools_lock) TARN__NO_THREAD_SAFETY_ANALYSIS
+static void enter_list(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                       enum tarn__cache_list list) TARN__REQUIRES(pool_lock)
 {
-    pthread_mutex_unlock(&pools_lock);
+    tarn__assert_held(&pool->lock);
+
+    struct tarn__thread_cache **first = list_of(pool, cache, list);
+
+    if (cache->in[list].from)
+        return;
+    cache->in[list].next = *first;
+    if (*first)
+        (*first)->in[list].from = &cache->in[list].next;
+    cache->in[list].from = first;
+    *first = cache;
+}
+
+static void leave_list(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                       enum tarn__cache_list list) TARN__REQUIRES(pool_lock)
+{
+    tarn__assert_held(&pool->lock);
+
+    struct tarn__thread_cache *next = cache->in[list].next, **from = cache->in[list].from;
+
+    if (!from)
+        return;
+    *from = next;
+    if (next)
+        next->in[list].from = from;
+    cache->in[list].from = NULL;
 }
 
 /* --- driver queries of a cache hit --- */
@@ -74,23 +98,24 @@ bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
 
 /* --- the last-freed block --- */
 
-/* Is a cache drained in a call on its stream? Outside of such a call nothing can fence
- * the frees of a raw stream, which may even have ended. */
-enum during { DURING_ITS_CALL, DURING_OTHERS };
-
-/* Free a cached block into the heap. */
-static void put(struct tarn__pool *pool, const struct tarn__thread_cache *cache,
-                tarn__index index, enum during during) TARN__REQUIRES(pool_lock)
+/* Return a block to the heap: its stream still orders it. `lock` held. */
+static void return_to_heap(struct tarn__pool *pool,
+                           const struct tarn__thread_cache *cache, tarn__index index,
+                           enum tarn__during during) TARN__REQUIRES(pool_lock)
 {
-    if (cache->is_raw && during == DURING_OTHERS)
+    tarn__assert_held(&pool->lock);
+
+    if (TARN_MUTATION(returned_taken_as_completed))
+        tarn__heap_put(&pool->heap, index, NULL);
+    else if (cache->is_raw && during == TARN__DURING_OTHERS)
         tarn__heap_put_alone(&pool->heap, index, cache->stream_state);
     else
         tarn__heap_put(&pool->heap, index, cache->stream_state);
 }
 
-/* Return the last-freed block to the heap. Returns false if there is none. */
+/* Return the last-freed block to the heap. Returns false if there is none. `lock` held. */
 static bool return_last_freed(struct tarn__pool *pool, struct tarn__thread_cache *cache,
-                              enum during during) TARN__REQUIRES(pool_lock)
+                              enum tarn__during during) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -99,7 +124,7 @@ static bool return_last_freed(struct tarn__pool *pool, struct tarn__thread_cache
     uint64_t last_freed =
         atomic_exchange_explicit(&cache->last_freed, 0, memory_order_acq_rel);
     if (last_freed)
-        put(pool, cache, (tarn__index)last_freed, during);
+        return_to_heap(pool, cache, (tarn__index)last_freed, during);
     return last_freed != 0;
 }
 
@@ -108,9 +133,17 @@ bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
     tarn__assert_held(&pool->lock);
 
     bool any = false;
+    struct tarn__thread_cache *next;
 
-    for (struct tarn__thread_cache *i = pool->caches; i; i = i->next)
-        any |= return_last_freed(pool, i, DURING_OTHERS);
+    /* A cache whose block its thread has taken stays in the list: the thread may put that
+     * block in again. */
+    for (struct tarn__thread_cache *i = pool->caches_with_last_freed; i; i = next) {
+        next = i->in[TARN__CACHES_WITH_LAST_FREED].next;
+        if (return_last_freed(pool, i, TARN__DURING_OTHERS)) {
+            leave_list(pool, i, TARN__CACHES_WITH_LAST_FREED);
+            any = true;
+        }
+    }
     return any;
 }
 
@@ -119,10 +152,11 @@ void tarn__thread_cache_drop_last_freed(struct tarn__pool *pool,
 {
     tarn__assert_held(&pool->lock);
 
-    cache->last_freed_skips = return_last_freed(pool, cache, DURING_ITS_CALL)
+    cache->last_freed_skips = return_last_freed(pool, cache, TARN__DURING_ITS_CALL)
                                   ? SKIPS_AFTER_UNUSED
                                   : SKIPS_AFTER_TAKEN;
     cache->keeps_last_freed = false;
+    leave_list(pool, cache, TARN__CACHES_WITH_LAST_FREED);
 }
 
 bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
@@ -139,79 +173,169 @@ bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
     tarn__node_set(node, TARN__THREAD_CACHED);
     tarn__thread_cache_put_last_freed(pool, cache, index);
     cache->last_freed_quanta = node->quanta;
+    enter_list(pool, cache, TARN__CACHES_WITH_LAST_FREED);
     return true;
 }
 
 /* --- draining --- */
 
-/* Return all blocks to the heap, into the state of their stream. The cache is entered,
- * `lock` held. */
-static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache,
-                  enum during during) TARN__REQUIRES(pool_lock) TARN__REQUIRES(cache_lock)
+/* Return one block of a size to the heap. The cache is entered, `lock` held. */
+static void return_small(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                         unsigned size, enum tarn__during during)
+    TARN__REQUIRES(pool_lock) TARN__REQUIRES(cache_lock)
 {
     tarn__assert_held(&pool->lock);
 
-    for (unsigned i = 0; i < TARN__SMALL_CLASSES; i++) {
-        while (cache->small[i]) {
-            tarn__index index = cache->small[i];
-            cache->small[i] = tarn__node(&pool->heap.nodes, index)->next;
-            put(pool, cache, index, during);
+    tarn__index index = tarn__thread_cache_pop(pool, cache, size + 1);
+
+    TARN__HOLD(cache->bytes, TARN__QUARANTINED(cache->bytes) -
+                                 tarn__node_bytes(tarn__node(&pool->heap.nodes, index)));
+    return_to_heap(pool, cache, index, during);
+}
+
+/* Return the block of a large slot to the heap. The cache is entered, `lock` held. */
+static void return_large(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                         unsigned slot, enum tarn__during during)
+    TARN__REQUIRES(pool_lock) TARN__REQUIRES(cache_lock)
+{
+    tarn__assert_held(&pool->lock);
+
+    tarn__index index = TARN__QUARANTINED(cache->large[slot]);
+
+    TARN__HOLD(cache->large[slot], 0);
+    TARN__HOLD(cache->bytes, TARN__QUARANTINED(cache->bytes) -
+                                 tarn__node_bytes(tarn__node(&pool->heap.nodes, index)));
+    return_to_heap(pool, cache, index, during);
+}
+
+void tarn__thread_cache_shrink(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                               uint64_t keep, unsigned most, enum tarn__during during)
+{
+    tarn__assert_held(&pool->lock);
+
+    for (unsigned i = TARN__LARGE_SLOTS; i-- > 0 && most > 0;)
+        if (TARN__QUARANTINED(cache->bytes) > keep &&
+            TARN__QUARANTINED(cache->large[i])) {
+            return_large(pool, cache, i, during);
+            most--;
         }
-        TARN__HOLD(cache->small_count[i], 0);
+    for (unsigned i = TARN__SMALL_CLASSES; i-- > 0;)
+        for (; most > 0 && TARN__QUARANTINED(cache->bytes) > keep && cache->small[i];
+             most--)
+            return_small(pool, cache, i, during);
+}
+
+bool tarn__thread_cache_keep(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                             tarn__index index)
+{
+    tarn__assert_held(&pool->lock);
+
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    tarn__thread_cache_enter(cache);
+    /* The first block that a cache could keep goes into the heap. A stream that ends soon
+     * would leave it behind. */
+    bool has = cache->counts.frees > 0 &&
+               !atomic_load_explicit(&cache->closed, memory_order_relaxed) &&
+               tarn__thread_cache_has_capacity(cache, node->quanta);
+    if (has) {
+        tarn__node_set(node, TARN__THREAD_CACHED);
+        tarn__thread_cache_push(cache, node, index);
     }
-    for (unsigned i = 0; i < TARN__LARGE_SLOTS; i++) {
-        tarn__index index = TARN__QUARANTINED(cache->large[i]);
-        if (index)
-            put(pool, cache, index, during);
-        TARN__HOLD(cache->large[i], 0);
+    tarn__thread_cache_leave(cache);
+    return has;
+}
+
+void tarn__thread_cache_grant(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                              uint64_t bytes)
+{
+    tarn__assert_held(&pool->lock);
+
+    uint64_t before = TARN__QUARANTINED(cache->granted);
+
+    pool->granted_bytes += bytes - before;
+    pool->caches_granted += (bytes > 0) - (before > 0);
+    TARN__HOLD(cache->granted, bytes);
+    if (bytes > 0) {
+        enter_list(pool, cache, TARN__CACHES_WITH_GRANT);
+        return;
     }
+    if (pool->next_to_lower == cache)
+        pool->next_to_lower = cache->in[TARN__CACHES_WITH_GRANT].next;
+    leave_list(pool, cache, TARN__CACHES_WITH_GRANT);
+}
+
+/* Return all blocks to the heap, into the state of their stream. The cache is entered,
+ * `lock` held. */
+static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                  enum tarn__during during) TARN__REQUIRES(pool_lock)
+    TARN__REQUIRES(cache_lock)
+{
+    tarn__assert_held(&pool->lock);
+
+    if (TARN__QUARANTINED(cache->bytes) > 0)
+        tarn__thread_cache_shrink(pool, cache, 0, UINT_MAX, during);
     return_last_freed(pool, cache, during);
-    TARN__HOLD(cache->bytes, 0);
-    pool->granted_bytes -= TARN__QUARANTINED(cache->granted);
-    TARN__HOLD(cache->granted, 0);
+    tarn__thread_cache_grant(pool, cache, 0);
 }
 
 enum after_drain { STAYS_OPEN, IS_CLOSED };
 
-/* Drain the caches of a stream state (NULL: of any) and of a stream (0: of any). `lock`
- * held: under it the list only loses members, and this waits for a cache in use. */
-static void drain_some(struct tarn__pool *pool,
-                       const struct tarn__stream_state *stream_state, tarn_stream stream,
-                       enum during during, enum after_drain after_drain)
+/* Drain one cache; this waits for a cache in use. `lock` held. */
+static void drain_one(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                      enum tarn__during during, enum after_drain after_drain)
     TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
-    for (struct tarn__thread_cache *i = pool->caches; i; i = i->next) {
-        if ((stream_state && i->stream_state != stream_state) ||
-            (stream && i->stream != stream))
-            continue;
-        if (after_drain == IS_CLOSED)
-            atomic_store(&i->closed, true);
-        tarn__thread_cache_enter(i);
-        drain(pool, i, during);
-        tarn__thread_cache_leave(i);
-    }
+    if (after_drain == IS_CLOSED)
+        atomic_store(&cache->closed, true);
+    tarn__thread_cache_enter(cache);
+    drain(pool, cache, during);
+    tarn__thread_cache_leave(cache);
+}
+
+/* Drain the caches of a stream state, and of a stream (0: of any). `lock` held. */
+static void drain_some(struct tarn__pool *pool,
+                       const struct tarn__stream_state *stream_state, tarn_stream stream,
+                       enum tarn__during during, enum after_drain after_drain)
+    TARN__REQUIRES(pool_lock)
+{
+    tarn__assert_held(&pool->lock);
+
+    for (struct tarn__thread_cache *i = stream_state->caches; i;
+         i = i->in[TARN__CACHES_OF_STREAM].next)
+        if (!stream || i->stream == stream)
+            drain_one(pool, i, during, after_drain);
 }
 
 void tarn__thread_caches_drain(struct tarn__pool *pool)
 {
-    tarn__thread_caches_drain_stream(pool, NULL);
+    tarn__pool_lock(pool);
+    for (struct tarn__thread_cache *i = pool->caches; i;
+         i = i->in[TARN__CACHES_OF_POOL].next)
+        drain_one(pool, i, TARN__DURING_OTHERS, STAYS_OPEN);
+    tarn__pool_unlock(pool);
 }
 
 void tarn__thread_caches_drain_stream(struct tarn__pool *pool,
                                       const struct tarn__stream_state *stream_state)
 {
     tarn__pool_lock(pool);
-    drain_some(pool, stream_state, NULL, stream_state ? DURING_ITS_CALL : DURING_OTHERS,
-               STAYS_OPEN);
+    drain_some(pool, stream_state, NULL, TARN__DURING_ITS_CALL, STAYS_OPEN);
     tarn__pool_unlock(pool);
 }
 
-void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream)
+void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream,
+                               const struct tarn__registration *registration)
 {
+    uint64_t key =
+        registration->id == TARN__LEGACY_ID ? TARN__KEY_LEGACY : registration->id;
+
     tarn__pool_lock(pool);
-    drain_some(pool, NULL, stream, DURING_OTHERS, IS_CLOSED);
+    const struct tarn__stream_state *stream_state = tarn__identity_find(&pool->heap, key);
+    if (stream_state)
+        drain_some(pool, stream_state, stream, TARN__DURING_OTHERS, IS_CLOSED);
     tarn__pool_unlock(pool);
 }
 
@@ -258,7 +382,7 @@ void tarn__thread_caches_end_stream(struct tarn__pool *pool,
         return;
     stream_state->users++;
     stream_state->has_ended = true;
-    drain_some(pool, stream_state, NULL, DURING_OTHERS, IS_CLOSED);
+    drain_some(pool, stream_state, NULL, TARN__DURING_OTHERS, IS_CLOSED);
     while (orphan_unfenced(&pool->heap, stream_state, MOVED_AT_ONCE)) {
         tarn__pool_unlock(pool); /* other threads may take it in between */
         tarn__pool_lock(pool);
@@ -269,98 +393,34 @@ void tarn__thread_caches_end_stream(struct tarn__pool *pool,
 
 /* --- creation and deletion --- */
 
+/* Add the counts of a thread cache. */
 static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
 {
     to->allocations += from->allocations;
     to->frees += from->frees;
-    to->hits += from->hits;
+    to->hits += from->allocations;
     to->allocated_bytes += from->allocated_bytes;
     to->freed_bytes += from->freed_bytes;
     for (unsigned i = 0; i < TARN_POOL_SIZE_CLASSES; i++)
         to->classes[i] += from->classes[i];
 }
 
-/* Delete a cache: its blocks return to the heap, and its counts are kept. `lock` held. */
-static void end(struct tarn__pool *pool, struct tarn__thread_cache *cache)
-    TARN__REQUIRES(pool_lock)
+void tarn__thread_cache_delete(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 {
     tarn__assert_held(&pool->lock);
 
-    struct tarn__thread_cache **link = &pool->caches;
-
-    tarn__thread_cache_enter(cache);
-    drain(pool, cache, DURING_OTHERS);
-    tarn__thread_cache_leave(cache);
-    while (*link != cache)
-        link = &(*link)->next;
-    *link = cache->next;
+    drain_one(pool, cache, TARN__DURING_OTHERS, IS_CLOSED);
+    for (int i = 0; i < TARN__CACHE_LISTS; i++)
+        leave_list(pool, cache, (enum tarn__cache_list)i);
     counts_add(&pool->counts, &cache->counts);
     cache->stream_state->users--;
     tarn__identity_delete_if_unused(&pool->heap, cache->stream_state);
     free(cache);
 }
 
-static struct tarn__pool *living(uint64_t serial) TARN__REQUIRES(pools_lock)
+struct tarn__thread_cache *tarn__thread_cache_new(const struct tarn__caller *caller)
 {
-    struct tarn__pool *pool = pools;
-
-    while (pool && pool->serial != serial)
-        pool = pool->next;
-    return pool;
-}
-
-enum reason { SLOT_IS_NEEDED, THREAD_ENDS };
-
-/* Delete the cache of a slot, if its pool still exists. A per-thread stream ends with its
- * thread. */
-static void clear(struct tarn__slot *slot, enum reason reason)
-{
-    if (slot->serial == 0)
-        return;
-    take_pools();
-    struct tarn__pool *pool = living(slot->serial);
-    if (pool) {
-        tarn__pool_lock(pool);
-        if (reason == THREAD_ENDS && slot->cache->is_per_thread)
-            tarn__thread_caches_end_stream(pool, slot->cache->stream_state);
-        end(pool, slot->cache);
-        tarn__pool_unlock(pool);
-    }
-    leave_pools();
-    *slot = (struct tarn__slot){0};
-}
-
-/* The thread ends. At process exit and in a forked child, locks may be held forever. */
-static void thread_ends(void *data)
-{
-    struct tarn__thread *thread = data;
-
-    if (!tarn__driver_gone())
-        for (int i = 0; i < TARN__SLOTS; i++)
-            clear(&thread->slots[i], THREAD_ENDS);
-    tarn__this_thread = NULL;
-    free(thread);
-}
-
-static void make_key(void)
-{
-    key_made = pthread_key_create(&thread_key, thread_ends) == 0;
-}
-
-static struct tarn__thread *make_thread(void)
-{
-    pthread_once(&once, make_key);
-    struct tarn__thread *thread = key_made ? calloc(1, sizeof *thread) : NULL;
-    if (thread && pthread_setspecific(thread_key, thread) != 0) {
-        free(thread);
-        thread = NULL;
-    }
-    return tarn__this_thread = thread;
-}
-
-static struct tarn__thread_cache *new_cache(const struct tarn__caller *caller)
-{
-    struct tarn__thread_cache *cache = calloc(1, sizeof *cache);
+    struct tarn__thread_cache *cache = tarn__cache_line_allocate(sizeof *cache);
 
     if (!cache)
         return NULL;
@@ -375,42 +435,41 @@ static struct tarn__thread_cache *new_cache(const struct tarn__caller *caller)
     return cache;
 }
 
-void tarn__thread_cache_make(const struct tarn__caller *caller)
+bool tarn__thread_cache_is_for(const struct tarn__thread_cache *cache,
+                               const struct tarn__caller *caller)
 {
-    struct tarn__pool *pool = caller->pool;
+    return cache->key == caller->stream_state->key &&
+           cache->registration == caller->registration;
+}
 
-    if (caller->capturing || !caller->stream_state->in_order)
-        return;
-    struct tarn__thread *thread = tarn__this_thread ? tarn__this_thread : make_thread();
-    if (!thread)
-        return;
-    struct tarn__slot *slot =
-        tarn__thread_cache_slot_of(thread, pool->serial, caller->stream);
-    if (slot->serial == pool->serial && slot->stream == caller->stream &&
-        slot->cache->key == caller->stream_state->key &&
-        slot->cache->registration == caller->registration)
-        return;
-    clear(slot, SLOT_IS_NEEDED);
-    struct tarn__thread_cache *cache = new_cache(caller);
-    if (!cache)
-        return;
-    *slot = (struct tarn__slot){pool->serial, caller->stream, cache};
-    tarn__pool_lock(pool);
-    caller->stream_state->users++;
-    cache->next = pool->caches;
-    pool->caches = cache;
-    tarn__pool_unlock(pool);
+void tarn__thread_cache_add(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+{
+    tarn__assert_held(&pool->lock);
+
+    cache->stream_state->users++;
+    enter_list(pool, cache, TARN__CACHES_OF_POOL);
+    enter_list(pool, cache, TARN__CACHES_OF_STREAM);
 }
 
 void tarn__thread_caches_free(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
     while (pool->caches)
-        end(pool, pool->caches);
+        tarn__thread_cache_delete(pool, pool->caches);
     tarn__pool_unlock(pool);
 }
 
-/* At exit and in a forked child it does not take the locks of the caches. */
+static uint64_t blocks_by_sizes(const struct tarn__thread_cache *cache)
+{
+    uint64_t blocks = 0;
+
+    for (unsigned i = 0; i < TARN__SMALL_CLASSES; i++)
+        blocks += TARN__QUARANTINED(cache->small_count[i]);
+    for (unsigned i = 0; i < TARN__LARGE_SLOTS; i++)
+        blocks += TARN__QUARANTINED(cache->large[i]) != 0;
+    return blocks;
+}
+
 void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *counts,
                              uint64_t *thread_cached_bytes,
                              uint64_t *thread_cached_blocks,
@@ -420,7 +479,8 @@ void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *count
 
     bool gone = tarn__driver_gone();
 
-    for (struct tarn__thread_cache *i = pool->caches; i; i = i->next) {
+    for (struct tarn__thread_cache *i = pool->caches; i;
+         i = i->in[TARN__CACHES_OF_POOL].next) {
         if (!gone)
             tarn__thread_cache_enter(i);
         counts_add(counts, &i->counts);
@@ -428,33 +488,10 @@ void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *count
         *thread_cached_bytes +=
             TARN__QUARANTINED(i->bytes) + (last_freed >> 32 << TARN__QUANTUM_SHIFT);
         *thread_cached_blocks += last_freed != 0;
-        for (unsigned j = 0; j < TARN__SMALL_CLASSES; j++)
-            *thread_cached_blocks += TARN__QUARANTINED(i->small_count[j]);
-        for (unsigned j = 0; j < TARN__LARGE_SLOTS; j++)
-            *thread_cached_blocks += TARN__QUARANTINED(i->large[j]) != 0;
+        if (TARN__QUARANTINED(i->bytes) > 0)
+            *thread_cached_blocks += blocks_by_sizes(i);
         if (!gone)
             tarn__thread_cache_leave(i);
         *metadata += sizeof *i;
     }
-}
-
-void tarn__thread_caches_add_pool(struct tarn__pool *pool)
-{
-    static uint64_t last_serial;
-
-    take_pools();
-    pool->serial = ++last_serial;
-    pool->next = pools;
-    pools = pool;
-    leave_pools();
-}
-
-void tarn__thread_caches_remove_pool(struct tarn__pool *pool)
-{
-    take_pools();
-    struct tarn__pool **link = &pools;
-    while (*link != pool)
-        link = &(*link)->next;
-    *link = pool->next;
-    leave_pools();
 }

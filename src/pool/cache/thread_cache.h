@@ -7,8 +7,7 @@
  * stream. On a registered stream a hit makes no driver call.
  *
  * Small blocks have a stack for each size up to 64 KiB. Larger blocks have one slot each,
- * by the exact size. The pool grants each cache the bytes that it may hold. All caches of
- * a pool together hold no more than a part of the pool.
+ * by the exact size. The pool grants each cache the bytes that it may hold (grants.h).
  *
  * The last-freed slot has the one block, of any size, that was freed last and
  * exceeded the capacity. A loop that frees and takes it again touches neither the heap
@@ -30,36 +29,52 @@ enum {
 
 TARN__LOCK_KIND(cache_lock); /* the lock of a thread cache */
 
+/* The lists of caches that a cache is in, all under the pool's lock. */
+enum tarn__cache_list {
+    TARN__CACHES_OF_POOL,
+    TARN__CACHES_OF_STREAM,
+    TARN__CACHES_WITH_LAST_FREED, /* those that may have a last-freed block */
+    TARN__CACHES_WITH_GRANT,
+    TARN__CACHE_LISTS
+};
+
 struct tarn__thread_cache {
-    struct tarn__lock lock;
+    _Alignas(TARN__CACHE_LINE) struct tarn__lock lock;
     /* the stream was unregistered, or has ended: no more cache hits */
     atomic_bool closed;
     bool is_raw; /* the stream is checked at every cache hit */
     /* the per-thread stream (2), which is another one in each context */
     bool is_per_thread;
+    /* The thread's own: it put a last-freed block in, and has not taken it since. */
+    bool keeps_last_freed;
     struct tarn__stream_state *stream_state; /* in the pool; the cache is a user of it */
-    uint64_t key;                            /* the stream's id */
-    tarn_stream stream;
-    CUstream_ handle;
     struct tarn__registration *registration;
+    uint64_t key; /* the stream's id */
+    CUstream_ handle;
 
-    /* A thread that frees a block reads these before it takes the lock. */
     _Atomic uint64_t bytes, granted; /* held; granted */
-    _Atomic uint8_t small_count[TARN__SMALL_CLASSES];
-    _Atomic tarn__index large[TARN__LARGE_SLOTS];
-    tarn__index small[TARN__SMALL_CLASSES] TARN__GUARDED_BY(cache_lock);
-    uint32_t large_quanta[TARN__LARGE_SLOTS]; /* the size, for the thread's own use */
-
     /* Quanta << 32 | index; 0: none. Only the thread writes a block here; any thread
      * may take it. */
     _Atomic uint64_t last_freed;
-    /* The thread's own fields: */
-    bool keeps_last_freed; /* the thread put a block in, and has not taken it since */
-    uint32_t
-        last_freed_quanta; /* a block that had this size may be put in again; 0: none */
-    unsigned last_freed_skips; /* number of frees that will put no block in */
-    struct tarn__counts counts;
-    struct tarn__thread_cache *next; /* in the pool's list; under the pool's lock */
+    /* The thread's own: a block that had this size may be put in again (0: none); number
+     * of frees that will put no block in. */
+    uint32_t last_freed_quanta;
+    unsigned last_freed_skips;
+    struct tarn__counts counts; /* `hits` unused: each allocation is one */
+
+    _Atomic uint8_t small_count[TARN__SMALL_CLASSES];
+    tarn__index small[TARN__SMALL_CLASSES] TARN__GUARDED_BY(cache_lock);
+    _Atomic tarn__index large[TARN__LARGE_SLOTS];
+    uint32_t large_quanta[TARN__LARGE_SLOTS]; /* the size, for the thread's own use */
+
+    tarn_stream stream; /* as passed */
+    /* Under the pool's lock (grants.c): */
+    /* number of uses when the pool last saw a new one; of frees in no cache then */
+    uint64_t noted_uses, noted_at;
+    struct tarn__backoff grant_backoff;
+    struct {
+        struct tarn__thread_cache *next, **from; /* from: NULL if it is not in the list */
+    } in[TARN__CACHE_LISTS];
 };
 
 enum tarn__use { TARN__TO_ALLOCATE, TARN__TO_FREE };
@@ -69,11 +84,38 @@ enum tarn__put { TARN__PUT_DONE, TARN__PUT_FULL, TARN__PUT_NOT_LIVE };
 bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
                                   struct tarn__thread_cache *cache, enum tarn__use use);
 
-/* Make a thread cache for the calling thread and a stream, or bring the thread's up to
- * date. Does nothing without host memory, or for streams that have no thread cache. Takes
- * and releases the pool's lock. */
 struct tarn__caller;
-void tarn__thread_cache_make(const struct tarn__caller *caller);
+
+/* Make a thread cache for the calling thread and the caller's stream; NULL: no host
+ * memory. */
+struct tarn__thread_cache *tarn__thread_cache_new(const struct tarn__caller *caller);
+/* Return true if the cache, which has the caller's stream value, is for the stream that
+ * the value names now. */
+bool tarn__thread_cache_is_for(const struct tarn__thread_cache *cache,
+                               const struct tarn__caller *caller);
+/* Add a new cache to the pool. `lock` held. */
+void tarn__thread_cache_add(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+    TARN__REQUIRES(pool_lock);
+/* Delete a cache: its blocks return to the heap, and its counts are kept. `lock` held. */
+void tarn__thread_cache_delete(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+    TARN__REQUIRES(pool_lock);
+
+/* Keep a block that is in transit, if there is capacity for it. Returns false if it
+ * belongs into the heap. The cache's own thread calls this. `lock` held. */
+bool tarn__thread_cache_keep(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                             tarn__index index) TARN__REQUIRES(pool_lock);
+/* Set the bytes that the cache may hold, at least those that it holds. `lock` held. */
+void tarn__thread_cache_grant(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                              uint64_t bytes) TARN__REQUIRES(pool_lock);
+/* Is a cache drained in a call on its stream? Outside of such a call nothing can fence
+ * the frees of a raw stream, which may even have ended. */
+enum tarn__during { TARN__DURING_ITS_CALL, TARN__DURING_OTHERS };
+
+/* Return blocks to the heap, the largest first, until the cache holds no more than `keep`
+ * bytes: at most `most` blocks. The caller has entered the cache. `lock` held. */
+void tarn__thread_cache_shrink(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                               uint64_t keep, unsigned most, enum tarn__during during)
+    TARN__REQUIRES(pool_lock) TARN__REQUIRES(cache_lock);
 
 /* Do the parts of tarn__thread_cache_keep_last_freed() and of
  * tarn__thread_cache_before_search() that not every operation needs. The cache's own
@@ -91,13 +133,13 @@ bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
 
 /* Return all blocks of all thread caches to the heap. Takes and releases `lock`. */
 void tarn__thread_caches_drain(struct tarn__pool *pool);
-/* Do the same for the thread caches of the caller's stream, of all threads; NULL: of all
- * streams. */
+/* Do the same for the thread caches of the caller's stream, of all threads. */
 void tarn__thread_caches_drain_stream(struct tarn__pool *pool,
                                       const struct tarn__stream_state *stream_state);
 /* Do the same for the thread caches of one registered stream, which take no more
  * blocks. */
-void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream);
+void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream,
+                               const struct tarn__registration *registration);
 /* End a stream that the driver has destroyed: its caches take no more blocks, and its
  * unfenced frees and cached blocks become orphaned memory. `lock` held, and released in
  * between. */
@@ -113,11 +155,6 @@ void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *count
                              uint64_t *thread_cached_blocks, size_t *metadata)
     TARN__REQUIRES(pool_lock);
 
-/* Have threads that end find the pool, and give it its serial number; or have them find
- * it no longer. */
-void tarn__thread_caches_add_pool(struct tarn__pool *pool);
-void tarn__thread_caches_remove_pool(struct tarn__pool *pool);
-
 /* --- the path of a cache hit ---
  *
  * The functions are inline, since most of a hit's cost is calls and the registers saved
@@ -127,46 +164,6 @@ void tarn__thread_caches_remove_pool(struct tarn__pool *pool);
 /* Largest block that a thread cache keeps: larger ones are few, and take the slow
  * path. */
 #define TARN__LARGE_MAX ((uint32_t)((16u << 20) >> TARN__QUANTUM_SHIFT))
-
-/* --- a thread's table --- */
-
-enum { TARN__SLOTS_LOG = 6, TARN__SLOTS = 1 << TARN__SLOTS_LOG };
-
-struct tarn__slot {
-    uint64_t serial;
-    tarn_stream stream;
-    struct tarn__thread_cache *cache;
-};
-
-struct tarn__thread {
-    struct tarn__slot slots[TARN__SLOTS];
-};
-
-/* The table of this thread, or NULL: it has no thread cache yet. */
-extern _Thread_local struct tarn__thread *tarn__this_thread
-    __attribute__((visibility("hidden"), tls_model("initial-exec")));
-
-static inline struct tarn__slot *tarn__thread_cache_slot_of(struct tarn__thread *thread,
-                                                            uint64_t serial,
-                                                            tarn_stream stream)
-{
-    uint64_t mixed = ((uint64_t)(uintptr_t)stream ^ serial << 7) * 0x9e3779b97f4a7c15u;
-
-    return &thread->slots[mixed >> (64 - TARN__SLOTS_LOG)];
-}
-
-/* Return the calling thread's cache for a stream, or NULL. */
-static inline struct tarn__thread_cache *tarn__thread_cache_find(
-    const struct tarn__pool *pool, tarn_stream stream)
-{
-    struct tarn__thread *thread = tarn__this_thread;
-
-    if (!thread)
-        return NULL;
-    const struct tarn__slot *slot =
-        tarn__thread_cache_slot_of(thread, pool->serial, stream);
-    return slot->serial == pool->serial && slot->stream == stream ? slot->cache : NULL;
-}
 
 /* Return true if the stream is still the one that the cache was made for, and does not
  * capture. A free need not know which stream it is. A block freed to the wrong stream
@@ -261,25 +258,13 @@ static inline tarn__index tarn__thread_cache_take_last_freed(
     return (tarn__index)last_freed;
 }
 
-/* Return true if the cache may have a block of this size. A drain since then may not show
- * yet. */
-static inline bool tarn__thread_cache_may_have(const struct tarn__thread_cache *cache,
-                                               uint32_t quanta)
-{
-    return (quanta <= TARN__SMALL_CLASSES &&
-            TARN__QUARANTINED(cache->small_count[quanta - 1]) > 0) ||
-           cache->large_quanta[tarn__thread_cache_large_slot(quanta)] == quanta ||
-           atomic_load_explicit(&cache->last_freed, memory_order_relaxed) >> 32 == quanta;
-}
-
 /* Take a block of `quanta` for `requested` bytes, which is then the caller's; 0: a
  * miss. */
 static inline tarn__index tarn__thread_cache_take(struct tarn__pool *pool,
                                                   struct tarn__thread_cache *cache,
                                                   uint32_t quanta, uint64_t requested)
 {
-    if (!tarn__thread_cache_may_have(cache, quanta) ||
-        !tarn__thread_cache_try_enter(cache))
+    if (!tarn__thread_cache_try_enter(cache))
         return 0;
     tarn__index index = tarn__thread_cache_pop(pool, cache, quanta);
     if (index)
@@ -287,10 +272,8 @@ static inline tarn__index tarn__thread_cache_take(struct tarn__pool *pool,
                                      ((uint64_t)quanta << TARN__QUANTUM_SHIFT));
     else
         index = tarn__thread_cache_take_last_freed(cache, quanta);
-    if (index) {
-        cache->counts.hits++;
+    if (index)
         tarn__counts_note_allocation(&cache->counts, requested);
-    }
     tarn__thread_cache_leave(cache);
     return index;
 }
@@ -320,11 +303,10 @@ static inline bool tarn__thread_cache_has_capacity(const struct tarn__thread_cac
 }
 
 /* Enter a block that is thread-cached. The cache has capacity. */
-static inline void tarn__thread_cache_push(struct tarn__pool *pool,
-                                           struct tarn__thread_cache *cache,
-                                           tarn__index index) TARN__REQUIRES(cache_lock)
+static inline void tarn__thread_cache_push(struct tarn__thread_cache *cache,
+                                           struct tarn__node *node, tarn__index index)
+    TARN__REQUIRES(cache_lock)
 {
-    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
     uint32_t quanta = node->quanta;
 
     if (quanta <= TARN__SMALL_CLASSES) {
@@ -356,10 +338,6 @@ static inline enum tarn__put tarn__thread_cache_put(struct tarn__pool *pool,
     uint32_t quanta = tarn__node_quanta(node);
     enum tarn__put result = TARN__PUT_FULL;
 
-    /* Most blocks without capacity are rejected without the lock. */
-    if (!tarn__thread_cache_has_capacity(cache, quanta) &&
-        !tarn__thread_cache_was_last_freed(cache, quanta))
-        return TARN__PUT_FULL;
     if (!tarn__thread_cache_try_enter(cache))
         return TARN__PUT_FULL;
     bool has = tarn__thread_cache_has_capacity(cache, quanta);
@@ -369,7 +347,7 @@ static inline enum tarn__put tarn__thread_cache_put(struct tarn__pool *pool,
         if (tarn__node_claim(node, block, TARN__THREAD_CACHED)) {
             uint64_t requested = tarn__node_requested(node);
             if (has) {
-                tarn__thread_cache_push(pool, cache, index);
+                tarn__thread_cache_push(cache, node, index);
             } else {
                 tarn__thread_cache_put_last_freed(pool, cache, index);
             }
@@ -382,35 +360,6 @@ static inline enum tarn__put tarn__thread_cache_put(struct tarn__pool *pool,
 }
 
 /* --- before the heap, under the pool's lock --- */
-
-/* All thread caches of a pool together hold at most this part of it, and may hold this
- * much. */
-enum { TARN__CACHES_PART = 64 };
-#define TARN__CACHES_MIN ((uint64_t)512 << 10)
-/* Bytes granted at once, so that the pool is not involved at every block. */
-#define TARN__GRANT ((uint64_t)128 << 10)
-
-/* Raise the bytes granted to the cache, if a block did not fit. Other threads change the
- * held and the granted bytes under this lock alone. */
-static inline void tarn__thread_cache_raise_grant(struct tarn__pool *pool,
-                                                  struct tarn__thread_cache *cache,
-                                                  uint64_t bytes)
-    TARN__REQUIRES(pool_lock)
-{
-    tarn__assert_held(&pool->lock);
-
-    uint64_t more = bytes > TARN__GRANT ? bytes : TARN__GRANT;
-
-    if (bytes <= tarn__thread_cache_capacity(cache))
-        return;
-    uint64_t bound = tarn__pool_scale(pool) / TARN__CACHES_PART;
-    if (bound < TARN__CACHES_MIN)
-        bound = TARN__CACHES_MIN;
-    if (more > bound || pool->granted_bytes > bound - more)
-        return;
-    TARN__HOLD(cache->granted, TARN__QUARANTINED(cache->granted) + more);
-    pool->granted_bytes += more;
-}
 
 /* Return the last-freed block to the heap; the thread is about to search
  * there. */

@@ -65,7 +65,8 @@ static unsigned long looked[CALLS];
 
 static bool a_magazine_is_locked(void)
 {
-    for (struct tarn__thread_cache *one = watched->caches; one; one = one->next)
+    for (struct tarn__thread_cache *one = watched->caches; one;
+         one = one->in[TARN__CACHES_OF_POOL].next)
         if (atomic_load(&one->lock.held))
             return true;
     return false;
