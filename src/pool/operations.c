@@ -221,15 +221,18 @@ static bool matches_request(const struct tarn__pool *pool, tarn__index index,
     return tarn__node_requested(node) == bytes && tarn__node_alignment(node) == alignment;
 }
 
-/* A lookup without the lock may miss a block while other threads change the tables. This
- * looks again, with the lock. */
-__attribute__((noinline)) static tarn__index find_locked(struct tarn__pool *pool,
-                                                         tarn_device_ptr block)
+/* A lookup without the lock may miss a block while the table grows, or while other threads
+ * change it. This looks again, in the end with the lock. */
+__attribute__((noinline)) static tarn__index find_again(struct tarn__pool *pool,
+                                                        tarn_device_ptr block)
 {
-    if (tarn__driver_gone())
-        return 0;
+    tarn__index index =
+        tarn__addresses_look_in_older(&pool->heap.addresses, &pool->heap.nodes, block);
+
+    if (is_live(pool, index) || tarn__driver_gone())
+        return is_live(pool, index) ? index : 0;
     tarn__pool_lock(pool);
-    tarn__index index = tarn__heap_find(&pool->heap, block);
+    index = tarn__heap_find(&pool->heap, block);
     tarn__pool_unlock(pool);
     return is_live(pool, index) ? index : 0;
 }
@@ -266,7 +269,7 @@ static inline tarn__index find(struct tarn__pool *pool, tarn_device_ptr block)
     tarn__index index =
         tarn__addresses_look(&pool->heap.addresses, &pool->heap.nodes, block);
 
-    return is_live(pool, index) ? index : find_locked(pool, block);
+    return is_live(pool, index) ? index : find_again(pool, block);
 }
 
 /* Find the node of a live block, if bytes and alignment match. */
