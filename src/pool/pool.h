@@ -127,6 +127,13 @@ static inline void tarn__pool_unlock(struct tarn__pool *pool)
 tarn_status tarn__pool_take_growth(struct tarn__pool *pool);
 void tarn__pool_leave_growth(struct tarn__pool *pool);
 
+/* Release the lock for a moment in which other threads can take it. */
+static inline void tarn__pool_relock(struct tarn__pool *pool)
+{
+    tarn__pool_unlock(pool);
+    tarn__pool_lock(pool);
+}
+
 /* --- lifecycle --- */
 
 /* Return the lifecycle state. If it is not 0, cache hits are off. */

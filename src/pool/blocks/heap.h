@@ -40,6 +40,9 @@ struct tarn__heap {
     struct tarn__stream_state *orphaned; /* TARN__KEY_ORPHANED; NULL until it is needed */
     tarn__index with_memory; /* index of the first stream state that has free blocks */
     size_t with_memory_count;
+    tarn__index poll_next; /* where tarn__fences_poll() goes on in this list; 0: begin */
+    /* first stream state with a finished epoch whose blocks may not be marked yet */
+    tarn__index finished;
 
     struct CUevent_st **events; /* unused events */
     size_t event_count, event_capacity;
