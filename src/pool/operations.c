@@ -468,17 +468,14 @@ static tarn_status pool_requested_bytes(void *self, tarn_device_ptr block, size_
 static size_t pool_live_blocks(const void *self)
 {
     struct tarn__pool *pool = (struct tarn__pool *)self;
-    struct tarn__counts counts;
-    uint64_t bytes = 0, blocks = 0;
-    size_t metadata = 0;
+    struct tarn__thread_cache_sums sums;
 
     if (tarn__pool_end_after_reset(pool))
         return 0;
     tarn__pool_lock(pool);
-    counts = pool->counts;
-    tarn__thread_caches_sum(pool, &counts, &bytes, &blocks, &metadata);
+    tarn__thread_caches_sum(pool, &sums);
     tarn__pool_unlock(pool);
-    return counts.allocations - counts.frees;
+    return sums.counts.allocations - sums.counts.frees;
 }
 
 /* Return true if more is free than may stay, and some of it has no event fence to
@@ -527,9 +524,8 @@ static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free
 {
     struct tarn__pool *pool = self;
     struct tarn__scope scope;
-    size_t free_bytes = 0, total_bytes = 0, metadata = 0;
-    uint64_t thread_cached = 0, blocks = 0;
-    struct tarn__counts counts = {0};
+    size_t free_bytes = 0, total_bytes = 0;
+    struct tarn__thread_cache_sums sums;
     tarn_status status = check_lifecycle(pool);
 
     (void)stream;
@@ -543,11 +539,11 @@ static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free
         return tarn__driver_failed("pool", "cuMemGetInfo", result, "device %d",
                                    pool->device);
     tarn__pool_lock(pool);
+    tarn__thread_caches_sum(pool, &sums);
     size_t reserved = tarn__pages_reserved(pool->pages);
     uint64_t room = pool->limit > reserved ? pool->limit - reserved : 0;
     uint64_t more = free_bytes < room ? free_bytes : room;
-    tarn__thread_caches_sum(pool, &counts, &thread_cached, &blocks, &metadata);
-    uint64_t free_in_all = more + pool->heap.free_bytes + thread_cached;
+    uint64_t free_in_all = more + pool->heap.free_bytes + sums.bytes;
     *total_out = pool->limit < total_bytes ? pool->limit : total_bytes;
     *free_out = free_in_all < *total_out ? free_in_all : *total_out;
     tarn__pool_unlock(pool);

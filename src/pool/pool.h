@@ -82,6 +82,7 @@ struct tarn__pool {
     struct tarn__heap heap;
     uint64_t limit; /* UINT64_MAX: none */
     struct tarn__thread_cache *caches;
+    uint64_t caches_ended;             /* thread caches that were deleted */
     uint64_t granted_bytes;            /* sum of the bytes granted to the thread caches */
     struct tarn__backoff miss_backoff; /* back-off of queries about event fences */
     /* A search found nothing immediately available while another stream had free memory.
@@ -127,9 +128,12 @@ static inline void tarn__pool_unlock(struct tarn__pool *pool)
 tarn_status tarn__pool_take_growth(struct tarn__pool *pool);
 void tarn__pool_leave_growth(struct tarn__pool *pool);
 
-/* Release the lock for a moment in which other threads can take it. */
+/* Release the lock for a moment in which other threads can take it. At exit it is kept:
+ * another thread might hold it for ever. */
 static inline void tarn__pool_relock(struct tarn__pool *pool)
 {
+    if (tarn__driver_gone())
+        return;
     tarn__pool_unlock(pool);
     tarn__pool_lock(pool);
 }

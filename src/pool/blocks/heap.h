@@ -50,6 +50,7 @@ struct tarn__heap {
     uint64_t free_bytes; /* of all stream states, and the completed frees */
     uint64_t completed_bytes;
     uint64_t unfenced_bytes;  /* of all stream states */
+    uint64_t captured_bytes;  /* of the stream states of captures; unfenced, too */
     uint64_t allocated_bytes; /* live, thread-cached and in transit */
     uint64_t unmapped_bytes;
     /* The pool does not coalesce a fenced or completed neighbour larger than this with a
@@ -156,6 +157,8 @@ static inline void tarn__heap_count(struct tarn__heap *heap,
         return;
     }
     stream_state->free_bytes += bytes;
+    if (stream_state->is_capture)
+        heap->captured_bytes += bytes;
     if (epoch <= stream_state->fenced_epoch)
         return;
     *(epoch == stream_state->open_epoch ? &stream_state->open_bytes

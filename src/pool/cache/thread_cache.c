@@ -60,6 +60,52 @@ bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
     return calls->stream_get_id(cache->handle, &id) == CUDA_SUCCESS_ && id == cache->key;
 }
 
+/* --- a walk through all caches --- */
+
+/* The blocks or caches for which a walk holds the lock, and how often a walk begins anew.
+ * Then it holds the lock to its end. */
+enum { WORK_AT_ONCE = 64, RESTARTS_MAX = 8 };
+/* Reading the counts of one cache, or its classes, takes as long as returning a few
+ * blocks. */
+enum { READ_WORK = 4 };
+
+/* The walk releases the lock in between. If a cache was deleted there, the walk begins
+ * anew, because it may have been the next one. */
+struct walk {
+    struct tarn__thread_cache *cache; /* NULL: the end */
+    unsigned class;                   /* drain(): the first one that is not drained yet */
+    unsigned work;                    /* since the lock was released */
+    unsigned restarts;
+};
+
+static struct walk begin_walk(const struct tarn__pool *pool)
+{
+    tarn__assert_held(&pool->lock);
+
+    return (struct walk){.cache = pool->caches};
+}
+
+/* Go on with `next`, which is the same cache again where it has more blocks. Returns false
+ * if the walk begins anew. */
+static bool go_on(struct tarn__pool *pool, struct walk *walk,
+                  struct tarn__thread_cache *next)
+{
+    uint64_t ended = pool->caches_ended;
+
+    walk->class = next == walk->cache ? walk->class : 0;
+    walk->cache = next;
+    if (++walk->work < WORK_AT_ONCE || !next)
+        return true;
+    walk->work = 0;
+    if (walk->restarts == RESTARTS_MAX)
+        return true;
+    tarn__pool_relock(pool);
+    if (ended == pool->caches_ended)
+        return true;
+    *walk = (struct walk){.cache = pool->caches, .restarts = walk->restarts + 1};
+    return false;
+}
+
 /* --- the last-freed block --- */
 
 bool tarn__thread_cache_return_last_freed(struct tarn__pool *pool,
@@ -80,10 +126,11 @@ bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
 {
     tarn__assert_held(&pool->lock);
 
+    struct walk walk = begin_walk(pool);
     bool any = false;
 
-    for (struct tarn__thread_cache *i = pool->caches; i; i = i->next)
-        any |= tarn__thread_cache_return_last_freed(pool, i);
+    for (; walk.cache; go_on(pool, &walk, walk.cache->next))
+        any |= tarn__thread_cache_return_last_freed(pool, walk.cache);
     return any;
 }
 
@@ -117,51 +164,81 @@ bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
 
 /* --- draining --- */
 
-/* Return all blocks to the heap, into the state of their stream. The cache is entered,
- * `lock` held. */
-static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+/* Return the stack of a class to the heap, and the number of its blocks. */
+static unsigned drain_class(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                            unsigned class)
 {
-    tarn__assert_held(&pool->lock);
+    uint64_t bytes = (uint64_t)(class + 1) << TARN__QUANTUM_SHIFT;
+    unsigned count = 0;
 
-    for (unsigned i = 0; i < TARN__SMALL_CLASSES; i++) {
-        while (cache->small[i]) {
-            tarn__index index = cache->small[i];
-            cache->small[i] = tarn__node(&pool->heap.nodes, index)->next;
-            tarn__heap_put(&pool->heap, index, cache->stream_state);
-        }
-        TARN__HOLD(cache->small_count[i], 0);
+    for (; cache->small[class]; count++) {
+        tarn__index index = cache->small[class];
+        cache->small[class] = tarn__node(&pool->heap.nodes, index)->next;
+        tarn__heap_put(&pool->heap, index, cache->stream_state);
     }
+    TARN__HOLD(cache->small_count[class], 0);
+    TARN__HOLD(cache->bytes, TARN__QUARANTINED(cache->bytes) - count * bytes);
+    return count;
+}
+
+/* Return the larger blocks and the last-freed block, and what the cache was granted and
+ * does not hold. */
+static void drain_rest(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+{
+    uint64_t bytes = TARN__QUARANTINED(cache->bytes);
+
     for (unsigned i = 0; i < TARN__LARGE_SLOTS; i++) {
         tarn__index index = TARN__QUARANTINED(cache->large[i]);
-        if (index)
-            tarn__heap_put(&pool->heap, index, cache->stream_state);
+        if (!index)
+            continue;
+        bytes -= tarn__node_bytes(tarn__node(&pool->heap.nodes, index));
+        tarn__heap_put(&pool->heap, index, cache->stream_state);
         TARN__HOLD(cache->large[i], 0);
     }
     tarn__thread_cache_return_last_freed(pool, cache);
-    TARN__HOLD(cache->bytes, 0);
-    pool->granted_bytes -= TARN__QUARANTINED(cache->granted);
-    TARN__HOLD(cache->granted, 0);
+    TARN__HOLD(cache->bytes, bytes);
+    pool->granted_bytes -= TARN__QUARANTINED(cache->granted) - bytes;
+    TARN__HOLD(cache->granted, bytes);
+}
+
+/* Return the blocks of the walk's cache to the heap, into the state of their stream, about
+ * WORK_AT_ONCE. Returns false if there are more. `lock` held. */
+static bool drain(struct tarn__pool *pool, struct walk *walk)
+{
+    tarn__assert_held(&pool->lock);
+
+    tarn__lock_take(&walk->cache->lock);
+    walk->work += READ_WORK;
+    while (walk->class < TARN__SMALL_CLASSES && walk->work < WORK_AT_ONCE)
+        walk->work += drain_class(pool, walk->cache, walk->class++);
+    bool ends = walk->class == TARN__SMALL_CLASSES;
+    if (ends)
+        drain_rest(pool, walk->cache);
+    tarn__lock_leave(&walk->cache->lock);
+    return ends;
 }
 
 enum after_drain { STAYS_OPEN, IS_CLOSED };
 
 /* Drain the caches of a stream state (NULL: of any) and of a stream (0: of any). `lock`
- * held: under it the list only loses members, and this waits for a cache in use. */
+ * held, and released in between. */
 static void drain_some(struct tarn__pool *pool,
                        const struct tarn__stream_state *stream_state, tarn_stream stream,
                        enum after_drain after_drain)
 {
     tarn__assert_held(&pool->lock);
 
-    for (struct tarn__thread_cache *i = pool->caches; i; i = i->next) {
-        if ((stream_state && i->stream_state != stream_state) ||
-            (stream && i->stream != stream))
-            continue;
-        if (after_drain == IS_CLOSED)
-            atomic_store(&i->closed, true);
-        tarn__lock_take(&i->lock);
-        drain(pool, i);
-        tarn__lock_leave(&i->lock);
+    struct walk walk = begin_walk(pool);
+
+    while (walk.cache) {
+        bool ends = true;
+        if ((!stream_state || walk.cache->stream_state == stream_state) &&
+            (!stream || walk.cache->stream == stream)) {
+            if (after_drain == IS_CLOSED)
+                atomic_store(&walk.cache->closed, true);
+            ends = drain(pool, &walk);
+        }
+        go_on(pool, &walk, ends ? walk.cache->next : walk.cache);
     }
 }
 
@@ -198,8 +275,6 @@ void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream)
  * TARN__KEY_ORPHANED. no_stream.c counts that memory and waits for it.
  */
 
-enum { MOVED_AT_ONCE = 512 };
-
 /* Move up to `most` unfenced blocks of a stream state whose stream has ended to
  * TARN__KEY_ORPHANED. Returns true if there are more. */
 static bool orphan_unfenced(struct tarn__heap *heap,
@@ -228,10 +303,8 @@ void tarn__thread_caches_end_stream(struct tarn__pool *pool,
     stream_state->users++;
     stream_state->has_ended = true;
     drain_some(pool, stream_state, NULL, IS_CLOSED);
-    while (orphan_unfenced(&pool->heap, stream_state, MOVED_AT_ONCE)) {
-        tarn__pool_unlock(pool); /* other threads may take it in between */
-        tarn__pool_lock(pool);
-    }
+    while (orphan_unfenced(&pool->heap, stream_state, WORK_AT_ONCE))
+        tarn__pool_relock(pool);
     stream_state->users--;
     tarn__identity_delete_if_unused(&pool->heap, stream_state);
 }
@@ -249,16 +322,20 @@ static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
         to->classes[i] += from->classes[i];
 }
 
-/* Delete a cache: its blocks return to the heap, and its counts are kept. `lock` held. */
+/* Delete a cache: its blocks return to the heap, and its counts are kept. `lock` held, and
+ * released in between. */
 static void end(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 {
     tarn__assert_held(&pool->lock);
 
     struct tarn__thread_cache **link = &pool->caches;
+    struct walk walk = {.cache = cache};
 
-    tarn__lock_take(&cache->lock);
-    drain(pool, cache);
-    tarn__lock_leave(&cache->lock);
+    while (!drain(pool, &walk)) {
+        tarn__pool_relock(pool);
+        walk.work = 0;
+    }
+    pool->caches_ended++;
     while (*link != cache)
         link = &(*link)->next;
     *link = cache->next;
@@ -378,30 +455,32 @@ void tarn__thread_caches_free(struct tarn__pool *pool)
     tarn__pool_unlock(pool);
 }
 
-void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *counts,
-                             uint64_t *thread_cached_bytes,
-                             uint64_t *thread_cached_blocks, size_t *metadata)
+void tarn__thread_caches_sum(struct tarn__pool *pool,
+                             struct tarn__thread_cache_sums *sums)
 {
     tarn__assert_held(&pool->lock);
 
+    struct walk walk = begin_walk(pool);
     bool gone = tarn__driver_gone();
 
-    for (struct tarn__thread_cache *i = pool->caches; i; i = i->next) {
+    memset(sums, 0, sizeof *sums);
+    while (walk.cache) {
+        struct tarn__thread_cache *cache = walk.cache;
         if (!gone)
-            tarn__lock_take(&i->lock);
-        counts_add(counts, &i->counts);
-        uint64_t last_freed = atomic_load_explicit(&i->last_freed, memory_order_relaxed);
-        *thread_cached_bytes +=
-            TARN__QUARANTINED(i->bytes) + (last_freed >> 32 << TARN__QUANTUM_SHIFT);
-        *thread_cached_blocks += last_freed != 0;
-        for (unsigned j = 0; j < TARN__SMALL_CLASSES; j++)
-            *thread_cached_blocks += TARN__QUARANTINED(i->small_count[j]);
-        for (unsigned j = 0; j < TARN__LARGE_SLOTS; j++)
-            *thread_cached_blocks += TARN__QUARANTINED(i->large[j]) != 0;
+            tarn__lock_take(&cache->lock);
+        counts_add(&sums->counts, &cache->counts);
+        uint64_t last_freed =
+            atomic_load_explicit(&cache->last_freed, memory_order_relaxed);
+        sums->bytes +=
+            TARN__QUARANTINED(cache->bytes) + (last_freed >> 32 << TARN__QUANTUM_SHIFT);
         if (!gone)
-            tarn__lock_leave(&i->lock);
-        *metadata += sizeof *i;
+            tarn__lock_leave(&cache->lock);
+        sums->metadata += sizeof *cache;
+        walk.work += READ_WORK;
+        if (!go_on(pool, &walk, cache->next))
+            memset(sums, 0, sizeof *sums);
     }
+    counts_add(&sums->counts, &pool->counts);
 }
 
 void tarn__thread_caches_add_pool(struct tarn__pool *pool)

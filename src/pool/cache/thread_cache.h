@@ -85,10 +85,11 @@ void tarn__thread_cache_drop_last_freed(struct tarn__pool *pool,
  * Under the pool's lock. */
 bool tarn__thread_cache_return_last_freed(struct tarn__pool *pool,
                                           struct tarn__thread_cache *cache);
-/* Return those of all thread caches. */
+/* Return those of all thread caches. `lock` held, and released in between. */
 bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool);
 
-/* Return all blocks of all thread caches to the heap. Takes and releases `lock`. */
+/* Return all blocks of all thread caches to the heap. Takes and releases `lock`, several
+ * times. */
 void tarn__thread_caches_drain(struct tarn__pool *pool);
 /* Do the same for the thread caches of one stream, of all threads. */
 void tarn__thread_caches_drain_stream(struct tarn__pool *pool,
@@ -104,10 +105,16 @@ void tarn__thread_caches_end_stream(struct tarn__pool *pool,
 /* Free all thread caches; no thread uses the pool any more. */
 void tarn__thread_caches_free(struct tarn__pool *pool);
 
-/* Sum up what the thread caches counted and hold. `lock` held. */
-void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *counts,
-                             uint64_t *thread_cached_bytes,
-                             uint64_t *thread_cached_blocks, size_t *metadata);
+/* What a pool counted, its thread caches included, and what those hold. */
+struct tarn__thread_cache_sums {
+    struct tarn__counts counts;
+    uint64_t bytes;
+    size_t metadata;
+};
+
+/* Sum that up. `lock` held, and released in between. */
+void tarn__thread_caches_sum(struct tarn__pool *pool,
+                             struct tarn__thread_cache_sums *sums);
 
 /* Have threads that end find the pool, and give it its serial number; or have them find
  * it no longer. */
