@@ -475,7 +475,10 @@ static size_t pool_live_blocks(const void *self)
     tarn__pool_lock(pool);
     tarn__thread_caches_sum(pool, &sums);
     tarn__pool_unlock(pool);
-    return sums.counts.allocations - sums.counts.frees;
+    /* Other threads count between the reads of two caches. */
+    return sums.counts.allocations > sums.counts.frees
+               ? sums.counts.allocations - sums.counts.frees
+               : 0;
 }
 
 /* Return true if more is free than may stay, and some of it has no event fence to
