@@ -129,17 +129,22 @@ static struct tarn__stream_state *next_state(const struct tarn__heap *heap,
     return NULL;
 }
 
+/* Close the open epoch. A graph may use the memory of a capture again after the wait. */
+static void close_for_wait(struct tarn__stream_state *stream_state)
+{
+    if (stream_state->is_capture)
+        return;
+    stream_state->device_wait_epoch = stream_state->open_epoch++;
+    stream_state->closed_bytes += stream_state->open_bytes;
+    stream_state->open_bytes = 0;
+}
+
 bool tarn__epoch_close_some(struct tarn__heap *heap, tarn__index *next, size_t most)
 {
     struct tarn__stream_state *stream_state;
 
-    while ((stream_state = next_state(heap, next, &most)) != NULL) {
-        if (stream_state->is_capture)
-            continue;
-        stream_state->device_wait_epoch = stream_state->open_epoch++;
-        stream_state->closed_bytes += stream_state->open_bytes;
-        stream_state->open_bytes = 0;
-    }
+    while ((stream_state = next_state(heap, next, &most)) != NULL)
+        close_for_wait(stream_state);
     return *next < heap->states_made;
 }
 
@@ -147,8 +152,11 @@ bool tarn__epoch_complete_some(struct tarn__heap *heap, tarn__index *next, size_
 {
     struct tarn__stream_state *stream_state;
 
-    while ((stream_state = next_state(heap, next, &most)) != NULL)
+    while ((stream_state = next_state(heap, next, &most)) != NULL) {
+        if (TARN_MUTATION(closed_after_device_wait))
+            close_for_wait(stream_state);
         if (stream_state->device_wait_epoch > stream_state->done_epoch)
             tarn__epoch_complete(heap, stream_state, stream_state->device_wait_epoch);
+    }
     return *next < heap->states_made;
 }
