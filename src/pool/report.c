@@ -82,9 +82,9 @@ static uint64_t excess(uint64_t one, uint64_t other)
     return one > other ? one - other : 0;
 }
 
-/* Fill in the heap's bytes. `lock` held, and released before the heap's own counts are
- * read; or not `is_whole`: then the heap may be in the middle of a change, and fields that
- * need a walk through it stay 0. */
+/* Fill in the heap's bytes. `lock` held, or not `is_whole`: then the heap may be in the
+ * middle of a change, and fields that need a walk through it stay 0. The heap's own counts
+ * are read last: the lock is released before that. */
 static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statistics *out)
 {
     struct tarn__thread_cache_sums sums;

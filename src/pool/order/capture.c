@@ -250,6 +250,8 @@ enum { MOVED_AT_ONCE = 128 };
 static void empty_into(struct tarn__pool *pool, struct tarn__stream_state *stream_state,
                        struct tarn__stream_state *to)
 {
+    tarn__assert_held(&pool->lock);
+
     for (unsigned moved = 1; stream_state->oldest; moved++) {
         tarn__index index = stream_state->oldest;
         tarn__take_whole(&pool->heap, index);
