@@ -28,7 +28,7 @@ struct look {
  * bound the cost. */
 enum { LOOKS = 128 };
 /* The blocks that are tried in the bins of all streams together. */
-enum { LOOKS_OF_STREAMS = 4 * LOOKS };
+enum { LOOKS_OF_STREAMS = 2 * LOOKS };
 
 static bool is_usable(const struct look *look, const struct tarn__node *node)
 {

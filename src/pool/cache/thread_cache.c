@@ -450,8 +450,10 @@ void tarn__thread_cache_make(const struct tarn__caller *caller)
 void tarn__thread_caches_free(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
-    while (pool->caches)
+    while (pool->caches) {
         end(pool, pool->caches);
+        tarn__pool_relock(pool);
+    }
     tarn__pool_unlock(pool);
 }
 
