@@ -240,7 +240,10 @@ typedef struct tarn_pool_statistics {
     uint64_t maximum;        /**< Maximum in bytes; UINT64_MAX: none. */
     uint64_t peak_allocated; /**< Most bytes that were live and thread-cached at once. */
     uint64_t peak_reserved;  /**< Most bytes that were reserved at once. */
-    uint64_t largest_free;   /**< Bytes of the largest free block. */
+    /** Bytes of the largest free block.
+     *
+     * Among more than 64 blocks of nearly one size, another may be up to 1/32 larger. */
+    uint64_t largest_free;
     /** Fragmentation: `1 - largest_free / cached`; 0 if nothing is cached. */
     double fragmentation;
     uint64_t allocations, /**< Number of allocations since the creation of the pool. */
@@ -281,8 +284,9 @@ typedef struct tarn_pool_statistics {
 /** Fill `*out` with the statistics of a pool.
  *
  * The call fills as many bytes as `out->size` says. The numbers are exact while no other
- * call on the pool is under way. Once exit has begun, and in a forked child, `captured`,
- * `largest_free` and `orphaned` are 0 where another thread was in a call.
+ * call on the pool is under way. Otherwise they are of slightly different moments. Once
+ * exit has begun, and in a forked child, `captured`, `largest_free` and `orphaned` are 0
+ * where another thread was in a call.
  *
  * Thread-safety: any thread.
  *

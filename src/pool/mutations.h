@@ -45,6 +45,7 @@
     X(wait_failed_taken_as_done, "a wait that failed in the driver counts as done")      \
     X(steal_without_wait, "a block of another stream is stolen without a wait")          \
     X(device_wait_left_out, "no-stream frees complete without a device-wide wait")       \
+    X(closed_after_device_wait, "frees during a device-wide wait complete with it")      \
     X(no_stream_is_in_order, "no-stream allocations reuse no-stream frees unwaited")     \
     X(event_on_default_stream, "no-stream frees wait for the default stream alone")      \
     X(returned_taken_as_completed,                                                       \

@@ -274,15 +274,18 @@ static bool matches_request(const struct tarn__node *node, size_t bytes, size_t 
     return tarn__node_requested(node) == bytes && tarn__node_alignment(node) == alignment;
 }
 
-/* A lookup without the lock may miss a block while other threads change the tables. This
- * looks again, with the lock. */
-__attribute__((noinline)) static tarn__index find_locked(struct tarn__pool *pool,
-                                                         tarn_device_ptr block)
+/* A lookup without the lock may miss a block while the table grows, or while other threads
+ * change it. This looks again, in the end with the lock. */
+__attribute__((noinline)) static tarn__index find_again(struct tarn__pool *pool,
+                                                        tarn_device_ptr block)
 {
-    if (tarn__driver_gone())
-        return 0;
+    tarn__index index =
+        tarn__addresses_look_in_older(&pool->heap.addresses, &pool->heap.nodes, block);
+
+    if (is_live(pool, index) || tarn__driver_gone())
+        return is_live(pool, index) ? index : 0;
     tarn__pool_lock(pool);
-    tarn__index index = tarn__heap_find(&pool->heap, block);
+    index = tarn__heap_find(&pool->heap, block);
     tarn__pool_unlock(pool);
     return is_live(pool, index) ? index : 0;
 }
@@ -319,7 +322,7 @@ static inline tarn__index find(struct tarn__pool *pool, tarn_device_ptr block)
     tarn__index index =
         tarn__addresses_look(&pool->heap.addresses, &pool->heap.nodes, block);
 
-    return is_live(pool, index) ? index : find_locked(pool, block);
+    return is_live(pool, index) ? index : find_again(pool, block);
 }
 
 /* Release reclaimable memory above a limit that was lowered. `growth` held. */
@@ -529,17 +532,17 @@ static tarn_status pool_requested_bytes(void *self, tarn_device_ptr block, size_
 static size_t pool_live_blocks(const void *self)
 {
     struct tarn__pool *pool = (struct tarn__pool *)self;
-    struct tarn__counts counts;
-    uint64_t bytes = 0, blocks = 0;
-    size_t metadata = 0;
+    struct tarn__thread_cache_sums sums;
 
     if (tarn__pool_end_after_reset(pool))
         return 0;
     tarn__pool_lock(pool);
-    counts = pool->counts;
-    tarn__thread_caches_sum(pool, &counts, &bytes, &blocks, &metadata);
+    tarn__thread_caches_sum(pool, &sums);
     tarn__pool_unlock(pool);
-    return counts.allocations - counts.frees;
+    /* Other threads count between the reads of two caches. */
+    return sums.counts.allocations > sums.counts.frees
+               ? sums.counts.allocations - sums.counts.frees
+               : 0;
 }
 
 /* Return true if more is free than may stay, and some of it has no event fence to
@@ -589,9 +592,8 @@ static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free
 {
     struct tarn__pool *pool = self;
     struct tarn__scope scope;
-    size_t free_bytes = 0, total_bytes = 0, metadata = 0;
-    uint64_t thread_cached = 0, blocks = 0;
-    struct tarn__counts counts = {0};
+    size_t free_bytes = 0, total_bytes = 0;
+    struct tarn__thread_cache_sums sums;
     tarn_status status = check_lifecycle(pool);
 
     (void)stream;
@@ -605,11 +607,11 @@ static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free
         return tarn__driver_failed("pool", "cuMemGetInfo", result, "device %d",
                                    pool->device);
     tarn__pool_lock(pool);
+    tarn__thread_caches_sum(pool, &sums);
     size_t reserved = tarn__pages_reserved(pool->pages);
     uint64_t room = pool->limit > reserved ? pool->limit - reserved : 0;
     uint64_t more = free_bytes < room ? free_bytes : room;
-    tarn__thread_caches_sum(pool, &counts, &thread_cached, &blocks, &metadata);
-    uint64_t free_in_all = more + pool->heap.free_bytes + thread_cached;
+    uint64_t free_in_all = more + pool->heap.free_bytes + sums.bytes;
     *total_out = pool->limit < total_bytes ? pool->limit : total_bytes;
     *free_out = free_in_all < *total_out ? free_in_all : *total_out;
     tarn__pool_unlock(pool);

@@ -94,6 +94,8 @@ struct tarn__pool {
     uint64_t limit TARN__GUARDED_BY(pool_lock); /* UINT64_MAX: none */
     /* lists of thread caches */
     struct tarn__thread_cache *caches TARN__GUARDED_BY(pool_lock);
+    /* number of thread caches that were deleted */
+    uint64_t caches_ended TARN__GUARDED_BY(pool_lock);
     struct tarn__thread_cache *caches_with_last_freed TARN__GUARDED_BY(pool_lock);
     struct tarn__thread_cache *caches_with_grant TARN__GUARDED_BY(pool_lock);
     /* the next one in that list from which grants.c reclaims */
@@ -180,6 +182,16 @@ static inline void tarn__pool_leave_device_wait(struct tarn__pool *pool)
     TARN__RELEASE(device_wait) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     pthread_mutex_unlock(&pool->device_wait);
+}
+
+/* Release the lock for a moment in which other threads can take it. At exit it is kept:
+ * another thread might hold it for ever. */
+static inline void tarn__pool_relock(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    if (tarn__driver_gone())
+        return;
+    tarn__pool_unlock(pool);
+    tarn__pool_lock(pool);
 }
 
 /* --- lifecycle --- */

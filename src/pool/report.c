@@ -43,48 +43,60 @@ static void keep(const tarn_pool_oom_report *report)
 
 /* --- statistics --- */
 
-static uint64_t captured_bytes(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
-{
-    uint64_t bytes = 0;
+/* Stream states for which largest_free() holds the lock. One with free blocks counts as
+ * WITH_MEMORY. */
+enum { STATES_AT_ONCE = 128, WITH_MEMORY = 32 };
 
-    for (tarn__index i = pool->heap.with_memory; i;
-         i = tarn__heap_state(&pool->heap, i)->next_with_memory)
-        if (tarn__heap_state(&pool->heap, i)->is_capture)
-            bytes += tarn__heap_state(&pool->heap, i)->free_bytes;
-    return bytes;
-}
-
-static uint64_t largest_free(const struct tarn__pool *pool)
+/* Return the largest free block that any stream could have. `lock` held, and released in
+ * between. */
+static uint64_t largest_free(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
+    tarn__assert_held(&pool->lock);
+
     const struct tarn__heap *heap = &pool->heap;
-    uint32_t largest = tarn__bins_largest(&heap->completed, &heap->nodes);
+    uint32_t largest = tarn__bins_largest(&heap->completed, &heap->nodes), other = 0;
+    int work = WITH_MEMORY;
 
-    for (tarn__index i = heap->with_memory; i;
-         i = tarn__heap_state(heap, i)->next_with_memory) {
-        uint32_t other =
-            tarn__bins_largest(&tarn__heap_state(heap, i)->bins, &heap->nodes);
-        if (!tarn__heap_state(heap, i)->is_capture && other > largest)
-            largest = other;
+    for (tarn__index i = 1; i < heap->states_made; i++) {
+        const struct tarn__stream_state *stream_state = tarn__heap_state(heap, i);
+        if (stream_state->oldest && !stream_state->is_capture)
+            other = tarn__bins_largest(&stream_state->bins, &heap->nodes);
+        largest = other > largest ? other : largest;
+        work += stream_state->oldest ? WITH_MEMORY : 1;
+        if (work < STATES_AT_ONCE)
+            continue;
+        tarn__pool_relock(pool);
+        work = 0;
     }
     return (uint64_t)largest << TARN__QUANTUM_SHIFT;
 }
 
+static uint64_t least(uint64_t one, uint64_t other)
+{
+    return one < other ? one : other;
+}
+
+/* Return how much more one sum is. Other threads count between the reads of two sums. */
+static uint64_t excess(uint64_t one, uint64_t other)
+{
+    return one > other ? one - other : 0;
+}
+
 /* Fill in the heap's bytes. `lock` held, or not `is_whole`: then the heap may be in the
- * middle of a change, and fields that need a walk through it stay 0. */
+ * middle of a change, and fields that need a walk through it stay 0. The heap's own counts
+ * are read last: the lock is released before that. */
 static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statistics *out)
     TARN__REQUIRES(pool_lock)
 {
-    uint64_t thread_cached = 0, thread_cached_blocks = 0;
-    size_t metadata = 0;
-    struct tarn__counts counts = pool->counts;
+    struct tarn__thread_cache_sums sums;
+    uint64_t largest = is_whole ? largest_free(pool) : 0;
 
-    tarn__thread_caches_sum(pool, &counts, &thread_cached, &thread_cached_blocks,
-                            &metadata);
-    out->live = pool->heap.allocated_bytes - thread_cached;
-    out->live_requested = counts.allocated_bytes - counts.freed_bytes;
-    out->live_blocks = counts.allocations - counts.frees;
-    out->thread_cached = thread_cached;
-    out->captured = is_whole ? captured_bytes(pool) : 0;
+    tarn__thread_caches_sum(pool, &sums);
+    out->thread_cached = least(sums.bytes, pool->heap.allocated_bytes);
+    out->live = pool->heap.allocated_bytes - out->thread_cached;
+    out->live_requested = excess(sums.counts.allocated_bytes, sums.counts.freed_bytes);
+    out->live_blocks = excess(sums.counts.allocations, sums.counts.frees);
+    out->captured = is_whole ? pool->heap.captured_bytes : 0;
     out->cached = pool->heap.free_bytes - out->captured;
     out->unfenced = pool->heap.unfenced_bytes - out->captured;
     out->no_stream_deferred = tarn__no_stream_bytes(pool);
@@ -92,14 +104,15 @@ static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statist
     out->reserved = tarn__pages_reserved(pool->pages);
     out->suspended = tarn__pages_suspended(pool->pages);
     out->maximum = pool->limit;
-    out->largest_free = is_whole ? largest_free(pool) : 0;
+    out->largest_free = least(largest, out->cached);
     out->fragmentation =
         out->cached ? 1.0 - (double)out->largest_free / (double)out->cached : 0.0;
-    out->allocations = counts.allocations;
-    out->frees = counts.frees;
-    out->cache_hits = counts.hits;
-    memcpy(out->size_classes, counts.classes, sizeof out->size_classes);
-    out->metadata = sizeof *pool + metadata + tarn__nodes_metadata(&pool->heap.nodes) +
+    out->allocations = sums.counts.allocations;
+    out->frees = sums.counts.frees;
+    out->cache_hits = sums.counts.hits;
+    memcpy(out->size_classes, sums.counts.classes, sizeof out->size_classes);
+    out->metadata = sizeof *pool + sums.metadata +
+                    tarn__nodes_metadata(&pool->heap.nodes) +
                     pool->heap.addresses.metadata + pool->heap.state_metadata +
                     tarn__pages_metadata(pool->pages) + tarn__captures_metadata(pool);
 }

@@ -12,6 +12,7 @@
 #include "pool/snapshot.h"
 #include "pool/pool.h"
 #include <stdlib.h>
+#include <string.h>
 
 static tarn_pool_block_state state_of(const struct tarn__heap *heap,
                                       const struct tarn__node *node,
@@ -166,6 +167,7 @@ static bool copy_slice(const struct tarn__pool *pool, struct tarn__snapshot *cop
     return true;
 }
 
+/* Reserve host memory for one more slice. */
 static bool reserve(struct tarn__snapshot *copy)
 {
     size_t room = copy->room ? 2 * copy->room : TARN__SLICE;
@@ -192,6 +194,9 @@ tarn_status tarn__snapshot_copy(struct tarn__pool *pool, struct tarn__snapshot *
                               "pool: no host memory for a snapshot of more than %zu "
                               "blocks",
                               copy->count);
+    /* The system provides the pages here, and not while the lock is held. */
+    memset(&copy->blocks[copy->count], 0, TARN__SLICE * sizeof *copy->blocks);
+    memset(&copy->nodes[copy->count], 0, TARN__SLICE * sizeof *copy->nodes);
     tarn__pool_lock(pool);
     *more_out = copy_slice(pool, copy);
     tarn__pool_unlock(pool);

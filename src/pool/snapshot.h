@@ -5,7 +5,7 @@
 #include "pool/blocks/node.h"
 #include <tarn/pool.h>
 
-enum { TARN__SLICE = 1024 }; /* blocks for which the heap's lock is held */
+enum { TARN__SLICE = 256 }; /* blocks for which the heap's lock is held */
 
 struct tarn__pool;
 

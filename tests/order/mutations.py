@@ -49,6 +49,7 @@ RUNS = {
     "wait_failed_taken_as_done": ["--scenario waits-fail --seeds 40"],
     "steal_without_wait": ["--scenario steal --seeds 40"],
     "device_wait_left_out": ["--scenario nobody --seeds 40"],
+    "closed_after_device_wait": ["--scenario nobody --mode eager --seeds 40"],
     "no_stream_is_in_order": ["--scenario nobody --seeds 40"],
     "event_on_default_stream": ["--scenario nobody-event --seeds 40"],
     "returned_taken_as_completed": [

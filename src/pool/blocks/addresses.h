@@ -5,10 +5,15 @@
  * apart the blocks are. The table holds the live blocks, which is what callers look up,
  * and the first block of each segment.
  *
+ * The table grows step by step. A larger array of chains starts empty, and the old one
+ * stays below it. The chain of an address is moved before the first change there, and each
+ * reservation moves a few more. The hash's top bits select a chain, so chain `i` becomes
+ * the chains `2 * i` and `2 * i + 1`. A look-up reads the old chain until it is moved.
+ *
  * Every free reads the table without a lock. A removed node keeps its link, so a reader
- * that stands on it can continue. If the node enters another chain meanwhile, or the
- * chains are rebuilt, the reader may miss a block that is there. A reader that finds
- * nothing therefore looks once more with the lock.
+ * that stands on it can continue. If the node enters another chain meanwhile, the reader
+ * may miss a block that is there. A reader that finds nothing therefore looks once more
+ * with the lock.
  */
 #ifndef TARN_POOL_ADDRESSES_H
 #define TARN_POOL_ADDRESSES_H
@@ -16,33 +21,41 @@
 #include "base/hash.h"
 #include "pool/blocks/node.h"
 
+/* In place of an index: the chain was not moved here yet; the chain has ended. No node has
+ * the index 1: an index counts words. */
+enum { TARN__CHAIN_UNMOVED = 0, TARN__CHAIN_END = 1 };
+
 struct tarn__chains {
-    struct tarn__chains *older; /* fewer chains, which a reader may still be walking */
+    struct tarn__chains *older; /* half as many chains; a reader may still walk them */
     uint64_t factor;            /* tarn__hash_factor() */
     unsigned shift;             /* 64 less the logarithm of the number of chains */
     _Atomic tarn__index first[];
 };
 
 struct tarn__addresses {
-    _Atomic(struct tarn__chains *) chains; /* NULL: no block yet; cache hits read it */
-    /* entered blocks; the number of chains */
-    _Alignas(TARN__CACHE_LINE) size_t count, room;
+    _Atomic(struct tarn__chains *) chains;   /* NULL: no block yet; cache hits read it */
+    _Alignas(TARN__CACHE_LINE) size_t count; /* entered blocks */
+    size_t room;     /* the number of chains; 0: some are not moved yet */
+    size_t moved;    /* old chains below are moved */
     size_t metadata; /* bytes of all chains */
 };
 
-/* Grow the table to as many chains as there will be blocks with `count` more. Returns
- * false without host memory. Blocks can then still be entered as long as there is any
- * chain, but lookups take longer. The owner holds the lock, as for every call here but
- * one. */
+/* Move a few chains, or double the number of chains once all are moved. Returns false
+ * without host memory. Blocks can then still be entered as long as there is any chain, but
+ * look-ups take longer. The owner holds the lock, as for every call here but one. */
 bool tarn__addresses_grow(struct tarn__addresses *addresses,
-                          const struct tarn__nodes *nodes, size_t count);
+                          const struct tarn__nodes *nodes);
 
+/* Reserve room for one more block. */
 static inline bool tarn__addresses_reserve(struct tarn__addresses *addresses,
-                                           const struct tarn__nodes *nodes, size_t count)
+                                           const struct tarn__nodes *nodes)
 {
-    return addresses->count + count <= addresses->room ||
-           tarn__addresses_grow(addresses, nodes, count);
+    return addresses->count < addresses->room || tarn__addresses_grow(addresses, nodes);
 }
+
+/* Move a chain that is not moved yet, and its sibling. */
+void tarn__addresses_move(struct tarn__chains *chains, const struct tarn__nodes *nodes,
+                          size_t chain);
 
 /* Return the node of the block that starts at `address`; 0: no block starts there. */
 tarn__index tarn__addresses_find(const struct tarn__addresses *addresses,
@@ -74,27 +87,19 @@ static inline void tarn__addresses_chain_store(_Atomic tarn__index *link,
     atomic_store_explicit(link, index, memory_order_release);
 }
 
-static inline void tarn__addresses_chain_push(struct tarn__chains *chains,
-                                              const struct tarn__nodes *nodes,
-                                              tarn__index index)
-{
-    struct tarn__node *node = tarn__node(nodes, index);
-    _Atomic tarn__index *first =
-        &chains->first[tarn__addresses_chain_of(chains, node->address)];
-
-    tarn__addresses_chain_store(&node->chain, tarn__addresses_chain_load(first));
-    tarn__addresses_chain_store(first, index);
-}
-
-/* Return the link by which `index` is entered. */
+/* Return the link by which `index` is entered. Its chain is moved if it is not yet. */
 static inline _Atomic tarn__index *tarn__addresses_chain_link(
     struct tarn__chains *chains, const struct tarn__nodes *nodes, tarn__index index)
 {
-    uint64_t address = tarn__node(nodes, index)->address;
-    _Atomic tarn__index *link = &chains->first[tarn__addresses_chain_of(chains, address)];
+    size_t chain = tarn__addresses_chain_of(chains, tarn__node(nodes, index)->address);
+    _Atomic tarn__index *link = &chains->first[chain];
+    tarn__index at;
 
-    while (tarn__addresses_chain_load(link) != index)
-        link = &tarn__node(nodes, tarn__addresses_chain_load(link))->chain;
+    while ((at = tarn__addresses_chain_load(link)) != index)
+        if (at == TARN__CHAIN_UNMOVED)
+            tarn__addresses_move(chains, nodes, chain);
+        else
+            link = &tarn__node(nodes, at)->chain;
     return link;
 }
 
@@ -102,7 +107,17 @@ static inline _Atomic tarn__index *tarn__addresses_chain_link(
 static inline void tarn__addresses_add(struct tarn__addresses *addresses,
                                        const struct tarn__nodes *nodes, tarn__index index)
 {
-    tarn__addresses_chain_push(tarn__addresses_chains(addresses), nodes, index);
+    struct tarn__chains *chains = tarn__addresses_chains(addresses);
+    struct tarn__node *node = tarn__node(nodes, index);
+    size_t chain = tarn__addresses_chain_of(chains, node->address);
+    tarn__index first = tarn__addresses_chain_load(&chains->first[chain]);
+
+    if (first == TARN__CHAIN_UNMOVED) {
+        tarn__addresses_move(chains, nodes, chain);
+        first = tarn__addresses_chain_load(&chains->first[chain]);
+    }
+    tarn__addresses_chain_store(&node->chain, first);
+    tarn__addresses_chain_store(&chains->first[chain], index);
     addresses->count++;
 }
 
@@ -110,9 +125,11 @@ static inline void tarn__addresses_remove(struct tarn__addresses *addresses,
                                           const struct tarn__nodes *nodes,
                                           tarn__index index)
 {
+    _Atomic tarn__index *link =
+        tarn__addresses_chain_link(tarn__addresses_chains(addresses), nodes, index);
+
     tarn__addresses_chain_store(
-        tarn__addresses_chain_link(tarn__addresses_chains(addresses), nodes, index),
-        tarn__addresses_chain_load(&tarn__node(nodes, index)->chain));
+        link, tarn__addresses_chain_load(&tarn__node(nodes, index)->chain));
     addresses->count--;
 }
 
@@ -121,11 +138,13 @@ static inline void tarn__addresses_replace(struct tarn__addresses *addresses,
                                            const struct tarn__nodes *nodes,
                                            tarn__index index, tarn__index by)
 {
+    _Atomic tarn__index *link =
+        tarn__addresses_chain_link(tarn__addresses_chains(addresses), nodes, index);
+
     tarn__addresses_chain_store(
         &tarn__node(nodes, by)->chain,
         tarn__addresses_chain_load(&tarn__node(nodes, index)->chain));
-    tarn__addresses_chain_store(
-        tarn__addresses_chain_link(tarn__addresses_chains(addresses), nodes, index), by);
+    tarn__addresses_chain_store(link, by);
 }
 
 /* A reader that has followed this many links has strayed into other chains. */
@@ -143,7 +162,7 @@ static inline tarn__index tarn__addresses_look(const struct tarn__addresses *add
         return 0;
     tarn__index index = atomic_load_explicit(
         &chains->first[tarn__addresses_chain_of(chains, address)], memory_order_acquire);
-    for (int looks = 0; index && looks < TARN__CHAIN_LOOKS; looks++) {
+    for (int looks = 0; index > TARN__CHAIN_END && looks < TARN__CHAIN_LOOKS; looks++) {
         const struct tarn__node *node = tarn__node(nodes, index);
         if (tarn__node_address(node) == address)
             return index;
@@ -151,5 +170,10 @@ static inline tarn__index tarn__addresses_look(const struct tarn__addresses *add
     }
     return 0;
 }
+
+/* Do the same in the old chain, if the chain of the address is not moved yet. */
+tarn__index tarn__addresses_look_in_older(const struct tarn__addresses *addresses,
+                                          const struct tarn__nodes *nodes,
+                                          uint64_t address);
 
 #endif

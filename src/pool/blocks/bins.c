@@ -44,12 +44,14 @@ uint32_t tarn__bins_largest(const struct tarn__bins *bins,
 {
     uint32_t largest = 0;
     tarn__index next;
+    int looks = 0;
 
     if (bins->powers == 0)
         return 0;
     unsigned power = tarn__bins_log2(bins->powers);
     unsigned class = power * TARN__BIN_PARTS + tarn__bins_log2(bins->parts[power]);
-    for (tarn__index i = bins->heads[class]; i; i = next) {
+    for (tarn__index i = bins->heads[class]; i && looks < TARN__LARGEST_LOOKS;
+         i = next, looks++) {
         next = tarn__node(nodes, i)->next;
         if (tarn__node(nodes, i)->quanta > largest)
             largest = tarn__node(nodes, i)->quanta;

@@ -173,7 +173,11 @@ void tarn__bins_visit(const struct tarn__bins *bins, const struct tarn__nodes *n
                       uint32_t quanta, bool (*visit)(void *data, tarn__index index),
                       void *data);
 
-/* Return the size of the largest block in quanta; 0: the bins are empty. */
+/* Blocks of the largest class that tarn__bins_largest() looks at. */
+enum { TARN__LARGEST_LOOKS = 64 };
+
+/* Return the size of the largest block in quanta; 0: the bins are empty. If its class has
+ * more blocks than it looks at, another one may be up to a 32nd larger. */
 uint32_t tarn__bins_largest(const struct tarn__bins *bins,
                             const struct tarn__nodes *nodes);
 

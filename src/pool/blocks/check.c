@@ -7,7 +7,8 @@
 #define NODE(index) tarn__node(&heap->nodes, (index))
 
 struct totals {
-    uint64_t free_bytes, completed_bytes, unfenced_bytes, allocated_bytes, unmapped_bytes;
+    uint64_t free_bytes, completed_bytes, unfenced_bytes, captured_bytes;
+    uint64_t allocated_bytes, unmapped_bytes;
     size_t blocks;
 };
 
@@ -33,6 +34,8 @@ static void add(const struct tarn__heap *heap, const struct tarn__node *node,
         totals->completed_bytes += bytes;
     else if (node->epoch > tarn__heap_state(heap, node->stream_state)->fenced_epoch)
         totals->unfenced_bytes += bytes;
+    if (node->stream_state && tarn__heap_state(heap, node->stream_state)->is_capture)
+        totals->captured_bytes += bytes;
 }
 
 /* Return true if the node is live, or the first of its segment. */
@@ -171,7 +174,8 @@ const char *tarn__check_heap(const struct tarn__heap *heap)
     if (totals.free_bytes != heap->free_bytes ||
         totals.completed_bytes != heap->completed_bytes)
         return "bounded hoards: the sum of the free bytes is wrong";
-    if (totals.unfenced_bytes != heap->unfenced_bytes)
+    if (totals.unfenced_bytes != heap->unfenced_bytes ||
+        totals.captured_bytes != heap->captured_bytes)
         return "bounded hoards: the sum of the unfenced bytes is wrong";
     if (totals.allocated_bytes != heap->allocated_bytes ||
         totals.unmapped_bytes != heap->unmapped_bytes)

@@ -59,6 +59,8 @@ void tarn__heap_unlink_state(struct tarn__heap *heap,
     tarn__index next = stream_state->next_with_memory,
                 previous = stream_state->previous_with_memory;
 
+    if (heap->poll_next == stream_state->index)
+        heap->poll_next = next;
     if (next)
         tarn__heap_state(heap, next)->previous_with_memory = previous;
     *(previous ? &tarn__heap_state(heap, previous)->next_with_memory

@@ -40,6 +40,9 @@ struct tarn__heap {
     struct tarn__stream_state *orphaned; /* TARN__KEY_ORPHANED; NULL until it is needed */
     tarn__index with_memory; /* index of the first stream state that has free blocks */
     size_t with_memory_count;
+    tarn__index poll_next; /* where tarn__fences_poll() goes on in this list; 0: begin */
+    /* first stream state with a finished epoch whose blocks may not be marked yet */
+    tarn__index finished;
 
     struct CUevent_st **events; /* unused events */
     size_t event_count, event_capacity;
@@ -47,6 +50,7 @@ struct tarn__heap {
     uint64_t free_bytes; /* of all stream states, and the completed frees */
     uint64_t completed_bytes;
     uint64_t unfenced_bytes;  /* of all stream states */
+    uint64_t captured_bytes;  /* of the stream states of captures; unfenced, too */
     uint64_t allocated_bytes; /* live, thread-cached and in transit */
     uint64_t unmapped_bytes;
     /* The pool does not coalesce a fenced or completed neighbour larger than this with a
@@ -166,6 +170,8 @@ static inline void tarn__heap_count(struct tarn__heap *heap,
         return;
     }
     stream_state->free_bytes += bytes;
+    if (stream_state->is_capture)
+        heap->captured_bytes += bytes;
     if (epoch <= stream_state->fenced_epoch)
         return;
     *(epoch == stream_state->open_epoch ? &stream_state->open_bytes

@@ -57,7 +57,7 @@ static tarn__index new_range(struct tarn__heap *heap, uint64_t address, uint64_t
 
     if (quanta == 0 || quanta > UINT32_MAX || start >> 48 ||
         (address + bytes - 1) >> 48 || !tarn__nodes_reserve(&heap->nodes, 1) ||
-        !tarn__addresses_reserve(&heap->addresses, &heap->nodes, 1) ||
+        !tarn__addresses_reserve(&heap->addresses, &heap->nodes) ||
         !add_start(heap, start))
         return 0;
     tarn__index index = tarn__nodes_take(&heap->nodes);
@@ -92,7 +92,7 @@ bool tarn__ranges_add_segment(struct tarn__heap *heap, uint64_t address, uint64_
 static tarn__index extend(struct tarn__heap *heap, tarn__index index, uint64_t bytes)
 {
     if (!tarn__nodes_reserve(&heap->nodes, 1) ||
-        !tarn__addresses_reserve(&heap->addresses, &heap->nodes, 1))
+        !tarn__addresses_reserve(&heap->addresses, &heap->nodes))
         return 0;
     tarn__index added = tarn__nodes_take(&heap->nodes);
     struct tarn__node *node = NODE(added);

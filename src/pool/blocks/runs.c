@@ -27,6 +27,8 @@ struct look {
 /* Blocks that are tried: enough to find any run of a pool's large pieces, few enough to
  * bound the cost. */
 enum { LOOKS = 128 };
+/* The blocks that are tried in the bins of all streams together. */
+enum { LOOKS_OF_STREAMS = 2 * LOOKS };
 
 static bool is_usable(const struct look *look, const struct tarn__node *node)
     TARN__REQUIRES(pool_lock)
@@ -102,13 +104,16 @@ bool tarn__runs_coalesce_for(struct tarn__heap *heap,
 static bool find(struct look *look)
 {
     struct tarn__heap *heap = look->heap;
+    unsigned looks = 0;
 
     if (look_in(look, &heap->completed))
         return true;
-    for (tarn__index i = heap->with_memory; i;
-         i = tarn__heap_state(heap, i)->next_with_memory)
+    for (tarn__index i = heap->with_memory; i && looks < LOOKS_OF_STREAMS;
+         i = tarn__heap_state(heap, i)->next_with_memory) {
         if (look_in(look, &tarn__heap_state(heap, i)->bins))
             return true;
+        looks += look->looks + 1;
+    }
     return false;
 }
 

@@ -116,6 +116,8 @@ struct tarn__stream_state {
     struct tarn__thread_cache *caches TARN__GUARDED_BY(pool_lock);
     tarn__index next_with_memory, previous_with_memory; /* in the list of the heap */
     tarn__index next_unused;
+    bool is_finished; /* it is in the heap's list `finished`, and is not deleted */
+    tarn__index next_finished;
 };
 
 /* Return the bytes that no event fence covers. */

@@ -70,7 +70,7 @@ void tarn__take_whole(struct tarn__heap *heap, tarn__index index)
 static inline bool reserve(struct tarn__heap *heap, size_t splits)
 {
     return tarn__nodes_reserve(&heap->nodes, splits) &&
-           tarn__addresses_reserve(&heap->addresses, &heap->nodes, 1);
+           tarn__addresses_reserve(&heap->addresses, &heap->nodes);
 }
 
 /* Give a free node or an unmapped range another size, in its bins. */

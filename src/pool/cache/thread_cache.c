@@ -96,6 +96,10 @@ bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
     return calls->stream_get_id(cache->handle, &id) == CUDA_SUCCESS_ && id == cache->key;
 }
 
+/* The blocks that one hold of the pool's lock returns to the heap, or the caches that it
+ * reads. */
+enum { BLOCKS_AT_ONCE = 64, CACHES_AT_ONCE = 32 };
+
 /* --- the last-freed block --- */
 
 /* Return a block to the heap: its stream still orders it. `lock` held. */
@@ -128,22 +132,34 @@ static bool return_last_freed(struct tarn__pool *pool, struct tarn__thread_cache
     return last_freed != 0;
 }
 
+/* Return the last-freed blocks of up to `most` caches. A cache whose block its thread has
+ * taken stays in the list: the thread may put that block in again. */
+static unsigned return_some_last_freed(struct tarn__pool *pool, unsigned most)
+    TARN__REQUIRES(pool_lock)
+{
+    struct tarn__thread_cache *next;
+    unsigned count = 0;
+
+    for (struct tarn__thread_cache *i = pool->caches_with_last_freed; i && count < most;
+         i = next) {
+        next = i->in[TARN__CACHES_WITH_LAST_FREED].next;
+        if (return_last_freed(pool, i, TARN__DURING_OTHERS)) {
+            leave_list(pool, i, TARN__CACHES_WITH_LAST_FREED);
+            count++;
+        }
+    }
+    return count;
+}
+
 bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
 {
     tarn__assert_held(&pool->lock);
 
-    bool any = false;
-    struct tarn__thread_cache *next;
+    unsigned count = return_some_last_freed(pool, BLOCKS_AT_ONCE);
+    bool any = count > 0;
 
-    /* A cache whose block its thread has taken stays in the list: the thread may put that
-     * block in again. */
-    for (struct tarn__thread_cache *i = pool->caches_with_last_freed; i; i = next) {
-        next = i->in[TARN__CACHES_WITH_LAST_FREED].next;
-        if (return_last_freed(pool, i, TARN__DURING_OTHERS)) {
-            leave_list(pool, i, TARN__CACHES_WITH_LAST_FREED);
-            any = true;
-        }
-    }
+    for (; count == BLOCKS_AT_ONCE; count = return_some_last_freed(pool, BLOCKS_AT_ONCE))
+        tarn__pool_relock(pool);
     return any;
 }
 
@@ -265,37 +281,51 @@ void tarn__thread_cache_grant(struct tarn__pool *pool, struct tarn__thread_cache
     leave_list(pool, cache, TARN__CACHES_WITH_GRANT);
 }
 
-/* Return all blocks to the heap, into the state of their stream. The cache is entered,
- * `lock` held. */
-static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache,
-                  enum tarn__during during) TARN__REQUIRES(pool_lock)
-    TARN__REQUIRES(cache_lock)
-{
-    tarn__assert_held(&pool->lock);
-
-    if (TARN__QUARANTINED(cache->bytes) > 0)
-        tarn__thread_cache_shrink(pool, cache, 0, UINT_MAX, during);
-    return_last_freed(pool, cache, during);
-    tarn__thread_cache_grant(pool, cache, 0);
-}
-
 enum after_drain { STAYS_OPEN, IS_CLOSED };
 
-/* Drain one cache; this waits for a cache in use. `lock` held. */
-static void drain_one(struct tarn__pool *pool, struct tarn__thread_cache *cache,
-                      enum tarn__during during, enum after_drain after_drain)
+/* Return blocks of a cache to the heap, up to BLOCKS_AT_ONCE; this waits for a cache in
+ * use. Returns false if it has more. */
+static bool drain_step(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                       enum tarn__during during, enum after_drain after_drain)
     TARN__REQUIRES(pool_lock)
 {
-    tarn__assert_held(&pool->lock);
-
     if (after_drain == IS_CLOSED)
         atomic_store(&cache->closed, true);
     tarn__thread_cache_enter(cache);
-    drain(pool, cache, during);
+    tarn__thread_cache_shrink(pool, cache, 0, BLOCKS_AT_ONCE, during);
+    return_last_freed(pool, cache, during);
+    uint64_t left = TARN__QUARANTINED(cache->bytes);
+    tarn__thread_cache_grant(pool, cache, left);
     tarn__thread_cache_leave(cache);
+    return left == 0;
 }
 
-/* Drain the caches of a stream state, and of a stream (0: of any). `lock` held. */
+static bool is_empty(const struct tarn__thread_cache *cache)
+{
+    return TARN__QUARANTINED(cache->granted) == 0 &&
+           atomic_load_explicit(&cache->last_freed, memory_order_relaxed) == 0;
+}
+
+/* Return a cache of the stream state, and of the stream (0: of any), that is to be drained;
+ * NULL: none. */
+static struct tarn__thread_cache *next_to_drain(
+    const struct tarn__stream_state *stream_state, tarn_stream stream,
+    enum after_drain after_drain) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__thread_cache *cache = stream_state->caches;
+
+    while (cache && ((stream && cache->stream != stream) ||
+                     (is_empty(cache) &&
+                      (after_drain == STAYS_OPEN || atomic_load(&cache->closed)))))
+        cache = cache->in[TARN__CACHES_OF_STREAM].next;
+    return cache;
+}
+
+/* The most holds of one drain. Its threads may fill the caches again meanwhile. */
+enum { STEPS_MAX = 4096 };
+
+/* Drain the caches of a stream state, and of a stream (0: of any). The stream state has a
+ * user. `lock` held, and released in between. */
 static void drain_some(struct tarn__pool *pool,
                        const struct tarn__stream_state *stream_state, tarn_stream stream,
                        enum tarn__during during, enum after_drain after_drain)
@@ -303,18 +333,23 @@ static void drain_some(struct tarn__pool *pool,
 {
     tarn__assert_held(&pool->lock);
 
-    for (struct tarn__thread_cache *i = stream_state->caches; i;
-         i = i->in[TARN__CACHES_OF_STREAM].next)
-        if (!stream || i->stream == stream)
-            drain_one(pool, i, during, after_drain);
+    struct tarn__thread_cache *cache;
+
+    for (int i = 0; i < STEPS_MAX &&
+                    (cache = next_to_drain(stream_state, stream, after_drain)) != NULL;
+         i++)
+        if (!drain_step(pool, cache, during, after_drain))
+            tarn__pool_relock(pool);
 }
 
 void tarn__thread_caches_drain(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
-    for (struct tarn__thread_cache *i = pool->caches; i;
-         i = i->in[TARN__CACHES_OF_POOL].next)
-        drain_one(pool, i, TARN__DURING_OTHERS, STAYS_OPEN);
+    tarn__thread_caches_return_last_freed(pool);
+    for (int i = 0; i < STEPS_MAX && pool->caches_with_grant; i++) {
+        drain_step(pool, pool->caches_with_grant, TARN__DURING_OTHERS, STAYS_OPEN);
+        tarn__pool_relock(pool);
+    }
     tarn__pool_unlock(pool);
 }
 
@@ -333,9 +368,13 @@ void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream,
         registration->id == TARN__LEGACY_ID ? TARN__KEY_LEGACY : registration->id;
 
     tarn__pool_lock(pool);
-    const struct tarn__stream_state *stream_state = tarn__identity_find(&pool->heap, key);
-    if (stream_state)
+    struct tarn__stream_state *stream_state = tarn__identity_find(&pool->heap, key);
+    if (stream_state) {
+        stream_state->users++; /* it stays while the lock is released */
         drain_some(pool, stream_state, stream, TARN__DURING_OTHERS, IS_CLOSED);
+        stream_state->users--;
+        tarn__identity_delete_if_unused(&pool->heap, stream_state);
+    }
     tarn__pool_unlock(pool);
 }
 
@@ -351,8 +390,6 @@ void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream,
  * valid. The other frees, and the stream's thread-cached blocks, move to the stream state
  * TARN__KEY_ORPHANED. no_stream.c counts that memory and waits for it.
  */
-
-enum { MOVED_AT_ONCE = 512 };
 
 /* Move up to `most` unfenced blocks of a stream state whose stream has ended to
  * TARN__KEY_ORPHANED. Returns true if there are more. */
@@ -383,22 +420,19 @@ void tarn__thread_caches_end_stream(struct tarn__pool *pool,
     stream_state->users++;
     stream_state->has_ended = true;
     drain_some(pool, stream_state, NULL, TARN__DURING_OTHERS, IS_CLOSED);
-    while (orphan_unfenced(&pool->heap, stream_state, MOVED_AT_ONCE)) {
-        tarn__pool_unlock(pool); /* other threads may take it in between */
-        tarn__pool_lock(pool);
-    }
+    while (orphan_unfenced(&pool->heap, stream_state, BLOCKS_AT_ONCE))
+        tarn__pool_relock(pool);
     stream_state->users--;
     tarn__identity_delete_if_unused(&pool->heap, stream_state);
 }
 
 /* --- creation and deletion --- */
 
-/* Add the counts of a thread cache. */
 static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
 {
     to->allocations += from->allocations;
     to->frees += from->frees;
-    to->hits += from->allocations;
+    to->hits += from->hits;
     to->allocated_bytes += from->allocated_bytes;
     to->freed_bytes += from->freed_bytes;
     for (unsigned i = 0; i < TARN_POOL_SIZE_CLASSES; i++)
@@ -409,10 +443,13 @@ void tarn__thread_cache_delete(struct tarn__pool *pool, struct tarn__thread_cach
 {
     tarn__assert_held(&pool->lock);
 
-    drain_one(pool, cache, TARN__DURING_OTHERS, IS_CLOSED);
+    while (!drain_step(pool, cache, TARN__DURING_OTHERS, IS_CLOSED))
+        tarn__pool_relock(pool);
+    pool->caches_ended++;
     for (int i = 0; i < TARN__CACHE_LISTS; i++)
         leave_list(pool, cache, (enum tarn__cache_list)i);
     counts_add(&pool->counts, &cache->counts);
+    pool->counts.hits += cache->counts.allocations;
     cache->stream_state->users--;
     tarn__identity_delete_if_unused(&pool->heap, cache->stream_state);
     free(cache);
@@ -459,39 +496,49 @@ void tarn__thread_caches_free(struct tarn__pool *pool)
     tarn__pool_unlock(pool);
 }
 
-static uint64_t blocks_by_sizes(const struct tarn__thread_cache *cache)
+/* The most times that a sum begins anew. Then it holds the lock to its end. */
+enum { RESTARTS_MAX = 8 };
+
+/* Add what the caches counted and hold. Returns false if the lock was released in between
+ * and a cache was deleted there, unless this is the last try. */
+static bool sum_caches(struct tarn__pool *pool, bool is_last,
+                       struct tarn__thread_cache_sums *sums)
+    TARN__NO_THREAD_SAFETY_ANALYSIS
 {
-    uint64_t blocks = 0;
-
-    for (unsigned i = 0; i < TARN__SMALL_CLASSES; i++)
-        blocks += TARN__QUARANTINED(cache->small_count[i]);
-    for (unsigned i = 0; i < TARN__LARGE_SLOTS; i++)
-        blocks += TARN__QUARANTINED(cache->large[i]) != 0;
-    return blocks;
-}
-
-void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *counts,
-                             uint64_t *thread_cached_bytes,
-                             uint64_t *thread_cached_blocks,
-                             size_t *metadata) TARN__NO_THREAD_SAFETY_ANALYSIS
-{
-    tarn__assert_held(&pool->lock);
-
     bool gone = tarn__driver_gone();
+    uint64_t ended = pool->caches_ended;
+    unsigned count = 0;
 
     for (struct tarn__thread_cache *i = pool->caches; i;
          i = i->in[TARN__CACHES_OF_POOL].next) {
         if (!gone)
             tarn__thread_cache_enter(i);
-        counts_add(counts, &i->counts);
+        counts_add(&sums->counts, &i->counts);
+        sums->counts.hits += i->counts.allocations;
         uint64_t last_freed = atomic_load_explicit(&i->last_freed, memory_order_relaxed);
-        *thread_cached_bytes +=
+        sums->bytes +=
             TARN__QUARANTINED(i->bytes) + (last_freed >> 32 << TARN__QUANTUM_SHIFT);
-        *thread_cached_blocks += last_freed != 0;
-        if (TARN__QUARANTINED(i->bytes) > 0)
-            *thread_cached_blocks += blocks_by_sizes(i);
         if (!gone)
             tarn__thread_cache_leave(i);
-        *metadata += sizeof *i;
+        sums->metadata += sizeof *i;
+        if (++count % CACHES_AT_ONCE != 0 || is_last || gone)
+            continue;
+        tarn__pool_relock(pool);
+        if (ended != pool->caches_ended)
+            return false;
     }
+    return true;
+}
+
+void tarn__thread_caches_sum(struct tarn__pool *pool,
+                             struct tarn__thread_cache_sums *sums)
+{
+    tarn__assert_held(&pool->lock);
+
+    int tries = 0;
+
+    do
+        memset(sums, 0, sizeof *sums);
+    while (!sum_caches(pool, ++tries > RESTARTS_MAX, sums));
+    counts_add(&sums->counts, &pool->counts);
 }

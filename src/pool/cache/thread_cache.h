@@ -131,7 +131,8 @@ void tarn__thread_cache_drop_last_freed(struct tarn__pool *pool,
 bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
     TARN__REQUIRES(pool_lock);
 
-/* Return all blocks of all thread caches to the heap. Takes and releases `lock`. */
+/* Return all blocks of all thread caches to the heap. Takes and releases `lock`, several
+ * times. */
 void tarn__thread_caches_drain(struct tarn__pool *pool);
 /* Do the same for the thread caches of the caller's stream, of all threads. */
 void tarn__thread_caches_drain_stream(struct tarn__pool *pool,
@@ -149,10 +150,16 @@ void tarn__thread_caches_end_stream(struct tarn__pool *pool,
 /* Free all thread caches; no thread uses the pool any more. */
 void tarn__thread_caches_free(struct tarn__pool *pool);
 
-/* Sum up what the thread caches counted and hold. `lock` held. */
-void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *counts,
-                             uint64_t *thread_cached_bytes,
-                             uint64_t *thread_cached_blocks, size_t *metadata)
+/* What a pool counted, its thread caches included, and what those hold. */
+struct tarn__thread_cache_sums {
+    struct tarn__counts counts;
+    uint64_t bytes;
+    size_t metadata;
+};
+
+/* Sum that up. `lock` held, and released in between. */
+void tarn__thread_caches_sum(struct tarn__pool *pool,
+                             struct tarn__thread_cache_sums *sums)
     TARN__REQUIRES(pool_lock);
 
 /* --- the path of a cache hit ---

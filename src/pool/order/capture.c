@@ -107,7 +107,6 @@ static struct tarn_pool_capture *new_capture(struct tarn__pool *pool, uint64_t i
     struct tarn__captures *captures = pool->captures;
     if (!captures || !tarn__map_reserve_one(&captures->by_id))
         return NULL;
-    tarn__captures_collect(pool);
     struct tarn_pool_capture *capture = calloc(1, sizeof *capture);
     struct tarn__stream_state *home = capture ? new_state(pool, false) : NULL;
     unsigned slot = home ? free_slot(captures) : 0;
@@ -152,6 +151,7 @@ struct tarn__stream_state *tarn__capture_state(struct tarn__caller *caller)
      * available to all. */
     if (caller->is_lost)
         return tarn__identity_orphaned(&pool->heap);
+    tarn__captures_collect(pool); /* a new one may need the slot of one that is gone */
     struct tarn_pool_capture *capture = by_id(pool->captures, caller->capture_id);
     if (!capture)
         capture = new_capture(pool, caller->capture_id);
@@ -246,14 +246,22 @@ void tarn__capture_forget(struct tarn_pool_capture *capture)
     free(capture);
 }
 
-/* Move all free blocks of a capture's stream state to `to`, in its open epoch. */
+/* The blocks for which empty_into() holds the lock. */
+enum { MOVED_AT_ONCE = 128 };
+
+/* Move all free blocks of a capture's stream state to `to`, in its open epoch. `lock`
+ * held, and released in between; in the end not, so that the stream state is empty. */
 static void empty_into(struct tarn__pool *pool, struct tarn__stream_state *stream_state,
                        struct tarn__stream_state *to) TARN__REQUIRES(pool_lock)
 {
-    while (stream_state->oldest) {
+    tarn__assert_held(&pool->lock);
+
+    for (unsigned moved = 1; stream_state->oldest; moved++) {
         tarn__index index = stream_state->oldest;
         tarn__take_whole(&pool->heap, index);
         tarn__heap_put(&pool->heap, index, to);
+        if (moved % MOVED_AT_ONCE == 0)
+            tarn__pool_relock(pool);
     }
     drop_state(pool, stream_state);
 }
@@ -271,12 +279,15 @@ void tarn__capture_release(struct tarn_pool_capture *capture,
     if (capture->is_let_go)
         return;
     capture->is_let_go = true;
+    capture->callers++; /* nobody forgets the capture meanwhile */
     tarn__map_take(&pool->captures->by_id, capture->id, NULL);
-    for (size_t i = 0; i < capture->member_count; i++)
-        empty_into(pool, capture->members[i].stream_state, to);
+    while (capture->member_count > 0) {
+        empty_into(pool, capture->members[capture->member_count - 1].stream_state, to);
+        capture->member_count--;
+    }
     empty_into(pool, capture->home, pool->captures->nobody);
     capture->home = NULL;
-    capture->member_count = 0;
+    capture->callers--;
 }
 
 void tarn__capture_leave(struct tarn__caller *caller)

@@ -56,7 +56,7 @@ struct tarn__stream_state *tarn__capture_state_for_free(struct tarn__caller *cal
 /* End the caller's call. `lock` held. */
 void tarn__capture_leave(struct tarn__caller *caller) TARN__REQUIRES(pool_lock);
 size_t tarn__captures_metadata(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
-/* Release the memory of destroyed graphs. `lock` held. */
+/* Release the memory of destroyed graphs. `lock` held, and released in between. */
 void tarn__captures_collect(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* Return true if any graph has memory of the pool, or a capture that got some may still
  * go on. `lock` held. */
@@ -65,7 +65,7 @@ bool tarn__captures_any(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 void tarn__captures_free(struct tarn__pool *pool);
 
 /* Release the memory of a capture. Blocks that only the graph used get the order of `to`,
- * or are completed. `lock` held. */
+ * or are completed. `lock` held, and released in between. */
 void tarn__capture_release(struct tarn_pool_capture *capture,
                            struct tarn__stream_state *to) TARN__REQUIRES(pool_lock);
 /* Free the slot once no reference, call or block uses the capture. `lock` held. */

@@ -32,11 +32,13 @@ static uint64_t bytes_closed_after(const struct tarn__heap *heap,
 }
 
 /* Recount the unfenced bytes: an epoch can complete without ever having had an event
- * fence. */
+ * fence. Usually no epoch was closed since, so there is nothing to count. */
 static void recount(struct tarn__heap *heap, struct tarn__stream_state *stream_state)
     TARN__REQUIRES(pool_lock)
 {
-    uint64_t rest = bytes_closed_after(heap, stream_state, stream_state->fenced_epoch);
+    bool is_last = stream_state->fenced_epoch + 1 >= stream_state->open_epoch;
+    uint64_t rest =
+        is_last ? 0 : bytes_closed_after(heap, stream_state, stream_state->fenced_epoch);
 
     heap->unfenced_bytes -= stream_state->closed_bytes - rest;
     stream_state->closed_bytes = rest;
@@ -62,6 +64,11 @@ void tarn__epoch_fence_completed(struct tarn__heap *heap,
 
     if (stream_state->done_epoch < epoch)
         stream_state->done_epoch = epoch + (TARN_MUTATION(completed_too_early) ? 1 : 0);
+    if (!stream_state->is_finished) {
+        stream_state->is_finished = true;
+        stream_state->next_finished = heap->finished;
+        heap->finished = stream_state->index;
+    }
     while (count < stream_state->fence_count &&
            stream_state->fences[count].epoch <= epoch)
         count++;
@@ -93,41 +100,66 @@ static void sweep_state(struct tarn__heap *heap, struct tarn__stream_state *stre
 
 bool tarn__epoch_sweep(struct tarn__heap *heap, size_t most)
 {
-    tarn__index next;
-
-    for (tarn__index i = heap->with_memory; i; i = next) {
-        struct tarn__stream_state *stream_state = tarn__heap_state(heap, i);
-        next = stream_state->next_with_memory;
+    while (heap->finished) {
+        struct tarn__stream_state *stream_state = tarn__heap_state(heap, heap->finished);
         sweep_state(heap, stream_state, &most);
         if (most == 0)
             return true;
+        most--;
+        heap->finished = stream_state->next_finished;
+        stream_state->is_finished = false;
         if (!stream_state->oldest)
             tarn__identity_delete_if_unused(heap, stream_state);
     }
     return false;
 }
 
-void tarn__epoch_close_all(struct tarn__heap *heap)
+/* --- a device-wide wait --- */
+
+/* Return the next stream state that has free blocks, up to `most` indices on; NULL: there
+ * are none among these. */
+static struct tarn__stream_state *next_state(const struct tarn__heap *heap,
+                                             tarn__index *next, size_t *most)
+    TARN__REQUIRES(pool_lock)
 {
-    for (tarn__index i = heap->with_memory; i;
-         i = tarn__heap_state(heap, i)->next_with_memory) {
-        struct tarn__stream_state *stream_state = tarn__heap_state(heap, i);
-        if (stream_state->is_capture)
-            continue;
-        stream_state->device_wait_epoch = stream_state->open_epoch++;
-        stream_state->closed_bytes += stream_state->open_bytes;
-        stream_state->open_bytes = 0;
+    while (*next < heap->states_made && *most > 0) {
+        struct tarn__stream_state *stream_state = tarn__heap_state(heap, (*next)++);
+        --*most;
+        if (stream_state->oldest)
+            return stream_state;
     }
+    return NULL;
 }
 
-void tarn__epoch_complete_all(struct tarn__heap *heap)
+/* Close the open epoch. A graph may use the memory of a capture again after the wait. */
+static void close_for_wait(struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
 {
-    for (tarn__index i = heap->with_memory; i;
-         i = tarn__heap_state(heap, i)->next_with_memory) {
-        struct tarn__stream_state *stream_state = tarn__heap_state(heap, i);
+    if (stream_state->is_capture)
+        return;
+    stream_state->device_wait_epoch = stream_state->open_epoch++;
+    stream_state->closed_bytes += stream_state->open_bytes;
+    stream_state->open_bytes = 0;
+}
+
+bool tarn__epoch_close_some(struct tarn__heap *heap, tarn__index *next, size_t most)
+{
+    struct tarn__stream_state *stream_state;
+
+    while ((stream_state = next_state(heap, next, &most)) != NULL)
+        close_for_wait(stream_state);
+    return *next < heap->states_made;
+}
+
+bool tarn__epoch_complete_some(struct tarn__heap *heap, tarn__index *next, size_t most)
+{
+    struct tarn__stream_state *stream_state;
+
+    while ((stream_state = next_state(heap, next, &most)) != NULL) {
+        if (TARN_MUTATION(closed_after_device_wait))
+            close_for_wait(stream_state);
         if (stream_state->device_wait_epoch > stream_state->done_epoch)
             tarn__epoch_complete(heap, stream_state, stream_state->device_wait_epoch);
     }
-    while (tarn__epoch_sweep(heap, SIZE_MAX))
-        continue;
+    return *next < heap->states_made;
 }

@@ -27,14 +27,18 @@ void tarn__epoch_complete(struct tarn__heap *heap,
     TARN__REQUIRES(pool_lock);
 
 /* Make up to `most` blocks completed, of stream states whose epochs have finished but
- * whose blocks are not marked yet. Returns true if there are more. */
+ * whose blocks are not marked yet (heap.finished). Returns true if there may be more. */
 bool tarn__epoch_sweep(struct tarn__heap *heap, size_t most) TARN__REQUIRES(pool_lock);
 
-/* Close the open epoch of every stream state but those of captures, before a device-wide
- * wait. */
-void tarn__epoch_close_all(struct tarn__heap *heap) TARN__REQUIRES(pool_lock);
-/* Make everything that was freed before the device-wide wait completed; the wait is
- * over. */
-void tarn__epoch_complete_all(struct tarn__heap *heap) TARN__REQUIRES(pool_lock);
+/* Close the open epochs before a device-wide wait: of every stream state but those of
+ * captures, from index `*next` (at first 1) on, up to `most` indices at a time. Returns
+ * true if there are more. Each stream state may be closed at another moment, as long as
+ * the wait begins after the last. */
+bool tarn__epoch_close_some(struct tarn__heap *heap, tarn__index *next, size_t most)
+    TARN__REQUIRES(pool_lock);
+/* Complete the closed epochs after that wait, in the same way. The blocks become completed
+ * by tarn__epoch_sweep(). */
+bool tarn__epoch_complete_some(struct tarn__heap *heap, tarn__index *next, size_t most)
+    TARN__REQUIRES(pool_lock);
 
 #endif

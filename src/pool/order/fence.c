@@ -178,20 +178,16 @@ static void keep_event(struct tarn__pool *pool, const struct tarn__scope *scope,
         scope->calls->event_destroy(event);
 }
 
-/* The most blocks that one step of sweep() marks. Between two steps it releases the
- * lock. */
-enum { SWEEP_MAX = 512 };
+/* The most blocks, or stream states, of one step. Between two steps the lock is
+ * released. */
+enum { STEP_MAX = 128 };
 
-/* Mark the blocks of finished epochs as completed, which makes them available to every
- * stream. `lock` held. */
-static void sweep(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+void tarn__fences_sweep(struct tarn__pool *pool)
 {
     tarn__assert_held(&pool->lock);
 
-    while (tarn__epoch_sweep(&pool->heap, SWEEP_MAX)) {
-        tarn__pool_unlock(pool); /* other threads may take it in between */
-        tarn__pool_lock(pool);
-    }
+    while (tarn__epoch_sweep(&pool->heap, STEP_MAX))
+        tarn__pool_relock(pool);
 }
 
 /* Record an event after the work of the stream. For the no-stream state it is recorded
@@ -342,7 +338,7 @@ static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
     if (TARN_MUTATION(epoch_closed_after_query))
         epoch = stream_state->open_epoch++;
     tarn__epoch_complete(&pool->heap, stream_state, epoch);
-    sweep(pool);
+    tarn__fences_sweep(pool);
     tarn__pool_unlock(pool);
 }
 
@@ -410,18 +406,26 @@ enum which { DUE, ALL };
 
 /* Choose up to `most` queries, and pin their events. A round goes once through the stream
  * states with free memory. `round` is its number. A stream state that was queried in this
- * round, or that has no event fence to query, is not chosen. `lock` held. */
+ * round, or that has no event fence to query, is not chosen. It goes on where the last
+ * call ended, counts in `*looked` the stream states that it looks at, and looks at
+ * STEP_MAX. `lock` held. */
 static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
-                       enum which which, struct query *query) TARN__REQUIRES(pool_lock)
+                       enum which which, struct query *query, unsigned *looked)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
+    struct tarn__heap *heap = &pool->heap;
     unsigned count = 0;
 
-    for (tarn__index i = pool->heap.with_memory; i && count < most;
-         i = tarn__heap_state(&pool->heap, i)->next_with_memory) {
-        struct tarn__stream_state *stream_state = tarn__heap_state(&pool->heap, i);
+    for (unsigned looks = 0;
+         looks < STEP_MAX && *looked < heap->with_memory_count && count < most;
+         looks++, ++*looked) {
+        if (!heap->poll_next)
+            heap->poll_next = heap->with_memory;
+        struct tarn__stream_state *stream_state = tarn__heap_state(heap, heap->poll_next);
         struct tarn__fence *fence = next_fence(stream_state);
+        heap->poll_next = stream_state->next_with_memory;
         if (!fence || stream_state->queried_round >= round)
             continue;
         stream_state->queried_round = round;
@@ -461,12 +465,16 @@ static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most
                           enum which which, unsigned *done_out)
 {
     struct query query[POLL_MAX];
+    unsigned count, looked = 0;
 
     *done_out = 0;
+    most = most < POLL_MAX ? most : POLL_MAX;
     tarn__pool_lock(pool);
     if (round == THIS_ROUND)
         round = pool->poll_round;
-    unsigned count = choose(pool, round, most < POLL_MAX ? most : POLL_MAX, which, query);
+    while ((count = choose(pool, round, most, which, query, &looked)) == 0 &&
+           looked < pool->heap.with_memory_count)
+        tarn__pool_relock(pool);
     pool->counters.queries += count;
     tarn__pool_unlock(pool);
     if (count == 0)
@@ -482,7 +490,7 @@ static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most
         query[i].stream_state->queried_round = 0;
         tarn__epoch_fence_completed(&pool->heap, query[i].stream_state, query[i].epoch);
     }
-    sweep(pool);
+    tarn__fences_sweep(pool);
     tarn__pool_unlock(pool);
     return count;
 }
@@ -529,19 +537,20 @@ bool tarn__fences_poll_all(struct tarn__pool *pool)
 
 enum { REQUEST_MAX = 8 };
 
-/* Mark the stream states of other streams that have unfenced bytes as `wanted`. Store the
- * first REQUEST_MAX that belong to registered streams in `open`, each with one user more,
- * and return their number. This thread can fence those alone. The handle of a registered
- * stream is valid while the lock of its registration is held. */
+/* Mark the stream states of other streams that have unfenced bytes as `wanted`, among the
+ * STEP_MAX that got memory last. Store the first REQUEST_MAX that belong to registered
+ * streams in `open`, each with one user more, and return their number. This thread can
+ * fence those alone. The handle of a registered stream is valid while the lock of its
+ * registration is held. */
 static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *caller,
                             struct tarn__stream_state **open) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
-    unsigned count = 0;
+    unsigned count = 0, looks = 0;
 
-    for (tarn__index i = pool->heap.with_memory; i;
-         i = tarn__heap_state(&pool->heap, i)->next_with_memory) {
+    for (tarn__index i = pool->heap.with_memory; i && looks < STEP_MAX;
+         i = tarn__heap_state(&pool->heap, i)->next_with_memory, looks++) {
         struct tarn__stream_state *stream_state = tarn__heap_state(&pool->heap, i);
         if (stream_state == caller->stream_state || stream_state->is_capture ||
             tarn__stream_state_unfenced(stream_state) == 0)
@@ -635,8 +644,11 @@ void tarn__fences_request(struct tarn__pool *pool, const struct tarn__caller *ca
 
 tarn_status tarn__fences_wait_for_device_locked(struct tarn__pool *pool)
 {
+    tarn__index next = 1;
+
     tarn__pool_lock(pool);
-    tarn__epoch_close_all(&pool->heap);
+    while (tarn__epoch_close_some(&pool->heap, &next, STEP_MAX))
+        tarn__pool_relock(pool);
     pool->counters.device_waits++;
     tarn__pool_unlock(pool);
     tarn_status status = TARN_MUTATION(device_wait_left_out)
@@ -644,8 +656,11 @@ tarn_status tarn__fences_wait_for_device_locked(struct tarn__pool *pool)
                              : tarn__pages_wait_for_device(pool->pages);
     if (status != TARN_OK)
         return status;
+    next = 1;
     tarn__pool_lock(pool);
-    tarn__epoch_complete_all(&pool->heap);
+    while (tarn__epoch_complete_some(&pool->heap, &next, STEP_MAX))
+        tarn__pool_relock(pool);
+    tarn__fences_sweep(pool);
     tarn__pool_unlock(pool);
     return TARN_OK;
 }

@@ -37,6 +37,9 @@ bool tarn__fences_poll_all(struct tarn__pool *pool);
  * frees of registered streams are fenced at once, by this thread. The other streams fence
  * theirs at their next call. */
 void tarn__fences_request(struct tarn__pool *pool, const struct tarn__caller *caller);
+/* Mark the blocks of finished epochs as completed, which makes them available to every
+ * stream. `lock` held, and released in between. */
+void tarn__fences_sweep(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* Wait for the device, and make all free memory completed. */
 tarn_status tarn__fences_wait_for_device(struct tarn__pool *pool);
 /* Do the same where the caller holds the mutex `device_wait` of the pool, and not

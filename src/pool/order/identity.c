@@ -97,7 +97,7 @@ void tarn__identity_delete_if_unused(struct tarn__heap *heap,
                                      struct tarn__stream_state *stream_state)
 {
     if (stream_state->users || stream_state->oldest || stream_state->recording ||
-        tarn__events_are_pinned(stream_state))
+        stream_state->is_finished || tarn__events_are_pinned(stream_state))
         return;
     tarn__events_drop(heap, stream_state, stream_state->fence_count);
     if (stream_state->fence_count)

@@ -122,6 +122,38 @@ TEST(graph_that_is_let_go_by_hand_gives_its_memory_in_the_order_of_that_stream)
     CU(cuStreamDestroy_v2(other));
 }
 
+/* The pool's lock is released in between. */
+TEST(graph_with_many_blocks_is_let_go_in_steps)
+{
+    enum { COUNT = 1000 };
+    static tarn_device_ptr blocks[COUNT];
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_pool_capture *capture = NULL;
+    tarn_stream stream = new_stream();
+
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
+    for (int i = 0; i < COUNT; i++)
+        blocks[i] = take(pool, 512, stream);
+    for (int i = 0; i < COUNT; i += 2)
+        put(pool, blocks[i], 512, stream);
+    CHECK_OK(tarn_pool_get_capture(pool, stream, &capture));
+    void *graph = graph_of(stream);
+    for (int i = 1; i < COUNT; i += 4) /* outside of the capture */
+        put(pool, blocks[i], 512, stream);
+    CHECK(statistics(pool).captured >= COUNT / 2 * 512);
+    CHECK_OK(tarn_pool_capture_release(capture, stream));
+    CHECK_EQUAL(0, statistics(pool).captured);
+    CHECK_EQUAL(COUNT / 4, statistics(pool).live_blocks);
+    adds_up(pool);
+    for (int i = 3; i < COUNT; i += 4)
+        put(pool, blocks[i], 512, stream);
+    CU(cuGraphDestroy(graph));
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
 static int warnings;
 
 static void hear(void *data, const char *message)

@@ -69,6 +69,31 @@ static void is_served_by(struct served wanted, tarn_pool_statistics before,
     CHECK_EQUAL(wanted.steals, after.stream_waits - before.stream_waits);
 }
 
+/* A search for the largest of very many would hold the lock for long. */
+TEST(largest_of_very_many_blocks_is_known_to_a_32nd)
+{
+    enum { COUNT = 600, LARGE = 100, STEP = 2 };
+    tarn_device_ptr blocks[COUNT], between[COUNT];
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(64 * MIB);
+    for (size_t i = 0; i < COUNT; i++) {
+        blocks[i] = take(pool, (LARGE + i % STEP) * 512, NULL);
+        between[i] = take(pool, 512, NULL);
+    }
+    uint64_t rest = statistics(pool).largest_free;
+    tarn_device_ptr end = take(pool, rest, NULL);
+    for (size_t i = 0; i < COUNT; i++)
+        give(pool, blocks[i], (LARGE + i % STEP) * 512, NULL);
+    uint64_t largest = statistics(pool).largest_free;
+    CHECK(largest <= (LARGE + STEP - 1) * 512);
+    CHECK(largest + largest / 32 >= (LARGE + STEP - 1) * 512);
+    put(pool, end, rest, NULL);
+    for (size_t i = 0; i < COUNT; i++)
+        put(pool, between[i], 512, NULL);
+    end_pool(pool);
+}
+
 TEST(statistics_tell_what_served_an_allocation)
 {
     enum { WARM = 200 };             /* until the thread caches it */

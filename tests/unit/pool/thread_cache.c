@@ -1,5 +1,9 @@
-/* Test a thread cache: the last-freed slot beside the small blocks. */
+/* Test a thread cache: the last-freed slot beside the small blocks, and walks through all
+ * caches while threads end. */
 #include "pools.h"
+#include "pool/cache/thread_cache.h"
+#include "field.h"
+#include <stdatomic.h>
 
 enum { WARM = 200, ROUNDS = 1000 };
 
@@ -114,4 +118,101 @@ TEST(spare_counts_as_free_and_is_given_back_by_a_trim_and_a_threshold)
     pairs(pool, 64 * MIB, NULL, WARM);
     CHECK_EQUAL(0, statistics(pool).thread_cached);
     end_pool(pool);
+}
+
+/* --- walks through all caches, which release the lock in between --- */
+
+enum { ENDERS = 4, STREAMS = 12, LIVES = 40, EACH = 24, WALKS = 60, FEW = 100000 };
+
+static tarn_stream many_streams[STREAMS];
+static atomic_bool walks_are_over;
+
+/* Fill a cache for each stream, and end; again and again. */
+static void *fill_caches(void *data)
+{
+    tarn_device_ptr blocks[EACH];
+
+    (void)data;
+    for (int s = 0; s < STREAMS; s++)
+        for (int round = 0; round < 3; round++) {
+            for (int i = 0; i < EACH; i++)
+                if (tarn_resource_allocate(shared_pool, 512 + 512 * (size_t)i, 0,
+                                           many_streams[s], &blocks[i]) != TARN_OK)
+                    abort();
+            for (int i = 0; i < EACH; i++)
+                if (tarn_resource_deallocate(shared_pool, blocks[i],
+                                             512 + 512 * (size_t)i, 0,
+                                             many_streams[s]) != TARN_OK)
+                    abort();
+        }
+    return NULL;
+}
+
+static void *threads_that_end(void *data)
+{
+    pthread_t thread;
+
+    for (int i = 0; i < LIVES && !atomic_load(&walks_are_over); i++) {
+        if (pthread_create(&thread, NULL, fill_caches, data) != 0)
+            abort();
+        pthread_join(thread, NULL);
+    }
+    return NULL;
+}
+
+static void begin_walks(void)
+{
+    use_driver(0);
+    shared_pool = new_pool(NULL);
+    for (int i = 0; i < STREAMS; i++)
+        many_streams[i] = new_stream();
+    atomic_store(&walks_are_over, false);
+}
+
+static void end_walks(void)
+{
+    end_pool(shared_pool);
+    for (int i = 0; i < STREAMS; i++)
+        CU(cuStreamDestroy_v2(many_streams[i]));
+}
+
+/* One cache or several were deleted while the lock was released. */
+TEST(walks_through_all_caches_go_on_while_threads_end)
+{
+    pthread_t threads[ENDERS];
+
+    begin_walks();
+    for (int i = 0; i < ENDERS; i++)
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, threads_that_end, NULL));
+    for (int i = 0; i < WALKS; i++) {
+        tarn_pool_statistics all = statistics(shared_pool);
+        CHECK(all.live_blocks < FEW); /* counts of different moments, and no wrap */
+        CHECK_EQUAL(all.reserved,
+                    all.live + all.thread_cached + all.cached + all.captured);
+        CHECK(tarn_resource_live_blocks(shared_pool) < FEW);
+        if (i % 3 == 0)
+            tarn__thread_caches_drain(inside(shared_pool));
+    }
+    atomic_store(&walks_are_over, true);
+    for (int i = 0; i < ENDERS; i++)
+        CHECK_EQUAL(0, pthread_join(threads[i], NULL));
+    CHECK_EQUAL(0, statistics(shared_pool).live);
+    CHECK_EQUAL(0, statistics(shared_pool).thread_cached);
+    adds_up(shared_pool);
+    end_walks();
+}
+
+TEST(drain_in_several_steps_returns_every_block_and_the_granted_bytes)
+{
+    begin_walks();
+    tarn_device_ptr large = take(shared_pool, 1024 * MIB, NULL); /* grants grow with it */
+    fill_caches(NULL);
+    CHECK(statistics(shared_pool).thread_cached > 0);
+    CHECK(inside(shared_pool)->granted_bytes > 0);
+    tarn__thread_caches_drain(inside(shared_pool));
+    CHECK_EQUAL(0, statistics(shared_pool).thread_cached);
+    CHECK_EQUAL(0, inside(shared_pool)->granted_bytes);
+    put(shared_pool, large, 1024 * MIB, NULL);
+    adds_up(shared_pool);
+    end_walks();
 }
