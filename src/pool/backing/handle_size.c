@@ -16,6 +16,10 @@ enum { STEP_PART = 96, HANDLE_PART = 192 };
  * have, and as a part of what it has. */
 enum { EARLY_BYTES = 32 << 20, EARLY_AVAILABLE_PART = 4096, EARLY_PART = 48 };
 
+/* A large live block pins half a handle of free memory on average, so handles are no
+ * larger than this. In more of them than HANDLES_MAX a pool would be slow to move. */
+enum { HANDLE_MOST = 32 << 20, HANDLES_MAX = 1 << 15 };
+
 enum {
     HEADROOM_PART = 4, /* and at most this part of what may still be added */
     /* of the headroom below a limit: near the limit a live block is to pin little */
@@ -41,6 +45,14 @@ static size_t power_of_two(const struct tarn__pages *pages, size_t most,
 static size_t least(size_t one, size_t other)
 {
     return one < other ? one : other;
+}
+
+/* Return the most that a handle of a pool of so many bytes should have. */
+static size_t most_of(size_t reserved)
+{
+    size_t part = reserved / HANDLES_MAX;
+
+    return part > HANDLE_MOST ? part : HANDLE_MOST;
 }
 
 static size_t early_handle(const struct tarn__pages *pages, size_t reserved)
@@ -71,7 +83,7 @@ size_t tarn__handle_size(const struct tarn__pages *pages, size_t more)
     if (more > unreserved)
         more = unreserved;
     size_t early = early_handle(pages, reserved + more);
-    size_t late = (reserved + more) / HANDLE_PART;
+    size_t late = least((reserved + more) / HANDLE_PART, most_of(reserved + more));
     size_t part = headroom_of(pages, reserved) / AVAILABLE_PART;
     return power_of_two(pages, least(early > late ? early : late, part), unreserved);
 }
