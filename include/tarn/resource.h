@@ -8,20 +8,20 @@
  * driver calls a resource makes the primary context of its device current, and restores
  * the caller's context afterwards.
  *
- * | Resource  | Memory                    | Stream-ordered      | No-stream           |
- * |-----------|---------------------------|---------------------|---------------------|
- * | cuda      | cuMemAlloc                | no                  | yes                 |
- * | managed   | cuMemAllocManaged         | no                  | yes                 |
- * | pinned    | cuMemHostAlloc            | no                  | yes                 |
- * | host      | aligned host memory       | no                  | no                  |
- * | async     | cuMemAllocFromPoolAsync   | yes                 | no                  |
- * | pool, slab| the device, or an upstream| yes                 | by upstream, options|
- * | binning   | an upstream and its bins  | yes if all these are| yes if all these are|
- * | adaptors  | an upstream               | as the upstream     | as the upstream     |
+ * | Resource   | Memory                     | Stream-ordered    | No-stream         |
+ * |------------|----------------------------|-------------------|-------------------|
+ * | cuda       | cuMemAlloc                 | no                | yes               |
+ * | managed    | cuMemAllocManaged          | no                | yes               |
+ * | pinned     | cuMemHostAlloc             | no                | yes               |
+ * | host       | aligned host memory        | no                | no                |
+ * | async      | cuMemAllocFromPoolAsync    | yes               | no                |
+ * | pool, slab | the device, or an upstream | yes               | see below         |
+ * | binning    | an upstream and its bins   | if all these are  | if all these are  |
+ * | adaptors   | an upstream                | as the upstream   | as the upstream   |
  *
  * A slab (tarn_slab_create()) is a pool whose blocks all have one size. The column
  * "Stream-ordered" is tarn_resource_supports_streams(). The column "No-stream" is
- * tarn_resource_supports_no_stream(), which has the rules for pools and slabs. For
+ * tarn_resource_supports_no_stream(), which lists the results of pools and slabs. For
  * no-stream allocations and frees see docs/glossary.md.
  *
  * An allocation and a free are operations in the order of a stream, as cuMemAllocAsync()
