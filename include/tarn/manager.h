@@ -332,8 +332,8 @@ TARN_API tarn_status tarn_manager_memhostalloc(tarn_manager *manager, size_t byt
  * Thread-safety: any thread.
  *
  * @param manager        the instance
- * @param host           first byte of the memory, which stays valid until the last release
- *                       of the pointer; NULL is allowed with 0 bytes
+ * @param host           first byte of the memory; NULL is allowed with 0 bytes. The
+ *                       memory stays valid until the last release of the pointer
  * @param bytes          size in bytes; 0 makes an empty pointer, which owns `owner`
  * @param flags          TARN_HOST_MAPPED, TARN_HOST_PORTABLE, both or 0
  * @param owner          object that owns the memory at `host`; transferred on success,
@@ -634,7 +634,7 @@ TARN_API void tarn_manager_pending_deallocs_limits(size_t *count_out, double *ra
  *
  * @param device          number of the device
  * @param[out] count_out  number of pending frees
- * @param[out] bytes_out  their bytes; mapped host memory included, other pinned memory not
+ * @param[out] bytes_out  their bytes, of mapped host memory too, of other pinned memory 0
  * @return
  * - TARN_OK: both outputs are set.
  * - TARN_INVALID_ARGUMENT: `device` does not exist, or an output is NULL.
