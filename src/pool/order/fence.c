@@ -7,8 +7,8 @@
  * these frees. The order of three steps makes this safe between threads:
  *
  *    close      Later frees belong to the next epoch. This step precedes the record.
- *               Otherwise a free after the record would belong to this epoch, although the
- *               event does not cover it.
+ *               Otherwise a free after the record would belong to this epoch, and the
+ *               event would not cover it.
  *    record     The thread records the event on the stream, without the pool's lock.
  *    publish    The event fence enters the list of its stream state, where other threads
  *               find it. This step follows a successful record. So no stream waits for an
