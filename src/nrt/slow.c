@@ -40,9 +40,10 @@ struct shape {
     size_t slack;     /* bytes to allocate beyond `total` */
 };
 
-/* Return the flags of a block for these modes. RED_ZONE gives a MemInfo a front, in each
- * of three modes. GUARD alone gives a block a back, also in raw memory. An external
- * allocator may end before the quarantine does, so its blocks do not enter quarantine. */
+/* Return the flags of a block for these modes. RED_ZONE gives a MemInfo a front, with
+ * POISON, GUARD or QUARANTINE. Only GUARD gives a block a back, also raw memory. An
+ * external allocator may end before the quarantine does, so its blocks do not enter
+ * quarantine. */
 static unsigned flags_for(const struct tarn__block_request *request, unsigned modes)
 {
     unsigned flags = request->flags;
@@ -88,7 +89,7 @@ static bool work_out(const struct tarn__block_request *request, unsigned flags,
  *
  * `steps` is 0, 1 or 2 for data at multiples of 16, 32 or 64. The classes for these begin
  * their slots at such multiples. So the data of a MemInfo without a front, which begin 64
- * bytes after the slot, need no slack. `inner` is the number of bytes of the block beyond
+ * bytes into the slot, need no slack. `inner` is the number of bytes of the block beyond
  * its first TARN__HEAD bytes. tarn__slab_class_of counts them in units of 16. In a
  * MemInfo the first TARN__HEAD bytes are header and MemInfo, in raw memory header and
  * data. */
@@ -325,8 +326,8 @@ static void count_end(tarn_runtime *runtime, size_t bytes, bool mi, bool uncount
  *
  *    1. Check its guard bytes.
  *    2. Fill its data.
- *    3. Set the reference count of a MemInfo to 0. Compiled code may have made the MemInfo
- *       of raw memory. Then step 2 has overwritten the count.
+ *    3. Set the reference count of a MemInfo to 0. Compiled code may have made the
+ *       MemInfo of raw memory. Then step 2 has overwritten the count.
  *    4. Subtract it from its allocation site.
  *    5. Put it into quarantine, or reclaim it. */
 static tarn_runtime *take_apart(struct tarn__block *block)
