@@ -391,7 +391,8 @@ TARN_API tarn_status tarn_manager_memallocmanaged(tarn_manager *manager, size_t 
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: `manager` or `out` is NULL. Or `pointer` is NULL, empty, or of
  *   another device.
- * - TARN_NOT_SUPPORTED: the manager has no such operation, or the memory has no handle.
+ * - TARN_NOT_SUPPORTED: the manager has no such operation, or it cannot export memory of
+ *   this kind.
  * - TARN_PLUGIN_FAILURE: `bytes`, `offset` or `device` of the handle do not fit the
  *   pointer, or all bytes of `reserved` are zero.
  * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
