@@ -9,9 +9,10 @@
  * Reuse. The pool can reuse a block that was freed on a stream:
  *
  *   on the same stream   immediately
- *   on another stream    when the device has done the work queued before the free
- *   on another stream    before that, once that stream waits for this work
- *                        (cuStreamWaitEvent)
+ *   on another stream    without a wait, once the device has done the work that was
+ *                        queued before the free
+ *   on another stream    earlier, with a wait: the pool lets that stream wait for this
+ *                        work (cuStreamWaitEvent)
  *
  * The options decide between a wait and growth of the pool.
  *
@@ -30,16 +31,23 @@
  *
  *   - Allocations return TARN_DRIVER_FAILURE.
  *   - Frees return TARN_OK, and no block is live.
- *   - Releasing the pool returns all that outlives the reset: physical memory and
- *     addresses of VMM, and the blocks of an upstream. The pool deallocates each of these
- *     blocks upstream.
+ *   - Releasing the pool returns the memory that outlives the reset: physical memory and
+ *     addresses of VMM, and memory of the driver's pools.
+ *   - A pool with an upstream deallocates each of its blocks there, as at any release.
+ *     Memory of cuMemAlloc ended with the context. Tarn's own upstream then makes no
+ *     driver call for it.
  *
  * VMM is the driver's virtual memory management (cuMemCreate, cuMemMap). A page is 2 MiB,
  * the granularity of its physical memory. Exit has begun when exit() has called the
  * handler that Tarn registered with atexit() when the process opened the driver.
  *
- * These are terms of Tarn, see docs/glossary.md: event fence, thread cache, no-stream
- * free, deferred memory, registered stream, stream state, compaction, segment.
+ * docs/glossary.md defines these terms of Tarn:
+ *
+ *   - memory: allocation quantum, reserved bytes, upstream, physical handle, segment,
+ *     compaction, suspended pool
+ *   - streams: raw stream, registered stream, no-stream free, event fence, steal,
+ *     stream state
+ *   - free memory: deferred memory, orphaned memory, thread cache, block in transit
  */
 #ifndef TARN_POOL_H
 #define TARN_POOL_H
@@ -53,24 +61,31 @@ TARN_BEGIN_DECLS
 
 /** Selects whether a pool may wait for the whole device before it reports out of memory.
  *
- * A trim follows the same policy where it finds free memory without an event fence. */
+ * tarn_resource_trim() follows the same policy if the pool has free memory without an
+ * event fence. */
 typedef enum tarn_pool_oom_policy {
     /** Wait until the device has done all queued work.
      *
-     * Then every free block is usable on every stream. The wait invalidates no
-     * capture. Launches of other threads wait meanwhile.
+     * Afterwards every stream can use every free block, except the memory of captured
+     * graphs. The wait invalidates no capture: the pool makes it in relaxed capture mode
+     * (cuThreadExchangeStreamCaptureMode) and restores the mode of the thread. Launches
+     * of other threads wait meanwhile.
      *
-     * Memory is orphaned when it was freed on a raw stream shortly before the program
-     * destroyed that stream. Registered streams leave no orphaned memory. An allocation
-     * waits instead of growing the pool once `max(64 MiB, peak_allocated / 2)` bytes are
-     * orphaned.
+     * The wait also completes orphaned memory, which no event covers. It has two kinds:
+     *
+     *   - free memory of a raw stream that the program destroyed shortly after the free
+     *   - free memory of a raw stream that has freed nothing during the last 128 frees of
+     *     the pool; frees into thread caches do not count
+     *
+     * Registered streams leave no orphaned memory. Once `max(64 MiB, peak_allocated / 2)`
+     * bytes are orphaned, an allocation waits for the device instead of growing the pool.
      */
     TARN_POOL_OOM_SYNCHRONIZE = 0,
-    /** Fail without a device-wide wait.
+    /** Make no device-wide wait for orphaned memory: fail instead.
      *
      * Orphaned memory stays unusable and counts as `unfenced`. The pool still waits for
-     * memory that was freed with TARN_STREAM_NONE, because only that wait makes it
-     * usable. */
+     * deferred memory: memory that was freed with TARN_STREAM_NONE. If that wait is
+     * device-wide, it completes orphaned memory, too. */
     TARN_POOL_OOM_FAIL = 1
 } tarn_pool_oom_policy;
 
@@ -85,35 +100,37 @@ typedef enum tarn_pool_suspended_policy {
     TARN_POOL_SUSPENDED_RESUME = 1 /**< Resume the pool, then allocate. */
 } tarn_pool_suspended_policy;
 
-/** Selects how a pool makes memory reusable that was freed with TARN_STREAM_NONE.
+/** Selects when a pool reuses memory that was freed with TARN_STREAM_NONE.
  *
- * Work on any stream may still use such memory, so the pool defers its reuse: the
- * memory is deferred memory. It has nothing to do with the deferred frees of
- * tarn_pointer_deferred_count(). */
+ * Queued work of any stream may still use such memory. The pool therefore defers its
+ * reuse, and the memory is called deferred memory. The deferred frees of
+ * tarn_pointer_deferred_count() are something else. */
 typedef enum tarn_pool_no_stream_policy {
-    /** Defer reuse until a device-wide wait: cuMemAlloc followed by cuMemFree.
+    /** Defer reuse until a device-wide wait.
      *
-     * The wait invalidates no capture. The thread that needs the memory waits until the
-     * device is idle. Launches of other threads wait meanwhile. */
+     * The pool waits by cuMemAlloc and cuMemFree, in relaxed capture mode. So the wait
+     * invalidates no capture. The thread that needs the memory waits until the device is
+     * idle. Launches of other threads wait meanwhile. */
     TARN_POOL_NO_STREAM_SYNCHRONIZE = 0,
-    /** Defer reuse until an event after all work of the context is complete.
+    /** Defer reuse until an event that covers all work of the context is complete.
      *
      * The pool records the event (cuCtxRecordEvent, CUDA 12.5) when the deferred bytes
-     * reach half of `no_stream_limit_bytes`. Mostly no thread waits. Before the event is
-     * complete, a stream can reuse the memory once it waits for the event.
+     * reach half of `no_stream_limit_bytes`. Usually the event is complete when the
+     * memory is needed, so no thread waits. Before that a stream can already reuse the
+     * memory: the pool lets it wait for the event.
      *
-     * Recording the event invalidates every capture in the context. The pool makes a
-     * device-wide wait instead while it detects one of these captures:
+     * Recording the event invalidates every capture in the context. While the pool
+     * detects one of these captures, it uses the device-wide wait instead:
      *
      *   - a capture on a registered stream that the program has announced with
      *     tarn_stream_announce_capture()
-     *   - a capture of a blocking stream
+     *   - a capture on a blocking stream (created without CU_STREAM_NON_BLOCKING)
      *   - a capture whose graph has memory of this pool
      *
      * The pool cannot detect a capture on another non-blocking stream. Recording the
      * event invalidates that capture. */
     TARN_POOL_NO_STREAM_EVENT = 1,
-    /** Reuse immediately: TARN_STREAM_NONE means the default stream.
+    /** Reuse immediately: TARN_STREAM_NONE means the legacy default stream.
      *
      * The program promises that all its work is on one stream, or ordered as if it were
      * on one. */
@@ -125,36 +142,50 @@ typedef struct tarn_pool_options {
     size_t size; /**< Size of this struct in bytes: sizeof(tarn_pool_options). */
     /** Bytes to reserve at creation.
      *
-     * The pool reserves no more than the whole pages that fit into `maximum_bytes`. Over
-     * an upstream and below a maximum, it reserves segments of powers of two. So blocks
-     * of such a size can use all of the maximum. */
+     * The pool reserves no more than the whole pages that fit into `maximum_bytes`. With
+     * an upstream and a maximum, it reserves segments whose sizes are powers of two. So
+     * blocks whose size is a power of two can use all of the maximum. */
     size_t initial_bytes;
     /** Most bytes that the pool reserves; 0: no maximum.
      *
      * Memory of VMM comes in whole pages of 2 MiB. If the maximum is no multiple of
-     * 2 MiB, the pool does not use the remainder. Over an upstream the last segment may
-     * be smaller than a page, so the pool uses all of the maximum. */
+     * 2 MiB, the pool does not use the remainder. With an upstream the last segment may
+     * be smaller than a page, so the pool can use all of the maximum. */
     size_t maximum_bytes;
     /** Fewest bytes by which the pool grows; 0: a step of 2 MiB to 256 MiB.
      *
-     * That step grows with the pool. At most `maximum_bytes`, if there is a maximum. */
+     * The default step grows with the pool. A value over `maximum_bytes` is rejected if
+     * there is a maximum. */
     size_t growth_bytes;
-    /** Free bytes above which a free returns idle memory; 0: only a trim returns it.
+    /** Free bytes above which a free returns idle memory; 0: a free returns none.
      *
      * Idle memory is a whole physical handle or a whole segment that is free and that no
-     * queued work uses. It returns to the device or to the upstream. */
-    size_t release_threshold_bytes;
-    /** Grow first; steal only if the pool cannot grow. false: steal first, then grow.
+     * queued work uses. It returns to the device or to the upstream.
      *
-     * A steal reuses memory that another stream freed, with a wait (cuStreamWaitEvent). */
+     * Whatever this option is, these calls return idle memory:
+     *
+     *   - tarn_resource_trim()
+     *   - tarn_pool_set_maximum(), if the pool exceeds the new maximum
+     *   - an allocation that otherwise finds no memory
+     *
+     * 0 differs from the release threshold of the driver's pools
+     * (CU_MEMPOOL_ATTR_RELEASE_THRESHOLD). There 0 keeps no free memory. */
+    size_t release_threshold_bytes;
+    /** true: grow first, and steal only if the pool cannot grow. false: steal first.
+     *
+     * A steal reuses memory that another stream freed, with a wait
+     * (cuStreamWaitEvent). */
     bool grow_first;
     tarn_pool_oom_policy oom_policy; /**< Policy before the pool reports out of memory. */
     tarn_pool_suspended_policy suspended_policy; /**< Policy while it is suspended. */
     /** Bytes of deferred memory at which an allocation waits instead of growing.
      *
-     * 0 selects `max(pool/8, min(max(16*request, 64 MiB), maximum/32), 16 MiB)`. Here
-     * `pool` stands for the reserved bytes of the pool. `maximum` stands for the smaller
-     * of the pool's maximum and the memory of the device. */
+     * 0 selects `max(pool/8, min(max(16*request, 64 MiB), maximum/32), 16 MiB)`. The
+     * names mean:
+     *
+     *   - `pool`: the reserved bytes of the pool
+     *   - `request`: the bytes of the allocation, rounded up to the quantum
+     *   - `maximum`: the smaller of the pool's maximum and the memory of the device */
     size_t no_stream_limit_bytes;
     tarn_pool_no_stream_policy no_stream_policy; /**< Policy for no-stream frees. */
 } tarn_pool_options;
@@ -164,9 +195,13 @@ typedef struct tarn_pool_options {
  * Without an upstream the pool uses VMM memory in one range of addresses, where the
  * device supports VMM. Elsewhere it uses cuMemAlloc.
  *
- * While the pool calls its upstream, the upstream may deallocate blocks of the pool, and
- * no more. A request there that needs new memory returns TARN_OUT_OF_MEMORY.
- * tarn_resource_trim() and tarn_pool_set_maximum() return TARN_REENTRANT_CALL there.
+ * An operation of the upstream may call the pool again while the pool calls that
+ * operation:
+ *
+ *   - tarn_resource_deallocate() works.
+ *   - tarn_resource_allocate() works if free memory of the pool serves the request. If
+ *     the pool would have to grow, the call returns TARN_OUT_OF_MEMORY.
+ *   - tarn_resource_trim() and tarn_pool_set_maximum() return TARN_REENTRANT_CALL.
  *
  * Thread-safety: any thread.
  *
@@ -191,8 +226,9 @@ TARN_API tarn_status tarn_pool_create(int device, tarn_resource *upstream,
 
 /** Change the maximum of a pool.
  *
- * The pool returns idle memory (see `release_threshold_bytes`) over the maximum
- * immediately. It returns the rest as that becomes idle.
+ * If the pool has reserved more than the new maximum, the call returns idle memory (see
+ * `release_threshold_bytes`) immediately. Later frees return more, until the reserved
+ * bytes are at most the maximum.
  *
  * Thread-safety: any thread.
  *
@@ -200,9 +236,10 @@ TARN_API tarn_status tarn_pool_create(int device, tarn_resource *upstream,
  * @param bytes  new maximum in bytes; 0: no maximum
  * @return
  * - TARN_OK: the maximum has changed.
- * - TARN_INVALID_ARGUMENT: `bytes` is less than the live bytes, or `pool` is no pool.
- * - TARN_REENTRANT_CALL: the upstream of the pool makes this call while the pool calls
- *   it.
+ * - TARN_INVALID_ARGUMENT: `bytes` is less than the live bytes, or `pool` is neither a
+ *   pool nor a slab.
+ * - TARN_REENTRANT_CALL: the pool is calling its upstream, and an operation of the
+ *   upstream makes this call.
  * - TARN_DRIVER_FAILURE: the context was reset, exit has begun, or this is a forked
  *   child.
  * @since 0.2
@@ -216,12 +253,18 @@ TARN_API tarn_status tarn_pool_set_maximum(tarn_resource *pool, size_t bytes);
 
 /** Length of the histogram of sizes in tarn_pool_statistics. */
 enum {
-    TARN_POOL_SIZE_CLASSES = 48 /**< Class i counts blocks of 2^i to 2^(i+1)-1 bytes. */
+    /** Number of classes.
+     *
+     * Class i counts allocations of 2^i to 2^(i+1)-1 requested bytes. The last class
+     * also counts larger ones. */
+    TARN_POOL_SIZE_CLASSES = 48
 };
 
 /** Statistics of a pool: bytes, unless a name or a comment says otherwise.
  *
- * `reserved` is `live + thread_cached + cached + captured`. */
+ * `reserved` is `live + thread_cached + cached + captured`. `unfenced` and
+ * `no_stream_deferred` are parts of `cached`, and may overlap. `orphaned` is a part of
+ * `unfenced`. */
 typedef struct tarn_pool_statistics {
     size_t size;             /**< The caller sets it to sizeof(tarn_pool_statistics). */
     uint64_t live;           /**< Bytes in live blocks, as rounded by the pool. */
@@ -229,20 +272,21 @@ typedef struct tarn_pool_statistics {
     uint64_t live_blocks;    /**< Number of live blocks. */
     /** Free bytes in thread caches: one thread reuses them on one stream. */
     uint64_t thread_cached;
-    /** Free bytes outside of thread caches, for all threads.
+    /** Free bytes outside of thread caches, for all threads; without `captured`.
      *
-     * They are completed, or reusable in the order of one stream. */
+     * They are completed, reusable in the order of one stream, deferred or orphaned. */
     uint64_t cached;
-    uint64_t unfenced;       /**< Free bytes without an event fence. */
+    uint64_t unfenced;       /**< Bytes of `cached` that no event fence covers. */
     uint64_t captured;       /**< Free bytes that only captured graphs can use. */
     uint64_t reserved;       /**< Bytes taken from upstream, or mapped. */
     uint64_t suspended;      /**< Reserved bytes without physical memory at present. */
     uint64_t maximum;        /**< Maximum in bytes; UINT64_MAX: none. */
-    uint64_t peak_allocated; /**< Most bytes that were live and thread-cached at once. */
+    uint64_t peak_allocated; /**< Highest sum of `live` and `thread_cached`. */
     uint64_t peak_reserved;  /**< Most bytes that were reserved at once. */
-    /** Bytes of the largest free block.
+    /** Bytes of the largest block in `cached`.
      *
-     * Among more than 64 blocks of nearly one size, another may be up to 1/32 larger. */
+     * The number is an estimate: among more than 64 blocks of nearly one size, another
+     * may be up to 1/32 larger. */
     uint64_t largest_free;
     /** Fragmentation: `1 - largest_free / cached`; 0 if nothing is cached. */
     double fragmentation;
@@ -253,7 +297,8 @@ typedef struct tarn_pool_statistics {
     uint64_t cache_hits;
     /** Number of allocations that reused free memory of the same stream. */
     uint64_t same_stream;
-    uint64_t completed; /**< Number of allocations from memory whose last use is done. */
+    /** Number of allocations from completed memory: its last use is done. */
+    uint64_t completed;
     /** Number of steals: allocations of another stream's memory, with a wait for it. */
     uint64_t steals;
     uint64_t grown;           /**< Number of allocations that grew the pool. */
@@ -270,23 +315,25 @@ typedef struct tarn_pool_statistics {
      * `shrinks`, `moves` and `device_synchronizations`. */
     uint64_t driver_calls;
     uint64_t streams;  /**< Number of stream states. */
-    uint64_t metadata; /**< Host bytes that the pool uses for itself. */
+    uint64_t metadata; /**< Bytes of host memory for the data structures of the pool. */
     /** Number of allocations by requested size, see TARN_POOL_SIZE_CLASSES. */
     uint64_t size_classes[TARN_POOL_SIZE_CLASSES];
-    /** Bytes of deferred memory; they are part of `cached`. */
+    /** Bytes of deferred memory: frees with TARN_STREAM_NONE; a part of `cached`. */
     uint64_t no_stream_deferred;
-    /** Free bytes that only a device-wide wait completes; they are part of `unfenced`.
+    /** Bytes of orphaned memory; a part of `unfenced`.
      *
-     * They are frees of ended streams, and of raw streams that have stopped calling. */
+     * Its frees were on raw streams that were destroyed or that have freed nothing for a
+     * while. See TARN_POOL_OOM_SYNCHRONIZE. */
     uint64_t orphaned;
 } tarn_pool_statistics;
 
 /** Fill `*out` with the statistics of a pool.
  *
  * The call fills as many bytes as `out->size` says. The numbers are exact while no other
- * call on the pool is under way. Otherwise they are of slightly different moments. Once
- * exit has begun, and in a forked child, `captured`, `largest_free` and `orphaned` are 0
- * where another thread was in a call.
+ * call on the pool is under way. Otherwise they are of slightly different moments.
+ *
+ * Exit or a fork may have stopped another thread inside a call on the pool. Then
+ * `captured`, `largest_free` and `orphaned` are 0.
  *
  * Thread-safety: any thread.
  *
@@ -294,7 +341,8 @@ typedef struct tarn_pool_statistics {
  * @param[out] out  the statistics; the caller sets `out->size` first
  * @return
  * - TARN_OK: `*out` is filled.
- * - TARN_INVALID_ARGUMENT: `pool` is no pool, `out` is NULL, or `out->size` is not set.
+ * - TARN_INVALID_ARGUMENT: `pool` is neither a pool nor a slab, `out` is NULL, or
+ *   `out->size` is not set.
  * @since 0.1
  */
 TARN_API tarn_status tarn_pool_get_statistics(tarn_resource *pool,
@@ -302,41 +350,46 @@ TARN_API tarn_status tarn_pool_get_statistics(tarn_resource *pool,
 
 /** The state of a pool when an allocation failed for lack of memory.
  *
- * `live` to `maximum` are bytes, with the meanings of tarn_pool_statistics. `same_stream`
- * and `completed` are bytes here; in tarn_pool_statistics they count allocations. */
+ * `live` to `maximum` and `fragmentation` have the meanings of tarn_pool_statistics.
+ * Three members mean something else there: `same_stream` and `completed` count
+ * allocations, and `largest_free` is for any stream. */
 typedef struct tarn_pool_oom_report {
-    size_t size;            /**< The caller sets it to sizeof(tarn_pool_oom_report). */
-    uint64_t requested;     /**< Bytes that were requested. */
-    uint64_t alignment;     /**< Alignment that was requested, in bytes. */
-    uint64_t live,          /**< Bytes in live blocks. */
-        thread_cached,      /**< Free bytes in thread caches. */
-        cached,             /**< Free bytes outside of thread caches. */
-        unfenced,           /**< Free bytes without an event fence. */
-        captured,           /**< Free bytes that only captured graphs can use. */
-        reserved,           /**< Bytes taken from upstream, or mapped. */
-        maximum;            /**< The maximum in bytes; UINT64_MAX: none. */
-    uint64_t same_stream;   /**< Bytes that are free on the stream of the request. */
-    uint64_t other_streams; /**< Bytes that are free on other streams. */
-    uint64_t completed;     /**< Bytes that are free for every stream. */
-    uint64_t largest_free;  /**< Bytes of the largest block that the stream could use. */
-    uint64_t device_free,   /**< Free bytes of the device, as the driver reports. */
-        device_total;       /**< All bytes of the device, as the driver reports. */
-    unsigned attempts;      /**< Number of calls of callbacks that returned true. */
+    size_t size;        /**< The caller sets it to sizeof(tarn_pool_oom_report). */
+    uint64_t requested; /**< Bytes that were requested. */
+    uint64_t alignment; /**< Alignment that was requested, in bytes. */
+    uint64_t live,      /**< Bytes in live blocks. */
+        thread_cached,  /**< Free bytes in thread caches. */
+        cached,         /**< Free bytes outside of thread caches. */
+        unfenced,       /**< Bytes of `cached` that no event fence covers. */
+        captured,       /**< Free bytes that only captured graphs can use. */
+        reserved,       /**< Bytes taken from upstream, or mapped. */
+        maximum;        /**< The maximum in bytes; UINT64_MAX: none. */
+    /** Free bytes in the order of the request's stream; without a stream: deferred. */
+    uint64_t same_stream;
+    uint64_t other_streams; /**< The rest of `cached`: of other streams. */
+    uint64_t completed;     /**< Free bytes that every stream could use. */
+    /** Bytes of the largest free block that the request's stream could use. */
+    uint64_t largest_free;
+    uint64_t device_free,        /**< Free bytes of the device, as the driver reports. */
+        device_total;            /**< All bytes of the device, as the driver reports. */
+    unsigned attempts;           /**< Number of callback calls that returned true. */
     tarn_status upstream_status; /**< Result of the last attempt to grow. */
     char upstream_message[256];  /**< Error message of the last attempt to grow. */
     double fragmentation;        /**< Fragmentation, as in tarn_pool_statistics. */
 } tarn_pool_oom_report;
 
-/** Copy the report on the calling thread's last failed pool allocation.
+/** Copy the report on the last pool allocation of this thread that found no memory.
  *
- * The call fills as many bytes as `out->size` says.
+ * The call fills as many bytes as `out->size` says. Other failures make no report, such
+ * as a request that exceeds the largest block, or TARN_SUSPENDED.
  *
  * Thread-safety: any thread. Each thread has a report of its own.
  *
  * @param[out] out  the report; the caller sets `out->size` first
  * @return
  * - TARN_OK: `*out` is filled.
- * - TARN_NOT_FOUND: no allocation of this thread has failed.
+ * - TARN_NOT_FOUND: this thread has no report. Each of its pool allocations found memory,
+ *   or host memory for the report was unavailable.
  * - TARN_INVALID_ARGUMENT: `out` is NULL, or `out->size` is not set.
  * @since 0.2
  */
@@ -368,14 +421,16 @@ TARN_API size_t tarn_pool_oom_report_text(const tarn_pool_oom_report *report, ch
  * memory. Then the pool searches again.
  *
  * The pool calls it again if memory is still short. `attempt` counts these calls from 0.
- * One allocation makes at most 16 calls, and at least one of each callback.
+ * After a call that returned false, the pool goes on with the next callback. One
+ * allocation makes at most 16 calls. If it fails for lack of memory, it has called each
+ * callback at least once.
  *
  * Calling rules:
  *
  *   - It runs on the thread that allocates. Several threads may run it simultaneously.
  *   - No lock of the pool is held. Every call on the pool is allowed, also the removal of
  *     this callback or of another one.
- *   - Allocations of this thread call no callback meanwhile.
+ *   - Allocations that the callback makes, from any pool, call no callback.
  *   - It has to return. Leaving it by longjmp(), by an exception or by the end of the
  *     thread is forbidden. */
 typedef bool (*tarn_pool_oom_callback)(void *data, tarn_resource *pool, size_t bytes,
@@ -384,7 +439,7 @@ typedef bool (*tarn_pool_oom_callback)(void *data, tarn_resource *pool, size_t b
 /** Add an out-of-memory callback to a pool.
  *
  * The pool calls it after the callbacks that were added before. Adding the same `call`
- * and `data` twice adds two callbacks.
+ * and `data` twice adds two callbacks, and each removal removes one of them.
  *
  * Thread-safety: any thread, also inside a callback.
  *
@@ -393,7 +448,7 @@ typedef bool (*tarn_pool_oom_callback)(void *data, tarn_resource *pool, size_t b
  * @param data  first argument of the callback; borrowed until the callback is removed
  * @return
  * - TARN_OK: the callback is added.
- * - TARN_INVALID_ARGUMENT: `pool` is no pool, or `call` is NULL.
+ * - TARN_INVALID_ARGUMENT: `pool` is neither a pool nor a slab, or `call` is NULL.
  * - TARN_LIMIT_REACHED: the pool has 8 callbacks already.
  * - TARN_OUT_OF_MEMORY: host memory is unavailable.
  * - TARN_DRIVER_FAILURE: exit has begun, or this is a forked child.
@@ -404,15 +459,18 @@ TARN_API tarn_status tarn_pool_add_oom_callback(tarn_resource *pool,
 
 /** Remove an out-of-memory callback from a pool.
  *
- * The call waits until no other thread runs the callback. Afterwards nothing calls it,
- * and the caller may free `data`. The caller must not hold a lock that the callback needs
- * to return.
+ * The call waits until no other thread runs the callback. Afterwards the pool does not
+ * call it, and the caller may free `data`. The caller must not hold a lock that the
+ * callback needs to return.
  *
- * Inside the callback itself, the thread's own call goes on and is the last one. Two
+ * If the same `call` and `data` were added several times, the call removes one of these
+ * callbacks. It is the one that this thread runs, or else the one that was added first.
+ *
+ * A callback may remove itself. The call then does not wait for the callback to end. Two
  * callbacks that remove each other on two threads deadlock.
  *
  * Once exit has begun, and in a forked child, the pool calls no callback. Then this call
- * does not wait and returns TARN_OK.
+ * does not wait, does not look for the callback, and returns TARN_OK.
  *
  * Thread-safety: any thread, also inside a callback.
  *
@@ -420,9 +478,9 @@ TARN_API tarn_status tarn_pool_add_oom_callback(tarn_resource *pool,
  * @param call  the callback
  * @param data  its first argument, as it was added
  * @return
- * - TARN_OK: the callback is removed.
+ * - TARN_OK: the callback is removed. Or exit has begun, or this is a forked child.
  * - TARN_NOT_FOUND: the pool has no such callback.
- * - TARN_INVALID_ARGUMENT: `pool` is no pool.
+ * - TARN_INVALID_ARGUMENT: `pool` is neither a pool nor a slab.
  * @since 0.2
  */
 TARN_API tarn_status tarn_pool_remove_oom_callback(tarn_resource *pool,
@@ -439,11 +497,20 @@ typedef enum tarn_pool_block_state {
     TARN_POOL_LIVE = 0,      /**< Allocated. */
     TARN_POOL_THREAD_CACHED, /**< In a thread cache. */
     TARN_POOL_COMPLETED,     /**< Free for every stream. */
-    TARN_POOL_FENCED,        /**< Free once an event fence of a stream is complete. */
-    TARN_POOL_UNFENCED,      /**< Free, in the order of one stream alone. */
-    TARN_POOL_CAPTURED,      /**< Free, but only a captured graph can use it. */
-    TARN_POOL_UNMAPPED,      /**< Addresses without memory. */
-    /** In use by a call that is under way, or changed during the snapshot. */
+    /** Free, and an event fence covers it.
+     *
+     * The stream of the free can use it immediately, another stream with a wait for the
+     * event. Deferred memory has this state once its event is recorded: every stream can
+     * use it with a wait. */
+    TARN_POOL_FENCED,
+    /** Free, and no event fence covers it.
+     *
+     * Only the stream of the free can use it. No stream can use it if it is deferred or
+     * belongs to a destroyed stream. */
+    TARN_POOL_UNFENCED,
+    TARN_POOL_CAPTURED, /**< Free, but only a captured graph can use it. */
+    TARN_POOL_UNMAPPED, /**< Addresses at which the pool has no memory. */
+    /** A call is changing the block, or the block changed during the snapshot. */
     TARN_POOL_IN_TRANSIT
 } tarn_pool_block_state;
 
@@ -455,8 +522,8 @@ typedef struct tarn_pool_block {
     tarn_pool_block_state state; /**< State of the block. */
     /** The cuStreamGetId() of the stream in whose order the block is free; 0: none.
      *
-     * For the legacy default stream and for a stream of a capture it is a number of the
-     * pool's own, at least 2^63. */
+     * For the legacy default stream, and for a stream of a capture, the pool uses a
+     * number of its own: at least 2^63. */
     uint64_t stream_id;
     tarn_device_ptr segment; /**< First address of the block's segment. */
 } tarn_pool_block;
@@ -465,21 +532,23 @@ typedef struct tarn_pool_block {
  *
  * `data` is the argument of tarn_pool_snapshot(). `block` is valid during the call. The
  * visitor returns false to end the walk. It runs on the thread of the snapshot, once for
- * each block, in the order of addresses. No lock is held: every call on the pool is
- * allowed. It has to return. */
+ * each block, in the order of addresses. No lock is held, so every call on the pool is
+ * allowed. Leaving it by longjmp(), by an exception or by the end of the thread is
+ * forbidden. */
 typedef bool (*tarn_pool_block_fn)(void *data, const tarn_pool_block *block);
 
 /** Copy the list of all blocks of a pool, then visit the copy.
  *
- * A pool of at most 1,024 blocks in fewer than 64 segments is copied at one moment. The
- * call copies a larger pool part by part. Other threads change the pool between the
- * parts. Then the copy keeps these rules:
+ * A pool of at most 1,024 blocks in fewer than 64 segments is copied at once, so the copy
+ * shows one moment. The call copies a larger pool part by part. Other threads may change
+ * the pool between the parts. Even then the copy keeps these rules:
  *
  *   - A block that is live throughout the call is visited once.
- *   - Blocks do not overlap.
- *   - The blocks of a segment that exists throughout the call lie without gaps.
- *   - A new block across the border of two parts is cut there. The rest of it is visited
- *     as TARN_POOL_IN_TRANSIT.
+ *   - Visited blocks do not overlap.
+ *   - In a segment that exists throughout the call, there are no gaps between blocks.
+ *   - A block may be created across the border of two parts, after the first one was
+ *     copied. The visitor then gets the part of it behind the border, as
+ *     TARN_POOL_IN_TRANSIT.
  *
  * Thread-safety: any thread.
  *
@@ -488,7 +557,7 @@ typedef bool (*tarn_pool_block_fn)(void *data, const tarn_pool_block *block);
  * @param data   first argument of `visit`
  * @return
  * - TARN_OK: all blocks were visited, or `visit` ended the walk.
- * - TARN_INVALID_ARGUMENT: `pool` is no pool, or `visit` is NULL.
+ * - TARN_INVALID_ARGUMENT: `pool` is neither a pool nor a slab, or `visit` is NULL.
  * - TARN_OUT_OF_MEMORY: host memory for the copy is unavailable. No block was visited.
  * - TARN_DRIVER_FAILURE: exit has begun, or this is a forked child.
  * @since 0.1
@@ -520,7 +589,7 @@ typedef enum tarn_pool_suspend_mode {
  * @param mode  discard or keep the contents of live blocks
  * @return
  * - TARN_OK: the pool is suspended.
- * - TARN_INVALID_ARGUMENT: `pool` is no pool, or `mode` is unknown.
+ * - TARN_INVALID_ARGUMENT: `pool` is neither a pool nor a slab, or `mode` is unknown.
  * - TARN_NOT_SUPPORTED: the pool does not use VMM.
  * - TARN_OUT_OF_MEMORY: host memory for the contents or for a list is unavailable.
  * - TARN_DRIVER_FAILURE: a driver call failed, or the context was reset. Or exit has
@@ -539,7 +608,7 @@ TARN_API tarn_status tarn_pool_suspend(tarn_resource *pool, tarn_pool_suspend_mo
  * @param pool  a pool or a slab
  * @return
  * - TARN_OK: the pool has all its memory.
- * - TARN_INVALID_ARGUMENT: `pool` is no pool.
+ * - TARN_INVALID_ARGUMENT: `pool` is neither a pool nor a slab.
  * - TARN_NOT_SUPPORTED: the pool does not use VMM.
  * - TARN_OUT_OF_MEMORY: the device has too little free memory at present.
  * - TARN_DRIVER_FAILURE: a driver call failed, or the context was reset. Or exit has
@@ -550,7 +619,14 @@ TARN_API tarn_status tarn_pool_resume(tarn_resource *pool);
 
 /** Return how often the pool has unmapped physical memory from its addresses.
  *
- * A trim, a suspension and a compaction increase the number, the generation of the pool.
+ * This number is the generation of the pool. These calls increase it, if they unmap or
+ * return memory:
+ *
+ *   - tarn_resource_trim(), tarn_pool_set_maximum() and tarn_pool_suspend()
+ *   - a free, above `release_threshold_bytes` or after the maximum was lowered
+ *   - an allocation that moves free memory (compaction), or that returns idle memory to
+ *     obtain other memory
+ *
  * A program may share memory of the pool with another process by a handle, such as a
  * plain handle (ipc.h). Such a handle is valid for one generation of the pool only. The
  * context generation is another number: tarn_context_generation().
@@ -561,7 +637,7 @@ TARN_API tarn_status tarn_pool_resume(tarn_resource *pool);
  * @param[out] out  the generation of the pool
  * @return
  * - TARN_OK: `*out` is set.
- * - TARN_INVALID_ARGUMENT: `pool` is no pool, or `out` is NULL.
+ * - TARN_INVALID_ARGUMENT: `pool` is neither a pool nor a slab, or `out` is NULL.
  * @since 0.1
  */
 TARN_API tarn_status tarn_pool_generation(tarn_resource *pool, uint64_t *out);
@@ -569,8 +645,8 @@ TARN_API tarn_status tarn_pool_generation(tarn_resource *pool, uint64_t *out);
 /** Allow or forbid another device to use the memory of a pool.
  *
  * The setting covers all memory of the pool, present and future. Set it before the pool
- * is used: an H200 does not give a peer access to memory that compaction has moved.
- * Then the call returns TARN_DRIVER_FAILURE and changes nothing.
+ * is used. The driver of an H200 rejects access of a peer to memory that compaction has
+ * moved. The call then returns TARN_DRIVER_FAILURE and changes nothing.
  *
  * Thread-safety: any thread.
  *
@@ -579,8 +655,8 @@ TARN_API tarn_status tarn_pool_generation(tarn_resource *pool, uint64_t *out);
  * @param access  true: the peer reads and writes the memory; false: it has no access
  * @return
  * - TARN_OK: the setting is in force.
- * - TARN_INVALID_ARGUMENT: `pool` is no pool, `peer` does not exist, or `peer` is the
- *   device of the pool.
+ * - TARN_INVALID_ARGUMENT: `pool` is neither a pool nor a slab, `peer` does not exist, or
+ *   `peer` is the device of the pool.
  * - TARN_NOT_SUPPORTED: the pool does not use VMM, or the devices cannot reach each
  *   other.
  * - TARN_DRIVER_FAILURE: a driver call failed, or the context was reset. Or exit has
@@ -598,8 +674,16 @@ TARN_API tarn_status tarn_pool_set_peer_access(tarn_resource *pool, int peer,
 /** A capture object: the memory of one captured graph; opaque and reference-counted.
  *
  * It consists of the blocks that were allocated or freed on the streams of one capture.
- * The memory stays with the graph until tarn_pool_capture_release(), or until the graph
- * is destroyed. */
+ * The free blocks among them stay with the graph until the first of these:
+ *
+ *   - tarn_pool_capture_release() drops the last reference. The blocks then are free in
+ *     the order of its stream.
+ *   - The driver has destroyed the graph and all executable graphs of it. The blocks then
+ *     are free for every stream. The pool notices this at a later call.
+ *   - The pool is destroyed.
+ *
+ * Streams outside of the capture may have used some of these blocks. They become orphaned
+ * memory in the first two cases. Live blocks stay live. */
 typedef struct tarn_pool_capture tarn_pool_capture;
 
 /** Return the capture object of the capture that is active on `stream`.
@@ -611,9 +695,9 @@ typedef struct tarn_pool_capture tarn_pool_capture;
  * @param[out] out  the capture object, with a new reference for the caller
  * @return
  * - TARN_OK: `*out` is set.
- * - TARN_NOT_FOUND: the stream does not capture.
- * - TARN_INVALID_ARGUMENT: `pool` is no pool, or `out` is NULL. Or the stream is of
- *   another context, or a registered stream that was unregistered since.
+ * - TARN_NOT_FOUND: the stream does not capture, or its capture was invalidated.
+ * - TARN_INVALID_ARGUMENT: `pool` is neither a pool nor a slab, or `out` is NULL. Or
+ *   `stream` is of another context, or was registered and has been unregistered since.
  * - TARN_OUT_OF_MEMORY: host memory is unavailable.
  * - TARN_DRIVER_FAILURE: a driver call failed, or the context was reset. Or exit has
  *   begun, or this is a forked child.
@@ -622,10 +706,11 @@ typedef struct tarn_pool_capture tarn_pool_capture;
 TARN_API tarn_status tarn_pool_get_capture(tarn_resource *pool, tarn_stream stream,
                                            tarn_pool_capture **out);
 
-/** Release the memory of a graph, in the order of `stream`.
+/** Drop a reference to a capture object, and release its memory with the last reference.
  *
- * The caller queued the last launch of the graph on `stream`. The memory becomes reusable
- * when the last reference to the capture object is released. Live blocks stay live.
+ * The memory is then free in the order of `stream`: the stream of the graph's last
+ * launch, or one that waits for that launch. The program must not launch the graph again.
+ * If there are other references, the call only drops the caller's. Live blocks stay live.
  *
  * Thread-safety: any thread.
  *
@@ -633,8 +718,8 @@ TARN_API tarn_status tarn_pool_get_capture(tarn_resource *pool, tarn_stream stre
  * @param stream   the stream of the last launch; it must not capture
  * @return
  * - TARN_OK: the reference is gone, also after a reset of the context.
- * - TARN_INVALID_ARGUMENT: the stream captures or is of another context. Or it is a
- *   registered stream that was unregistered since.
+ * - TARN_INVALID_ARGUMENT: `stream` captures or is of another context. Or it was
+ *   registered and has been unregistered since.
  * - TARN_OUT_OF_MEMORY: host memory is unavailable.
  * - TARN_DRIVER_FAILURE: a driver call failed.
  * @since 0.1
@@ -645,7 +730,8 @@ TARN_API tarn_status tarn_pool_capture_release(tarn_pool_capture *capture,
 /** Drop a reference to a capture object, and leave the memory with the graph.
  *
  * The pool reclaims the memory when the graph is destroyed. A driver without user objects
- * cannot report that. There the memory stays until the pool is destroyed.
+ * (cuUserObjectCreate) cannot report that. The memory then stays with the graph until the
+ * pool is destroyed.
  *
  * Thread-safety: any thread, also at exit and in a forked child.
  *
@@ -662,14 +748,15 @@ typedef struct tarn_pool_capture_statistics {
     uint64_t live;     /**< Bytes of its live blocks, as rounded by the pool. */
     uint64_t live_blocks; /**< Number of its live blocks. */
     uint64_t streams;     /**< Number of streams of the capture that used the pool. */
-    /** True once its memory was released, or the graph is destroyed. */
+    /** True once the pool has released the memory, or has noticed that the graph is
+     * destroyed. */
     bool has_ended;
 } tarn_pool_capture_statistics;
 
 /** Fill `*out` with the statistics of the memory of a captured graph.
  *
- * The call fills as many bytes as `out->size` says. First it checks whether the graph is
- * destroyed.
+ * The call fills as many bytes as `out->size` says. Before that it checks whether the
+ * driver has destroyed the graph.
  *
  * Thread-safety: any thread.
  *

@@ -1,29 +1,32 @@
 /* resource.h -- memory resources: objects that allocate and deallocate memory.
  *
- * The GPU driver, every pool and every adaptor is a resource, so resources stack. A
- * logger over a limiter over cuMemAlloc is three resources in a row.
+ * The memory calls of the GPU driver, every pool and every adaptor are resources. A
+ * resource can take its memory from another one, its upstream: a logger over a limiter
+ * over cuMemAlloc is a stack of three resources.
  *
- * A resource is reference-counted and belongs to one device. It makes the primary context
- * of that device current for its own driver calls and restores the caller's context
- * after.
+ * A resource is reference-counted. It has one device; `host` alone has none. For its own
+ * driver calls a resource makes the primary context of its device current, and restores
+ * the caller's context afterwards.
  *
- * | Resource       | Memory                               | Stream-ordered | No-stream |
- * |----------------|--------------------------------------|----------------|-----------|
- * | cuda           | cuMemAlloc                           | no             | yes       |
- * | managed        | cuMemAllocManaged                    | no             | yes       |
- * | pinned         | cuMemHostAlloc                       | no             | yes       |
- * | host           | aligned host memory                  | no             | no        |
- * | async          | cuMemAllocFromPoolAsync              | yes            | no        |
- * | pool, slab     | the device, or an upstream           | yes            | see below |
- * | binning        | an upstream and its bins             | if all are     | if all do |
- * | adaptors       | their upstream                       | if it is       | if it does|
+ * | Resource   | Memory                     | Stream-ordered    | No-stream         |
+ * |------------|----------------------------|-------------------|-------------------|
+ * | cuda       | cuMemAlloc                 | no                | yes               |
+ * | managed    | cuMemAllocManaged          | no                | yes               |
+ * | pinned     | cuMemHostAlloc             | no                | yes               |
+ * | host       | aligned host memory        | no                | no                |
+ * | async      | cuMemAllocFromPoolAsync    | yes               | no                |
+ * | pool, slab | the device, or an upstream | yes               | see below         |
+ * | binning    | an upstream and its bins   | if all these are  | if all these are  |
+ * | adaptors   | an upstream                | as the upstream   | as the upstream   |
  *
- * A slab (tarn_slab_create()) is a pool whose blocks all have one size. "No-stream" is
- * tarn_resource_supports_no_stream(), which lists the pools and slabs. For the term see
- * docs/glossary.md.
+ * A slab (tarn_slab_create()) is a pool whose blocks all have one size. The column
+ * "Stream-ordered" is tarn_resource_supports_streams(). The column "No-stream" is
+ * tarn_resource_supports_no_stream(), which lists the results of pools and slabs. For
+ * no-stream allocations and frees see docs/glossary.md.
  *
- * Memory is ordered by streams, as with cuMemAllocAsync() and cuMemFreeAsync(). A
- * resource cannot see how other streams use a block, so the program orders that use:
+ * An allocation and a free are operations in the order of a stream, as cuMemAllocAsync()
+ * and cuMemFreeAsync() are. A resource cannot detect how other streams use a block, so
+ * the program orders that use:
  *
  *   - Before the first use on another stream: record an event on the stream of the
  *     allocation, after tarn_resource_allocate(). Let the other stream wait for it.
@@ -31,12 +34,13 @@
  *     stream of the free wait for these events.
  *
  * The calls are cuEventRecord() and cuStreamWaitEvent(). A wait of the host also works,
- * such as tarn_stream_synchronize(). Without these waits, work on two blocks that share
- * memory can run simultaneously: work on the freed block, and work on the block that the
- * resource allocated in its place. No call reports that.
+ * such as tarn_stream_synchronize(). Without these waits, the resource may allocate the
+ * memory of a freed block again while other streams still use the freed block. Both uses
+ * then run simultaneously. No call reports that.
  *
  * Exit has begun when exit() has called the handler that Tarn registered with atexit().
- * Tarn registers it when the process opens the driver.
+ * Tarn registers it when it opens the driver: in tarn_driver_open(), or in the first call
+ * that needs the driver.
  */
 #ifndef TARN_RESOURCE_H
 #define TARN_RESOURCE_H
@@ -62,15 +66,18 @@ typedef struct tarn_resource tarn_resource;
  *
  * To write a resource, fill one `static const` table and pass it to
  * tarn_resource_create(). Tarn may call the operations from any thread at any time. They
- * may call Tarn; pool.h states the exceptions for the upstream of a pool. An operation
- * that fails records its message with tarn_error_set(). If it does not, Tarn records
- * `name: operation failed`.
+ * may call Tarn; tarn_pool_create() states the exceptions for the upstream of a pool. An
+ * operation that fails records its message with tarn_error_set(). If it does not, Tarn
+ * records `NAME: OPERATION failed, device N`.
+ *
+ * Two resources have the same table if `name`, `allocate` and `size` of their tables are
+ * equal. `name` is compared as a pointer.
  */
 typedef struct tarn_resource_ops {
-    /** The size of this table in bytes, as the writer compiled it.
+    /** The size of this table in bytes, in the build that fills it.
      *
-     * Set it to sizeof(tarn_resource_ops). Later versions only append operations, so the
-     * size tells Tarn which operations the build of the writer has. */
+     * Set it to sizeof(tarn_resource_ops). Later versions of Tarn only append operations.
+     * The size tells Tarn which operations that build knows; the others count as NULL. */
     size_t size;
 
     /** Short name for logs and the command `tarn info`, such as "pool"; static storage. */
@@ -93,7 +100,11 @@ typedef struct tarn_resource_ops {
     tarn_status (*deallocate)(void *self, tarn_device_ptr block, size_t bytes,
                               size_t alignment, tarn_stream stream);
 
-    /** Destroy `self`; required. Tarn calls it once, when no block is live. */
+    /** Destroy `self`; required.
+     *
+     * It also releases the upstream, if `self` has a reference to one. Tarn calls it
+     * once, at the release of the last reference, when `live_blocks` is 0. Where Tarn
+     * counts no blocks (see `live_blocks`), blocks may still be live. */
     void (*destroy)(void *self);
 
     /* The operations from here on are optional. For NULL, Tarn uses the stated
@@ -120,8 +131,8 @@ typedef struct tarn_resource_ops {
 
     /** Return true if deallocate() waits until the device has finished with the block.
      *
-     * cuMemFree waits in this way. A no-stream free to such a resource is then safe, and
-     * the memory can be reused. NULL: false. */
+     * cuMemFree waits in this way. After a no-stream free, such a resource can reuse the
+     * memory immediately. NULL: false. */
     bool (*deallocate_synchronizes)(const void *self);
 
     /** Return cached memory until at most `keep_bytes` are cached.
@@ -139,23 +150,23 @@ typedef struct tarn_resource_ops {
 
     /** Return the number of live blocks.
      *
-     * NULL: Tarn counts the calls. A table with `is_equal` is the exception, because
-     * another object may deallocate its blocks. Tarn then counts 0 live blocks and never
-     * rejects a release. */
+     * NULL: Tarn counts the successful allocations and frees. If the table has
+     * `is_equal`, Tarn cannot count them, because an equal resource may deallocate the
+     * blocks. The number is then 0, and the last release never fails with
+     * TARN_STILL_IN_USE. */
     size_t (*live_blocks)(const void *self);
 
     /** Return true if allocating and freeing without a stream needs no extra
      * synchronization.
      *
      * The resource then promises two things:
-     * - It reuses a block that was freed with TARN_STREAM_NONE only after earlier work is
-     *   done: all work that was queued in the context before the free. The stream of that
-     *   work may be blocking, non-blocking, per-thread, or destroyed since.
-     * - A block that it allocates with TARN_STREAM_NONE has no pending work of any
-     *   stream.
+     * - It reuses a block that was freed with TARN_STREAM_NONE only after all work is
+     *   done that was queued in the context before the free. The stream of that work may
+     *   be blocking, non-blocking, per-thread, or destroyed since.
+     * - When it allocates a block with TARN_STREAM_NONE, no queued work uses the block.
      *
-     * The caller of such a resource needs no waits. NULL: the result of
-     * `deallocate_synchronizes`. */
+     * A caller that allocates and frees with TARN_STREAM_NONE then needs no waits. NULL:
+     * the result of `deallocate_synchronizes`. */
     bool (*supports_no_stream)(const void *self);
 } tarn_resource_ops;
 
@@ -168,8 +179,8 @@ typedef struct tarn_resource_ops {
  *
  * @param ops        The table; copied. `size`, `name`, `allocate`, `deallocate` and
  *                   `destroy` are required.
- * @param self       Passed to each operation. On success `ops->destroy` owns it. On
- *                   failure the caller keeps it.
+ * @param self       Passed to each operation. On success the resource owns it, and its
+ *                   end passes it to `destroy`. On failure the caller still owns it.
  * @param device     The device of the memory, or TARN_DEVICE_NONE.
  * @param[out] out   The new resource with one reference, which the caller owns.
  * @return
@@ -184,30 +195,34 @@ TARN_API tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *se
 
 /** The maximum depth of a stack of resources. */
 enum {
-    /** Maximum number of resources that may stack on one that has no upstream.
+    /** Maximum depth: the number of resources beneath a resource.
      *
-     * A call to the top resource calls each resource beneath it. Destroying the top
-     * resource releases the one beneath it, and so on down the stack. A binning resource
-     * counts as two: its bins may be slabs over its upstream. */
+     * A resource without an upstream has depth 0. Any other has the depth of its upstream
+     * plus 1. A binning resource has the depth of its upstream plus 2, because its bins
+     * may be slabs with that upstream. The maximum bounds the use of the thread's stack:
+     * a call to the top resource calls each resource beneath it, and so does its end. */
     TARN_RESOURCE_DEPTH_MAX = 64
 };
 
 /**
  * Create a resource whose operations call an upstream resource.
  *
- * It is tarn_resource_create() for a resource of a stack: the new one counts as one more.
+ * It is tarn_resource_create() with a depth: one more than that of `upstream`, see
+ * TARN_RESOURCE_DEPTH_MAX.
  *
  * Thread-safety: any thread.
  *
  * @param ops        The table; copied, as in tarn_resource_create().
  * @param self       Passed to each operation; owned as in tarn_resource_create().
  * @param device     The device of the memory, or TARN_DEVICE_NONE.
- * @param upstream   The resource beneath; not retained. NULL: as tarn_resource_create().
+ * @param upstream   The resource beneath. This call does not retain it: `self` holds a
+ *                   reference, which the operation `destroy` releases. NULL: as
+ *                   tarn_resource_create().
  * @param[out] out   The new resource with one reference, which the caller owns.
  * @return
  * - TARN_OK: the resource exists.
- * - TARN_INVALID_ARGUMENT: as for tarn_resource_create(), or `upstream` is already over
- *   TARN_RESOURCE_DEPTH_MAX resources.
+ * - TARN_INVALID_ARGUMENT: as for tarn_resource_create(), or the depth of `upstream` is
+ *   TARN_RESOURCE_DEPTH_MAX already.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * @since 0.2
  */
@@ -254,14 +269,14 @@ TARN_API tarn_status tarn_resource_release(tarn_resource *resource);
  *
  * @param resource   The resource; borrowed.
  * @param bytes      Size in bytes. 0 sets `*out` to 0 and is no error.
- * @param alignment  A power of two in bytes; less than 256 is raised to 256. 0: 256.
+ * @param alignment  A power of two in bytes, or 0. 0 and less than 256 count as 256.
  * @param stream     The stream that orders the memory, or TARN_STREAM_NONE.
  * @param[out] out   The address of the block. Unchanged on failure.
  * @return
  * - TARN_OK: the block is live.
  * - TARN_OUT_OF_MEMORY: the resource cannot obtain the memory.
- * - TARN_INVALID_ARGUMENT: `resource` or `out` is NULL, or `alignment` is no power of
- *   two.
+ * - TARN_INVALID_ARGUMENT: `resource` or `out` is NULL, or `alignment` is neither 0 nor a
+ *   power of two.
  * - TARN_PLUGIN_FAILURE: the operation `allocate` of the resource returned something
  *   invalid: no address, an address with a smaller alignment, or a value that is no
  *   status.
@@ -273,14 +288,16 @@ TARN_API tarn_status tarn_resource_allocate(tarn_resource *resource, size_t byte
                                             tarn_device_ptr *out);
 
 /**
- * Deallocate a block on a stream on which the resource may reuse it immediately.
+ * Deallocate a block in the order of a stream.
  *
- * `stream` may differ from the stream of the allocation. The caller first lets it wait
- * for an event, recorded after the last use, of each other stream that used the block.
+ * The resource may reuse the block on `stream` immediately. `stream` may differ from the
+ * stream of the allocation. If other streams used the block, the caller first records an
+ * event on each of them, after the last use. It then lets `stream` wait for these events.
+ *
  * The caller needs no such event in two cases:
  * - tarn_resource_deallocate_synchronizes() is true.
- * - `stream` is TARN_STREAM_NONE and tarn_resource_supports_no_stream() is true. That
- *   free covers the work that all streams have queued.
+ * - `stream` is TARN_STREAM_NONE and tarn_resource_supports_no_stream() is true. The
+ *   resource then reuses the block only after the work that all streams have queued.
  *
  * The resource rejects a block of another resource, a second free, wrong bytes and a
  * wrong alignment if it can detect them. After every failure, also one of the driver, the
@@ -292,12 +309,14 @@ TARN_API tarn_status tarn_resource_allocate(tarn_resource *resource, size_t byte
  * @param resource   The resource that allocated the block; borrowed.
  * @param block      The block. 0 with 0 bytes does nothing and is no error.
  * @param bytes      Size in bytes, as in the allocation.
- * @param alignment  Alignment in bytes, as in the allocation.
+ * @param alignment  Alignment in bytes, as in the allocation. Here too, 0 and less than
+ *                   256 count as 256.
  * @param stream     The stream of the free, or TARN_STREAM_NONE.
  * @return
  * - TARN_OK: the block is no longer live.
- * - TARN_INVALID_ARGUMENT: `resource` is NULL, `alignment` is no power of two, one of
- *   `block` and `bytes` is 0, or the resource rejects the block.
+ * - TARN_INVALID_ARGUMENT: `resource` is NULL, or `alignment` is neither 0 nor a power of
+ *   two. Or one of `block` and `bytes` is 0 and the other is not, or the resource rejects
+ *   the block.
  * - TARN_PLUGIN_FAILURE: the operation returned a value that is no status.
  * - Other statuses: those of the operation `deallocate`.
  * @since 0.1
@@ -337,8 +356,8 @@ TARN_API tarn_status tarn_resource_memory_info(tarn_resource *resource,
  *
  * @param resource  A resource; borrowed.
  * @param other     Another resource; borrowed.
- * @return true if both are one object, or if `is_equal` of their common table returns
- *         true.
+ * @return true if both are one object. Also true if they have the same table (see
+ *         tarn_resource_ops) and its `is_equal` returns true.
  * @since 0.1
  */
 TARN_API bool tarn_resource_is_equal(const tarn_resource *resource,
@@ -383,17 +402,21 @@ TARN_API bool tarn_resource_deallocate_synchronizes(const tarn_resource *resourc
  *
  * The member `supports_no_stream` of tarn_resource_ops states the promise.
  *
- * | Resource                      | Result                                              |
- * |-------------------------------|-----------------------------------------------------|
- * | `cuda`, `managed`, `pinned`   | true, because their frees wait                      |
- * | a pool or a slab              | true without an upstream                            |
- * | a pool or a slab              | true over an upstream with true, or stream-ordered  |
- * | a pool                        | true with TARN_POOL_NO_STREAM_SINGLE, see below     |
- * | an adaptor, `binning`         | true if all resources beneath return true           |
- * | `async`                       | false                                               |
+ * | Resource                    | Result                                                |
+ * |-----------------------------|-------------------------------------------------------|
+ * | `cuda`, `managed`, `pinned` | true, because their frees wait                        |
+ * | `host`, `async`             | false                                                 |
+ * | a pool or a slab            | true without an upstream                              |
+ * | a pool or a slab            | true if the upstream returns true                     |
+ * | a pool or a slab            | true if the upstream is stream-ordered                |
+ * | a pool                      | true with TARN_POOL_NO_STREAM_SINGLE, see below       |
+ * | a pool or a slab            | else false                                            |
+ * | an adaptor                  | as its upstream                                       |
+ * | `binning`                   | true if its upstream and all bins return true         |
  *
  * With TARN_POOL_NO_STREAM_SINGLE the program promises that all its work is on one
- * stream, or ordered as if it were. TARN_STREAM_NONE then means the default stream.
+ * stream, or ordered as if it were. TARN_STREAM_NONE then means the legacy default
+ * stream.
  *
  * Thread-safety: any thread.
  *
@@ -485,8 +508,8 @@ TARN_API const char *tarn_resource_name(const tarn_resource *resource);
  *
  * @param resource  The resource; borrowed. NULL is allowed.
  * @param ops       The table to compare with. NULL is allowed.
- * @return `self`, or NULL unless `name`, `allocate` and `size` of both tables are the
- *         same. The function compares `name` as a pointer.
+ * @return `self` if `ops` is the same table as that of the resource (see
+ *         tarn_resource_ops), else NULL.
  * @since 0.1
  */
 TARN_API void *tarn_resource_self(const tarn_resource *resource,
@@ -511,7 +534,7 @@ TARN_API void *tarn_resource_self(const tarn_resource *resource,
  * @return
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: there is no such device, or `out` is NULL.
- * - TARN_NO_DRIVER: no driver is open, and the call could not open one.
+ * - TARN_NO_DRIVER: the driver is not open, and the call could not open it.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * @since 0.1
  */
@@ -521,10 +544,11 @@ TARN_API tarn_status tarn_cuda_create(int device, tarn_resource **out);
 typedef struct tarn_async_options {
     size_t size;          /**< sizeof(tarn_async_options) */
     size_t initial_bytes; /**< Bytes that the driver's pool reserves at creation. */
-    /** Maximum bytes that the driver's pool keeps cached.
+    /** Release threshold of the driver's pool (CU_MEMPOOL_ATTR_RELEASE_THRESHOLD).
      *
-     * 0: a new pool keeps everything. The default pool of the device keeps its present
-     * threshold. */
+     * It counts all bytes that the pool holds, those of live blocks included. Above it,
+     * the driver releases free memory when the program synchronizes. 0: a new pool keeps
+     * everything, and the default pool of the device keeps its present threshold. */
     size_t release_threshold_bytes;
     bool use_default_pool; /**< Use the default pool of the device, not a new pool. */
     /** Let other processes open the memory (ipc.h).
@@ -540,12 +564,13 @@ typedef struct tarn_async_options {
  * one object per device, as there is one such pool. Options that are not zero then change
  * that pool for all its users.
  *
- * - An allocation with TARN_STREAM_NONE waits for the per-thread default stream, so that
- *   the block is ready for every stream. If that stream captures, the call uses and
- *   destroys a temporary stream instead.
- * - A free with TARN_STREAM_NONE does not wait.
- * - An exportable pool may keep memory in spite of a trim. The CUDA manual states that
- *   drivers do so.
+ * - An allocation with TARN_STREAM_NONE allocates on the per-thread default stream and
+ *   waits for it. The block is then ready for every stream. If that stream captures, the
+ *   call creates a temporary stream and uses that one.
+ * - A free with TARN_STREAM_NONE is in the order of the legacy default stream. It does
+ *   not wait.
+ * - A trim of an exportable pool may release nothing, whatever `keep_bytes` is. The CUDA
+ *   manual describes this limit of the driver.
  *
  * Thread-safety: any thread.
  *
@@ -558,7 +583,7 @@ typedef struct tarn_async_options {
  *   `out` is NULL, or `options` has a nonzero member that this version of Tarn does not
  *   know.
  * - TARN_NOT_SUPPORTED: the device has no memory pools, or none that can be exported.
- * - TARN_NO_DRIVER: no driver is open, and the call could not open one.
+ * - TARN_NO_DRIVER: the driver is not open, and the call could not open it.
  * - TARN_OUT_OF_MEMORY: the initial bytes or host memory are unavailable.
  * - TARN_DRIVER_FAILURE: a driver call failed.
  * @since 0.1
@@ -580,7 +605,7 @@ TARN_API tarn_status tarn_async_create(int device, const tarn_async_options *opt
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: there is no such device, or `out` is NULL.
  * - TARN_NOT_SUPPORTED: the device has no managed memory.
- * - TARN_NO_DRIVER: no driver is open, and the call could not open one.
+ * - TARN_NO_DRIVER: the driver is not open, and the call could not open it.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * - TARN_DRIVER_FAILURE: a driver call failed.
  * @since 0.1
@@ -588,10 +613,11 @@ TARN_API tarn_status tarn_async_create(int device, const tarn_async_options *opt
 TARN_API tarn_status tarn_managed_create(int device, tarn_resource **out);
 
 /**
- * Return the resource of page-locked host memory on a device.
+ * Return the resource of page-locked host memory for a device.
  *
- * The memory comes from cuMemHostAlloc, portable and mapped. There is one object per
- * device. A free waits until the device has finished with the block.
+ * The memory comes from cuMemHostAlloc with the flags for portable and mapped memory.
+ * There is one object per device, as with tarn_cuda_create(). A free waits until the
+ * device has finished with the block.
  *
  * Thread-safety: any thread.
  *
@@ -600,7 +626,7 @@ TARN_API tarn_status tarn_managed_create(int device, tarn_resource **out);
  * @return
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: there is no such device, or `out` is NULL.
- * - TARN_NO_DRIVER: no driver is open, and the call could not open one.
+ * - TARN_NO_DRIVER: the driver is not open, and the call could not open it.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * @since 0.1
  */
@@ -631,21 +657,23 @@ typedef struct tarn_slab_options {
     /** Minimum growth in blocks.
      *
      * 0: the slab grows by the steps of a pool, see `growth_bytes` of
-     * tarn_pool_options. At most `maximum_blocks`, if there is a maximum. */
+     * tarn_pool_options. The value must not exceed `maximum_blocks`, unless that is 0. */
     size_t growth_blocks;
     /** Maximum number of blocks; 0: no maximum.
      *
      * The slab obtains memory in multiples of 2 MiB, the granularity of physical memory.
-     * It rounds the maximum up to such a multiple. */
+     * It rounds the bytes of the maximum up to such a multiple, and uses all of them. So
+     * small blocks can be more than this number. */
     size_t maximum_blocks;
 } tarn_slab_options;
 
 /**
  * Create a slab: a resource whose blocks all have one size.
  *
- * A slab serves requests of up to that size. A larger request is TARN_OUT_OF_MEMORY. A
- * slab is a pool (pool.h) that does not split its blocks, so any free block serves any
- * request. All functions of pool.h accept a slab.
+ * A slab serves requests of up to that size. A larger request returns
+ * TARN_OUT_OF_MEMORY. A slab is a pool (pool.h) that does not split its blocks, so every
+ * block has the size for every request. The order of streams is that of a pool. All
+ * functions of pool.h accept a slab.
  *
  * Thread-safety: any thread.
  *
@@ -692,9 +720,10 @@ typedef struct tarn_binning_options {
  * @param[out] out  The binning resource; the caller owns a reference.
  * @return
  * - TARN_OK: the resource exists.
- * - TARN_INVALID_ARGUMENT: `upstream` or `out` is NULL, an exponent is out of range, or
- *   the stack exceeds TARN_RESOURCE_DEPTH_MAX. Or `options` has a nonzero member that
- *   this version of Tarn does not know.
+ * - TARN_INVALID_ARGUMENT: `upstream` or `out` is NULL, or the depth of `upstream` is
+ *   TARN_RESOURCE_DEPTH_MAX. Or `min_size_exponent` exceeds `max_size_exponent`, or that
+ *   exceeds 62. Or `options` has a nonzero member that this version of Tarn does not
+ *   know.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * - Other statuses: those of tarn_slab_create() for the bins.
  * @since 0.1
@@ -707,8 +736,13 @@ TARN_API tarn_status tarn_binning_create(tarn_resource *upstream,
  * Add a bin for requests of up to `bytes` bytes that fit into no smaller bin.
  *
  * If the binning resource already has a bin of that size, the call changes nothing and
- * returns TARN_OK. A block returns to its bin by its size, so no bin can be added while
- * blocks are live.
+ * returns TARN_OK. At a free, the size of the block selects its bin. The bins must then
+ * be those of the allocation, so the call fails while blocks are live.
+ *
+ * The depth of a resource is the number of resources beneath it, see
+ * TARN_RESOURCE_DEPTH_MAX. A bin whose depth is at least that of `binning` increases the
+ * depth of `binning`. A new slab (`bin` is NULL) never does. Once another resource has
+ * been created over `binning`, its depth can no longer increase.
  *
  * Thread-safety: any thread.
  *
@@ -718,13 +752,11 @@ TARN_API tarn_status tarn_binning_create(tarn_resource *upstream,
  *                 upstream.
  * @return
  * - TARN_OK: a bin of that size exists.
- * - TARN_STILL_IN_USE: blocks are live. Or another resource has already been created
- *   over `binning`, and the bin increases the depth of `binning`: the number of resources
- *   beneath it. A slab (`bin` is NULL) never increases the depth. Another bin does if its
- *   own depth is at least that of `binning`.
- * - TARN_INVALID_ARGUMENT: `binning` is no binning resource, or `bytes` is 0. `bin` is
- *   `binning` or of another device, there are 64 bins already, or the depth
- *   of `bin` is TARN_RESOURCE_DEPTH_MAX.
+ * - TARN_STILL_IN_USE: blocks are live. Or the bin would increase the depth of `binning`,
+ *   and a resource has been created over `binning`.
+ * - TARN_INVALID_ARGUMENT: `binning` is no binning resource, or `bytes` is 0. Or `bin` is
+ *   `binning`, or of another device, or its depth is TARN_RESOURCE_DEPTH_MAX. Or
+ *   `binning` has 64 bins already.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * - Other statuses: those of tarn_slab_create(), with `bin` NULL.
  * @since 0.1
@@ -740,7 +772,7 @@ TARN_API tarn_status tarn_binning_add_bin(tarn_resource *binning, size_t bytes,
 /** The kind of a call that an observer receives. */
 typedef enum tarn_action {
     TARN_ACTION_ALLOCATE = 0,        /**< An allocation succeeded. */
-    TARN_ACTION_FREE = 1,            /**< A free. */
+    TARN_ACTION_FREE = 1,            /**< A free, before the resource receives it. */
     TARN_ACTION_ALLOCATE_FAILURE = 2 /**< An allocation failed. */
 } tarn_action;
 
@@ -758,26 +790,32 @@ typedef struct tarn_observer_event {
 } tarn_observer_event;
 
 /**
- * Receives the public calls that allocate and free: the type of an observer.
+ * Receives the allocations and frees of the program: the type of an observer.
  *
  * `data` is the pointer that was set with the observer. `event` describes the call and is
  * borrowed. Tarn calls the observer on the calling thread, with no lock held. Several
- * threads may run it simultaneously. The observer may call Tarn; it does not receive its
- * own allocations. It must return: leaving it by longjmp() or an exception is forbidden.
+ * threads may run it simultaneously. The observer may call Tarn, and Tarn does not report
+ * these calls to it. Leaving the observer by longjmp() or an exception is forbidden.
  */
 typedef void (*tarn_observer)(void *data, const tarn_observer_event *event);
 
 /**
- * Set or remove the observer of all public allocations and frees of the process.
+ * Set or remove the observer of all allocations and frees of the process.
  *
- * The observer receives a call of the program. It does not receive a call that a resource
- * makes inside that call, such as one of a pool to its upstream. It receives an
- * allocation after its success or failure, and a free before the resource does. It
- * receives no requests for 0 bytes and no calls with invalid arguments. Without an
- * observer each call costs one load.
+ * The observer receives the calls of tarn_resource_allocate() and
+ * tarn_resource_deallocate():
+ *
+ * - An allocation: after its success or failure.
+ * - A free: before the resource receives it. The resource may still reject it.
+ * - Not received: calls that a resource makes inside another call, such as those of a
+ *   pool to its upstream.
+ * - Not received: requests for 0 bytes, and calls with arguments that Tarn rejects before
+ *   it calls the resource.
+ *
+ * Without an observer each call costs one atomic load.
  *
  * Removing the observer waits until no other thread runs it, so the caller may then free
- * `data`. An observer may remove itself: its own call continues.
+ * `data`. An observer may remove itself. The removal then does not wait for its own call.
  *
  * Thread-safety: any thread.
  *

@@ -1,14 +1,21 @@
-/* server.c -- the thread that answers importers' requests for memory that handles name.
+/* server.c -- the server: a thread that answers importers' requests for the memory of
+ * handles.
  *
- * It starts with the first handle that needs it and stays until the process ends. The
- * server has a random number of TARN__SERVER_BYTES bytes, `server.server`. Each handle
- * carries it. The name of the server's socket, `server.name`, is made of the process id
- * and this number. So neither a later process with our process id nor a forked copy of
- * our memory is taken for us.
+ * The thread starts with the first handle that needs it and stays until the process ends.
+ * Two values identify a server:
+ *
+ *    server.server    its random number, of TARN__SERVER_BYTES bytes. Each handle that
+ *                     needs the server carries it. A later process with the same process
+ *                     id has another number.
+ *    server.name      the file name of its socket: the process id, a hyphen and the
+ *                     random number
+ *
+ * A forked child has a copy of both. There `runs` is false, so the child does not take
+ * itself for the server (tarn__server_is_ours()).
  *
  * The socket is a file in the socket directory, which only our user may enter
- * (socket_directory.h). It is removed at exit; if the process is killed, the next server
- * removes it.
+ * (socket_directory.h). The process removes it at exit. A process that is killed leaves
+ * it there, and the next server that starts removes it (tarn__socket_directory_sweep()).
  */
 #define _GNU_SOURCE
 #include "ipc/server.h"
@@ -30,28 +37,33 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* QUEUED: connections that the system holds until the server accepts them. FEWEST, MOST:
- * bounds of the number of open connections. PAUSE_MS: see run(). */
+/* QUEUED: the most connections that the system holds until the server accepts them.
+ * FEWEST, MOST: bounds of the maximum number of connections. PAUSE_MS: see run(). */
 enum { QUEUED = 128, FEWEST = 32, MOST = 4096, PAUSE_MS = 50 };
 
 static struct {
     pthread_mutex_t start; /* one start at a time */
-    atomic_bool runs;
-    int process; /* id of the process that started the thread */
+    atomic_bool runs;      /* the thread runs, and the fields below are set */
+    int process;           /* id of the process that started the thread */
     /* descriptors of the socket directory and of the listening socket; -1: not open */
     int directory, listener;
-    struct pollfd *polls; /* the thread's: the listener's first, then the connections' */
-    char name[TARN__SOCKET_NAME];             /* name of the socket in its directory */
+    /* for poll(): the entry of the listener, then those of the connections */
+    struct pollfd *polls;
+    char name[TARN__SOCKET_NAME];             /* file name of the socket */
     unsigned char server[TARN__SERVER_BYTES]; /* the random number that handles carry */
 } server = {.start = PTHREAD_MUTEX_INITIALIZER, .directory = -1, .listener = -1};
 
+/* `name` is a random number, not the name of a socket. */
 bool tarn__server_is_ours(const unsigned char name[TARN__SERVER_BYTES])
 {
     return atomic_load(&server.runs) &&
            memcmp(name, server.server, sizeof server.server) == 0;
 }
 
-/* In a forked child: the thread does not exist there, and the descriptors are closed. */
+/* Forget the server in a forked child. The thread does not exist there, and descriptor.c
+ * closes the descriptors. Another thread may have held `start` at the fork, and the child
+ * can then never take it. It does not try: an export fails before that, since the driver
+ * cannot be called in a forked child (export.c). */
 static void forget(void)
 {
     atomic_store(&server.runs, false);
@@ -59,8 +71,9 @@ static void forget(void)
     tarn__connections_forget();
 }
 
-/* Remove the socket by the directory's descriptor. At the path of the directory there may
- * be another directory or a link by now. */
+/* Remove the socket by the directory's descriptor: the path of the directory may name
+ * another directory or a link by now. If exit begins before `runs` is set, the socket
+ * stays, and the next server that starts removes it. */
 static void remove_socket(void)
 {
     if (atomic_load(&server.runs) && server.process == (int)getpid())
@@ -69,11 +82,16 @@ static void remove_socket(void)
 
 /* --- the thread --- */
 
-/* Serve connections until the process ends. `due` is the time in ms until a connection
- * has to be dropped that has no lease; -1: there is none. The sweep releases exported
- * blocks without other references. If the process has no more descriptors, the listener
- * rests for PAUSE_MS. Otherwise poll() would return at once, because a connection still
- * waits there. */
+/* Serve connections until the process ends.
+ *
+ * `due` is the time in ms until the next silent connection without a lease has to be
+ * dropped; -1: there is none. The sweep releases exported blocks that have no other
+ * references.
+ *
+ * `rests` is true while a connection waits at the listener and the process has no
+ * descriptor for it. The next poll() then ignores the listener, and lasts at most
+ * PAUSE_MS. Otherwise it would return immediately again and again. Afterwards the thread
+ * tries to accept the connection again. */
 static void *run(void *unused)
 {
     bool rests = false;
@@ -87,7 +105,9 @@ static void *run(void *unused)
         if (rests && (due < 0 || due > PAUSE_MS))
             due = PAUSE_MS;
         if (poll(server.polls, count + 1, due) < 0)
-            poll(NULL, 0, PAUSE_MS); /* the system is short of memory, but not forever */
+            /* The system lacks memory, or the program has lowered RLIMIT_NOFILE below the
+             * number of entries. Both can change: wait, then try again. */
+            poll(NULL, 0, PAUSE_MS);
         tarn__connections_serve(server.polls + 1, count);
         rests = !tarn__connections_accept(server.listener);
         tarn__export_table_sweep();
@@ -95,7 +115,8 @@ static void *run(void *unused)
     return NULL; /* not reached */
 }
 
-/* Start the thread with all signals blocked: they are for the program's own threads. */
+/* Start the thread with all signals blocked, so that the system delivers the signals of
+ * the process to the program's own threads. */
 static tarn_status start_thread(void)
 {
     pthread_attr_t attributes;
@@ -118,7 +139,7 @@ static tarn_status start_thread(void)
 
 /* --- the socket --- */
 
-/* Fail with the message of errno, which is also the status's native error code. */
+/* Fail with the message of errno, which is also the native error code. */
 static tarn_status failed(const char *what)
 {
     int why = errno;
@@ -127,9 +148,15 @@ static tarn_status failed(const char *what)
                                  strerror(why));
 }
 
-/* Have the socket listen. It is bound under its name with a dot in front, and renamed
- * when it listens. So no other server takes it for the socket of a process that has
- * ended. */
+/* Bind the socket and make it listen, in three steps:
+ *
+ *    bind      under the socket's name with a dot in front
+ *    listen
+ *    rename    to the name without the dot
+ *
+ * Another server that starts meanwhile removes sockets at which no process listens. It
+ * leaves a name with a dot as long as the process exists (socket_directory.c). After a
+ * failure of the last two steps this function removes that name. */
 static tarn_status listen_at(int listener)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -148,8 +175,8 @@ static tarn_status listen_at(int listener)
     return status;
 }
 
-/* The descriptor is created and recorded under one lock, so that a forked child closes it
- * (descriptor.h). */
+/* Create the socket, and make it listen. The descriptor is created and recorded under one
+ * lock, so that a forked child closes it (descriptor.h). */
 static tarn_status open_socket(void)
 {
     tarn__descriptor_lock();
@@ -176,8 +203,8 @@ static void close_socket(void)
 
 /* --- starting --- */
 
-/* Return the most connections: half of the descriptors that the process may have, but at
- * least FEWEST and at most MOST. */
+/* Return the maximum number of open connections: half of the descriptors that the process
+ * may have, but at least FEWEST and at most MOST. */
 static size_t most_connections(void)
 {
     struct rlimit limit = {.rlim_cur = 0};
@@ -188,6 +215,7 @@ static size_t most_connections(void)
     return limit.rlim_cur / 2 < MOST ? (size_t)limit.rlim_cur / 2 : MOST;
 }
 
+/* Allocate the tables of connections and of poll() entries. */
 static tarn_status make_tables(void)
 {
     size_t most = most_connections();
@@ -216,8 +244,9 @@ static tarn_status open_and_run(void)
     return status;
 }
 
-/* Start the server; `start` held. Before its thread runs, no other thread reads
- * the fields that this function sets. */
+/* Start the server; `start` held. Other threads read the fields that this function sets
+ * only once `runs` is true. The server's own thread reads them from its start on; they
+ * are complete by then. */
 static tarn_status start(void)
 {
     tarn__assert_mutex_held(&server.start);

@@ -1,9 +1,19 @@
-/* slow.c -- a block of memory from its allocation to its end, the slow path.
+/* slow.c -- the slow path of a block: its allocation, its resizing and its end.
  *
- * Every debug mode, every allocator and every alignment goes through here. The fast path
- * (fast.h) is the same with all of them off. The flags of a block record how it was
- * allocated. Its end follows these flags, whatever the modes are then. block.h has the
- * layout of a block and the vocabulary.
+ * This path serves every request: in every debug mode, with every allocator and
+ * alignment. The fast path (fast.h) serves small blocks that need no check. The flags of
+ * a block record how it was allocated. Its end follows these flags, whatever the modes
+ * are then.
+ *
+ * block.h has the layout of a block, its flags and the vocabulary: header, MemInfo,
+ * front, back, small and single block, slot, word, site, folded. This file adds:
+ *
+ *    prefix       the TARN__PREFIX_BYTES bytes before the header of raw memory from an
+ *                 external allocator; they contain the address of that allocator
+ *    slack        further bytes of an allocation, so that the data can be aligned in it
+ *    red zone     front and back: the bytes around the data that reveal a wrong write
+ *    fast, word   of a shard: `fast` is ready for the header of a small block; `word`
+ *                 shows whether the shard is up to date (runtime.h)
  */
 #include "nrt/slow.h"
 #include "base/size.h"
@@ -20,17 +30,20 @@
 #include "nrt/slab.h"
 #include <string.h>
 
-/* How a block is laid out. */
+/* The layout of a block. */
 struct shape {
     unsigned flags;
     size_t head;      /* bytes of prefix, header and MemInfo: all before the front */
     size_t front;     /* bytes of the front: the offset of the data, and guard bytes */
-    size_t alignment; /* of the data; 1 where 16 is enough */
+    size_t alignment; /* of the data; 1 if the 16 of every block are enough */
     size_t total;     /* bytes to allocate, without slack */
-    size_t slack;     /* further bytes to allocate, so that the data can be aligned */
+    size_t slack;     /* bytes to allocate beyond `total` */
 };
 
-/* Return the flags of a block for these modes. */
+/* Return the flags of a block for these modes. RED_ZONE gives a MemInfo a front, with
+ * POISON, GUARD or QUARANTINE. Only GUARD gives a block a back, also raw memory. An
+ * external allocator may end before the quarantine does, so its blocks do not enter
+ * quarantine. */
 static unsigned flags_for(const struct tarn__block_request *request, unsigned modes)
 {
     unsigned flags = request->flags;
@@ -40,8 +53,7 @@ static unsigned flags_for(const struct tarn__block_request *request, unsigned mo
     if (modes & TARN_NRT_GUARD)
         flags |= TARN__GUARD;
     if (modes & TARN_NRT_QUARANTINE && !request->external)
-        flags |= TARN__QUARANTINE; /* an external allocator may be gone before the
-                              * quarantined block */
+        flags |= TARN__QUARANTINE;
     if (modes & TARN_NRT_TRACE)
         flags |= TARN__TRACE;
     if (flags & TARN__MI && flags & (TARN__POISON | TARN__GUARD | TARN__QUARANTINE))
@@ -51,7 +63,8 @@ static unsigned flags_for(const struct tarn__block_request *request, unsigned mo
     return flags;
 }
 
-/* Compute the layout. Returns false if the size exceeds the address space. */
+/* Compute the layout. Returns false if the size exceeds the address space. A block for
+ * the quarantine has space for a struct tarn__free_block, which overlays it there. */
 static bool work_out(const struct tarn__block_request *request, unsigned flags,
                      struct shape *shape)
 {
@@ -72,10 +85,14 @@ static bool work_out(const struct tarn__block_request *request, unsigned flags,
     return shape->total <= PTRDIFF_MAX && shape->slack <= PTRDIFF_MAX - shape->total;
 }
 
-/* Find the size class of a slot that the block fits into; false: none. Slots begin at
- * multiples of up to 64, so the data of a MemInfo without a front need no slack there.
- * `steps` is 0, 1 or 2 for data at multiples of 16, 32 or 64. `inner` is the number of
- * bytes after header and MemInfo, which tarn__slab_class_of counts in units of 16. */
+/* Find the size class of a slot that the block fits into; false: none.
+ *
+ * `steps` is 0, 1 or 2 for data at multiples of 16, 32 or 64. The classes for these begin
+ * their slots at such multiples. So the data of a MemInfo without a front, which begin 64
+ * bytes into the slot, need no slack. `inner` is the number of bytes of the block beyond
+ * its first TARN__HEAD bytes. tarn__slab_class_of counts them in units of 16. In a
+ * MemInfo the first TARN__HEAD bytes are header and MemInfo, in raw memory header and
+ * data. */
 static bool find_class(struct shape *shape, unsigned *class_out)
 {
     unsigned steps = shape->alignment == 32 ? 1 : shape->alignment == 64 ? 2 : 0;
@@ -89,17 +106,18 @@ static bool find_class(struct shape *shape, unsigned *class_out)
     return true;
 }
 
-/* Return true if small blocks come from slabs. In mode UNPOOLED they come from the
- * allocator. Under a sanitizer they do so, too, unless mode SLABS is on. */
+/* Return true if small blocks come from slabs. In mode UNPOOLED each of them is a single
+ * block instead. Under a sanitizer this is so, too, unless mode SLABS is on. */
 static bool small_blocks_allowed(unsigned modes)
 {
     return !(modes & TARN_NRT_UNPOOLED) &&
            (!tarn__modes_has_sanitizer() || modes & TARN_NRT_SLABS);
 }
 
-/* Take a slot of a slab. The word of the header lacks flags and site then, and `bytes` is
- * not set: tarn__slow_make() writes these for all blocks. A sanitizer learns that
- * the bytes after the header are accessible, and not initialized. */
+/* Take a slot of a slab. The word of its header has no flags and no site, and `bytes` is
+ * not set: tarn__slow_make() sets these for all blocks. Under a sanitizer, the call
+ * reports the bytes after the header as accessible and not initialized. The flag
+ * ANNOTATED makes the end of the block report, too. */
 static struct tarn__block *take_small(struct tarn__shard *shard, struct shape *shape,
                                       unsigned class)
 {
@@ -117,7 +135,8 @@ static struct tarn__block *take_small(struct tarn__shard *shard, struct shape *s
     return &slot->block;
 }
 
-/* Allocate a single block, from the instance's allocator or an external one. */
+/* Allocate a single block, from the external allocator of the request, or else from
+ * allocator number `allocator` of the instance. */
 static struct tarn__block *take_single(const struct tarn__block_request *request,
                                        const struct shape *shape, unsigned allocator)
 {
@@ -157,7 +176,8 @@ static struct tarn__block *take(const struct tarn__block_request *request,
     return take_single(request, shape, (unsigned)(word & 0xff));
 }
 
-/* Return where the data begin: the first multiple of the alignment after the front. */
+/* Return where the data begin: at the first multiple of the alignment after header,
+ * MemInfo and front, as far as the block has these. */
 static char *place_data(struct tarn__block *block, const struct shape *shape)
 {
     size_t head = shape->flags & TARN__MI ? TARN__HEAD : TARN__HEADER;
@@ -167,7 +187,8 @@ static char *place_data(struct tarn__block *block, const struct shape *shape)
     return (char *)(over ? place + (shape->alignment - over) : place);
 }
 
-/* Count an allocation: in the shard, or in the instance for a thread without one. */
+/* Count an allocation: in the shard, or in the counters `folded` of the instance for a
+ * thread without a shard. An uncounted request counts its bytes, but no block. */
 static void count(struct tarn__shard *shard, const struct tarn__block_request *request)
 {
     bool mi = request->flags & TARN__MI;
@@ -182,6 +203,7 @@ static void count(struct tarn__shard *shard, const struct tarn__block_request *r
         tarn__count_made(shard, request->bytes, mi);
 }
 
+/* Count a failed allocation, in the same place. */
 static void count_failure(struct tarn__shard *shard, tarn_runtime *runtime)
 {
     if (shard)
@@ -228,15 +250,21 @@ struct tarn__block *tarn__slow_make(const struct tarn__block_request *request,
     return block;
 }
 
-/* Return the header's word of a single MemInfo from the shard's allocator, with no flag
- * but MI. SINGLE marks its allocator number, so that it is never taken for a small
- * block. */
+/* Return the word for the header of a single MemInfo from the shard's allocator, with the
+ * flag MI alone. The bit SINGLE in the allocator number distinguishes the word from that
+ * of a small block. */
 static uint64_t direct_word(const struct tarn__shard *shard)
 {
     return shard->fast | (uint64_t)TARN__DIRECT << TARN__CLASS_SHIFT |
            (uint64_t)TARN__SINGLE << TARN__ALLOCATOR_SHIFT | TARN__FLAG(TARN__MI);
 }
 
+/* The first NULL has three reasons:
+ *
+ *    - The word of the shard differs from that of the instance. Then the shard is not up
+ *      to date, or the instance needs the slow path.
+ *    - The alignment is no power of two.
+ *    - A size is too large for the sum below. */
 struct tarn__block *tarn__slow_make_direct(tarn_runtime *runtime, size_t bytes,
                                            size_t alignment, void **data_out)
 {
@@ -259,8 +287,9 @@ struct tarn__block *tarn__slow_make_direct(tarn_runtime *runtime, size_t bytes,
     return block;
 }
 
-/* End a block with direct_word(), if no mode is on. Returns false and changes nothing for
- * any other block. */
+/* End a single MemInfo whose header has direct_word(): it has no flag but MI and no site,
+ * and it is from the shard's allocator. Returns false and changes nothing for any other
+ * block. */
 static bool direct_end(struct tarn__block *block)
 {
     uint64_t word = tarn__block_word(block);
@@ -276,7 +305,8 @@ static bool direct_end(struct tarn__block *block)
     return true;
 }
 
-/* Count a free: in the shard, or in the instance for a thread without one. */
+/* Count a free: in the shard, or in the counters `folded` of the instance for a thread
+ * without a shard. An uncounted request counts its bytes, but no block. */
 static void count_end(tarn_runtime *runtime, size_t bytes, bool mi, bool uncounted)
 {
     struct tarn__shard *shard = tarn__shard_get(runtime);
@@ -291,8 +321,15 @@ static void count_end(tarn_runtime *runtime, size_t bytes, bool mi, bool uncount
         tarn__count_gone(shard, bytes, mi);
 }
 
-/* Do all steps of a block's end except counting: check its guard bytes, fill its data,
- * remove it from its site, put it into quarantine or reclaim it. Returns its instance. */
+/* Do all steps of a block's end except counting, as its flags require. Returns its
+ * instance. The steps:
+ *
+ *    1. Check its guard bytes.
+ *    2. Fill its data.
+ *    3. Set the reference count of a MemInfo to 0. Compiled code may have made the
+ *       MemInfo of raw memory. Then step 2 has overwritten the count.
+ *    4. Subtract it from its allocation site.
+ *    5. Put it into quarantine, or reclaim it. */
 static tarn_runtime *take_apart(struct tarn__block *block)
 {
     uint64_t word = tarn__block_word(block);
@@ -302,7 +339,7 @@ static tarn_runtime *take_apart(struct tarn__block *block)
     tarn__red_zone_check(runtime, block);
     if (flags & (TARN__POISON | TARN__QUARANTINE))
         tarn__red_zone_poison(block);
-    if (flags & TARN__MI) /* of one made of raw memory, poison covers the count */
+    if (flags & TARN__MI)
         atomic_store_explicit(&tarn__block_meminfo(block)->refct, 0,
                               memory_order_relaxed);
     if (TARN__SITE(word))
@@ -331,7 +368,7 @@ void tarn__slow_end_as(struct tarn__block *block, bool mi)
     count_end(take_apart(block), bytes, mi, false);
 }
 
-/* --- other sizes -------------------------------------------------------------------- */
+/* --- resizing raw memory ------------------------------------------------------------ */
 
 /* Record the new size of a block that stays where it is, or that realloc() has moved. */
 static struct tarn__block *settle(struct tarn__block *block, size_t before, size_t bytes)
@@ -352,7 +389,9 @@ static struct tarn__block *settle(struct tarn__block *block, size_t before, size
     return block;
 }
 
-/* Allocate another block and copy the bytes. */
+/* Allocate another block of raw memory, copy the bytes that both have, and end the old
+ * block. Both requests are uncounted: the bytes change, the number of blocks does not.
+ * NULL: no memory, and the old block is unchanged. */
 static struct tarn__block *move(tarn_runtime *runtime, struct tarn__block *block,
                                 size_t bytes, const void *caller)
 {
@@ -375,7 +414,8 @@ static struct tarn__block *move(tarn_runtime *runtime, struct tarn__block *block
     return other;
 }
 
-/* Resize a single block without guard bytes by its allocator's realloc. */
+/* Resize a single block by its allocator's realloc. The block has none of the flags that
+ * move() is for. */
 static struct tarn__block *resize_single(tarn_runtime *runtime, struct tarn__block *block,
                                          size_t bytes)
 {
@@ -394,6 +434,14 @@ static struct tarn__block *resize_single(tarn_runtime *runtime, struct tarn__blo
     return settle(other, before, bytes);
 }
 
+/* The cases, in this order:
+ *
+ *    guard bytes, fill, quarantine or a prefix          move
+ *    a small block whose slot is large enough           keep the slot
+ *    a single block whose allocator has a realloc       resize by that function
+ *    any other block                                    move
+ *
+ * An allocator without an argument (`with.malloc` is NULL) always has a realloc. */
 struct tarn__block *tarn__slow_resize(struct tarn__block *block, size_t bytes,
                                       const void *caller)
 {

@@ -1,20 +1,27 @@
 /* fence.c -- event fences: recording an event for each epoch, and querying which are
  * complete.
  *
- * An epoch is a group of frees of one stream. An event fence is the recorded event that
- * closes it. The order of three steps makes this safe between threads:
+ * An epoch is a group of frees of one stream. An event fence is an event that the pool
+ * records on the stream after these frees. It covers them and all earlier frees of the
+ * stream. Once the event is complete, the device has done the work that was queued before
+ * these frees. The order of three steps makes this safe between threads:
  *
- *    close      The frees from now on belong to the next epoch. This precedes the record,
- *               so that the event does not cover a free in between.
- *    record     The event is recorded on the stream, without the pool's lock.
+ *    close      Later frees belong to the next epoch. This step precedes the record.
+ *               Otherwise a free after the record would belong to this epoch, and the
+ *               event would not cover it.
+ *    record     The thread records the event on the stream, without the pool's lock.
  *    publish    The event fence enters the list of its stream state, where other threads
- *               find it. This follows a successful record, so that no stream waits for an
+ *               find it. This step follows a successful record. So no stream waits for an
  *               event that was never recorded.
  *
  * Words of this file:
  *
- *    to fence                 to close the open epoch with an event fence
+ *    to fence                 to close the open epoch, record an event for it and publish
+ *                             the event fence
  *    unfenced bytes           free memory that no published event fence covers
+ *    caller                   an allocation or free under way, with its stream (caller.h)
+ *    no-stream state          the stream state of no-stream frees (TARN__KEY_NO_STREAM).
+ *                             Its event is recorded after all work of the context.
  *    to pin an event          to count a call that uses it (tarn__events_pin()). Until
  *                             the call unpins it, the pool does not record it for another
  *                             epoch. It has nothing to do with page-locked memory.
@@ -25,9 +32,11 @@
  *    miss                     a search that found nothing immediately available
  *    users                    the calls, thread caches and captures that hold a stream
  *                             state; it is not deleted before all of them have left
- *    key, identity            the key of a stream is its id, or a constant for a stream
- *                             state without one stream (stream_state.h). The identity
- *                             (identity.h) is the table from keys to stream states.
+ *    key, identity            the key of a stream state is the id of its stream, or a
+ *                             number of Tarn's own: for the legacy stream, no-stream
+ *                             frees, orphaned memory and captures (stream_state.h). The
+ *                             identity (identity.h) is the table from keys to stream
+ *                             states.
  *    capture                  memory of a captured graph has a stream state of its own,
  *                             with `is_capture`. It waits for the owner of the graph, so
  *                             it gets no event fence.
@@ -35,7 +44,9 @@
  *                             legacy stream while any blocking stream captures
  *    pool->pages              the physical memory of the pool (backing/pages.h): VMM, or
  *                             segments of an upstream. It makes the device-wide wait.
- *    scope->calls             the table of driver calls, while a context is current
+ *    scope                    the time in which a call has the primary context of the
+ *                             device current (driver/driver.h); scope->calls is the table
+ *                             of driver calls
  *    `lock` held              the caller holds the pool's lock, `pool->lock`
  *
  * Types with a trailing underscore are Tarn's own declarations of the driver's types
@@ -61,9 +72,9 @@
  * is a raw or a registered one. */
 enum { INTERVAL_ALONE = 4095, INTERVAL_RAW = 100, INTERVAL_REGISTERED = 120 };
 
-/* With more stream states than this, some of their streams have probably been destroyed.
- * The pool cannot delete such a stream state while its frees are unfenced. So it then
- * fences frees of less than share_of_each(), too. */
+/* With more stream states than this that have free memory, some of their streams have
+ * probably been destroyed. The pool cannot delete such a stream state while its frees are
+ * unfenced. So it then fences frees of less than share_of_each(), too. */
 enum { STREAMS_MANY = 64 };
 
 /* Return the bound of the unfenced bytes of all streams together. */
@@ -82,17 +93,18 @@ static uint64_t share_of_each(const struct tarn__pool *pool) TARN__REQUIRES(pool
     return bound_of_all(pool) / (stream_states > 1 ? stream_states : 1);
 }
 
-/* Return true if an event fence would be of no use to any stream: one stream has all of
- * the free memory, and no other has looked for memory in vain. A stream that only frees
- * what another stream allocates also has all of the free memory. The pool notices this at
- * the other stream's first miss, which sets `is_shared`. */
+/* Return true if no stream needs an event fence: one stream has all of the free memory,
+ * and no other stream has had a miss. One stream may free all that another stream
+ * allocates. The freeing stream then has all of the free memory, too. The first miss of
+ * the other stream sets `is_shared`, and the result is false from then on. */
 static bool is_of_one_stream(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     return pool->heap.with_memory_count < 2 && !pool->is_shared;
 }
 
-/* Return true if `bytes` more exceed the bound of the unfenced bytes. A fence is then due
- * before the interval has passed: with large blocks a few frees exceed the bound. */
+/* Return true if the unfenced bytes of all streams and `bytes` more exceed the bound. A
+ * fence is then due before the interval has passed: with large blocks a few frees exceed
+ * the bound. */
 static bool is_over_bound(const struct tarn__pool *pool, uint64_t bytes)
     TARN__REQUIRES(pool_lock)
 {
@@ -100,6 +112,12 @@ static bool is_over_bound(const struct tarn__pool *pool, uint64_t bytes)
            pool->heap.unfenced_bytes + bytes > bound_of_all(pool);
 }
 
+/* A fence is due if the stream state has unfenced bytes, no thread is recording an event
+ * for it, and one of these holds:
+ *
+ *    - Another stream needs the memory (`wanted`).
+ *    - The interval has passed, or the bound is exceeded. And the stream state has more
+ *      than its share of the bound, or there are many stream states. */
 bool tarn__fence_is_due(const struct tarn__pool *pool,
                         const struct tarn__stream_state *stream_state)
 {
@@ -114,8 +132,9 @@ bool tarn__fence_is_due(const struct tarn__pool *pool,
               pool->heap.with_memory_count > STREAMS_MANY)));
 }
 
-/* Right after an event fence one block may exceed the bound. Otherwise a loop over a
- * large block would record an event at each free. */
+/* `is_early` is true for the first free after an event fence, also if that block exceeds
+ * the bound. Otherwise a loop that allocates and frees one large block would record an
+ * event at each free. */
 bool tarn__fence_can_wait(const struct tarn__pool *pool,
                           const struct tarn__stream_state *stream_state, uint64_t bytes)
 {
@@ -130,11 +149,16 @@ bool tarn__fence_can_wait(const struct tarn__pool *pool,
              pool->heap.with_memory_count <= STREAMS_MANY));
 }
 
-/* Choose the interval until the next event fence. A loop that frees and allocates the
- * same memory needs no event fences. So the interval grows at each event fence, unless
- * the pool has had a miss since the last one. After a miss it is short again. For a
- * registered stream it only halves, because the thread that misses can itself fence the
- * stream's frees. */
+/* Choose the interval until the next event fence: how many frees of the stream may come
+ * before it. A loop that frees and allocates the same memory has no misses and needs no
+ * event fences. So the new interval is:
+ *
+ *    no miss of any stream since the last event fence    twice the old one, plus 1
+ *    a miss, raw stream                                  0
+ *    a miss, registered stream                           half of the old one
+ *
+ * The thread that misses can itself fence the frees of a registered stream, so the
+ * interval of such a stream only halves. */
 static void set_interval(const struct tarn__pool *pool,
                          struct tarn__stream_state *stream_state)
     TARN__REQUIRES(pool_lock)
@@ -164,7 +188,8 @@ CUevent_ tarn__fence_event(struct tarn__pool *pool, const struct tarn__scope *sc
     return event;
 }
 
-/* Keep an event that is not in use for later; destroy it without host memory. */
+/* Keep an unused event for reuse. If the list of unused events cannot grow for lack of
+ * host memory, destroy the event. */
 static void keep_event(struct tarn__pool *pool, const struct tarn__scope *scope,
                        CUevent_ event)
 {
@@ -187,8 +212,8 @@ void tarn__fences_sweep(struct tarn__pool *pool)
         tarn__pool_relock(pool);
 }
 
-/* Record an event after the work of the stream. For the no-stream state it is recorded
- * after all work of the context. */
+/* Record an event after the queued work of the stream. For the no-stream state, record it
+ * after all queued work of the context; `handle` is then unused. */
 static CUresult_ record(struct tarn__pool *pool, const struct tarn__scope *scope,
                         const struct tarn__stream_state *stream_state, CUstream_ handle,
                         CUevent_ event)
@@ -199,8 +224,8 @@ static CUresult_ record(struct tarn__pool *pool, const struct tarn__scope *scope
     return scope->calls->event_record(event, handle);
 }
 
-/* Close the epoch. Returns false if another thread is recording, or there is nothing to
- * fence. */
+/* Close the open epoch. Returns false if another thread is recording an event for this
+ * stream state, or if the stream state has no unfenced bytes. */
 static bool close_epoch(struct tarn__pool *pool, struct tarn__stream_state *stream_state,
                         uint64_t *epoch_out)
 {
@@ -213,10 +238,15 @@ static bool close_epoch(struct tarn__pool *pool, struct tarn__stream_state *stre
     return closes;
 }
 
-/* End the fencing that close_epoch() began, whether it succeeded or not. The stream state
- * may be fenced again (`recording`). No other stream wants its frees fenced any more
- * (`wanted`). The count of frees since the last event fence begins at 0, with a new
- * interval. `lock` held. */
+/* End the fencing that close_epoch() began, after success and after failure. It changes
+ * three things:
+ *
+ *    recording          false: other threads may fence the stream state again
+ *    wanted             false: the request of another stream has ended. After a failure,
+ *                       the next miss of that stream sets it again.
+ *    frees, interval    the count of frees begins at 0, with a new interval
+ *
+ * `lock` held. */
 static void reopen(struct tarn__pool *pool, struct tarn__stream_state *stream_state)
     TARN__REQUIRES(pool_lock)
 {
@@ -227,8 +257,8 @@ static void reopen(struct tarn__pool *pool, struct tarn__stream_state *stream_st
     set_interval(pool, stream_state);
 }
 
-/* Record an event for the closed `epoch`, and publish it. Without an event the epoch
- * stays closed, and the next event fence covers it. */
+/* Record an event for the closed `epoch`, and publish the event fence. If that fails, the
+ * epoch stays closed and unfenced, and the next event fence covers it. */
 static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *scope,
                            struct tarn__stream_state *stream_state, CUstream_ handle,
                            uint64_t epoch)
@@ -259,13 +289,16 @@ static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *sc
 
 /* --- an idle stream needs no event --- */
 
-/* Return true if the stream was created with CU_STREAM_NON_BLOCKING. Only such a stream
- * can be queried instead of fenced by an event. A blocking stream with an empty queue may
- * still be ordered after work of the legacy stream. That stream is ordered after work of
- * blocking streams. An event covers such work, and a query of the stream does not.
+/* Return true if the stream was created with CU_STREAM_NON_BLOCKING.
  *
- * Keys below TARN__KEY_CAPTURES are ids of streams. The keys above are the legacy
- * stream's, and those of stream states without a stream (stream_state.h). */
+ * Only for such a stream can a query (cuStreamQuery) replace an event. A blocking stream
+ * and the legacy stream wait for the work of each other. So a free on a blocking stream
+ * may be ordered after work that is queued on another stream. An event on the blocking
+ * stream covers that work. A query covers the queue of the blocking stream alone, and the
+ * queue may be empty.
+ *
+ * Only keys below TARN__KEY_CAPTURES are ids of streams (stream_state.h). A stream state
+ * with another key counts as blocking, and so does a per-thread default stream. */
 static bool is_non_blocking(struct tarn__pool *pool, const struct tarn__scope *scope,
                             struct tarn__stream_state *stream_state, CUstream_ handle)
 {
@@ -288,10 +321,10 @@ static bool is_non_blocking(struct tarn__pool *pool, const struct tarn__scope *s
     return kind == TARN__KIND_NON_BLOCKING;
 }
 
-/* Return true if all work queued on the stream is done. One query then replaces an event
- * and the query of that event. The back-off `idle` skips queries of a stream that was
- * busy at the last ones. The query is made in relaxed capture mode. In another mode it
- * can invalidate captures (relaxed.c). */
+/* Return true if the stream is idle: all work queued on it is done. One query of the
+ * stream then replaces an event and the query of that event. The back-off `idle` skips
+ * the query if the last ones found the stream busy. The query is made in relaxed capture
+ * mode. In another mode it can invalidate captures (relaxed.c). */
 static bool query_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
                        struct tarn__stream_state *stream_state, CUstream_ handle)
 {
@@ -314,11 +347,13 @@ static bool query_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
     return idle || TARN_MUTATION(stream_not_queried);
 }
 
-/* Fence the frees of `stream_state`: close the epoch, record an event and publish it.
- * With BY_QUERY_IF_IDLE an idle stream needs no event: its closed epoch is complete.
- * `handle` is valid and names the stream of `stream_state`, which has a user. */
+/* How to fence: always by an event, or for an idle stream by a query. */
 enum how { BY_EVENT, BY_QUERY_IF_IDLE };
 
+/* Fence the frees of `stream_state`: close the epoch, record an event and publish it.
+ * With BY_QUERY_IF_IDLE an idle stream needs no event: its closed epoch is complete.
+ * `handle` is valid and names the stream of `stream_state`; it is NULL for the no-stream
+ * state. The call that fences is one of the users of `stream_state`. */
 static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
                   struct tarn__stream_state *stream_state, CUstream_ handle, enum how how)
 {
@@ -345,7 +380,7 @@ void tarn__fence_no_stream(struct tarn__pool *pool, const struct tarn__scope *sc
     fence(pool, scope, stream_state, NULL, BY_EVENT);
 }
 
-/* Event fences queried whenever a new one is recorded. */
+/* The event fences that a call queries after it has recorded a new one. */
 enum { POLLS = 2 };
 
 void tarn__fence_if_due(struct tarn__caller *caller)
@@ -377,9 +412,10 @@ void tarn__fence_same_stream(struct tarn__caller *caller)
 
 /* --- completed event fences --- */
 
+/* The most queries of one call of poll_some(). */
 enum { POLL_MAX = 32 };
 
-/* A query whether a pinned event is complete. */
+/* A query whether a pinned event is complete; `done`: it is. */
 struct query {
     struct tarn__stream_state *stream_state;
     CUevent_ event;
@@ -397,15 +433,16 @@ static struct tarn__fence *next_fence(const struct tarn__stream_state *stream_st
     return NULL;
 }
 
-/* DUE: skip stream states by their back-off `done`. After each query that found an event
- * fence incomplete, it skips more rounds. ALL: skip none. */
+/* Which stream states to query. DUE: those that their back-off (`done` of the stream
+ * state) does not skip. The back-off skips more rounds after each query that found an
+ * event fence incomplete. ALL: each of them. */
 enum which { DUE, ALL };
 
-/* Choose up to `most` queries, and pin their events. A round goes once through the stream
- * states with free memory. `round` is its number. A stream state that was queried in this
- * round, or that has no event fence to query, is not chosen. It goes on where the last
- * call ended, counts in `*looked` the stream states that it looks at, and looks at
- * STEP_MAX. `lock` held. */
+/* Choose up to `most` queries of the round with the number `round`, and pin their events.
+ * A round goes once through the stream states with free memory. The function skips a
+ * stream state that was queried in this round already, or that has no event fence to
+ * query. It begins where the last call ended (`heap->poll_next`), and looks at up to
+ * STEP_MAX stream states. It adds their number to `*looked`. `lock` held. */
 static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
                        enum which which, struct query *query, unsigned *looked)
     TARN__REQUIRES(pool_lock)
@@ -434,9 +471,9 @@ static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
     return count;
 }
 
-/* Query the driver, and return the number of events that are complete. Relaxed capture
- * mode: in another mode a query invalidates captures of this thread, and captures in
- * global mode of any thread. */
+/* Query the driver for each event, set its `done`, and return the number of complete
+ * events. The queries are made in relaxed capture mode. In another mode a query
+ * invalidates captures of this thread, and captures in global mode of any thread. */
 static unsigned query_events(struct tarn__pool *pool, struct query *query, unsigned count)
 {
     CUstreamCaptureMode_ mode;
@@ -452,12 +489,13 @@ static unsigned query_events(struct tarn__pool *pool, struct query *query, unsig
     return done;
 }
 
-/* In place of the number of a round: the round of the last call. */
+/* As the number of a round: the present round of the pool (`poll_round`). */
 enum { THIS_ROUND = 0 };
 
-/* Query up to `most` stream states that were not queried in `round`. A stream state whose
- * event fence was complete may be queried for its next one in the same round. Sets
- * `*done_out` to the number of complete ones, and returns the number of queries. */
+/* Query the oldest event fence of up to `most` stream states that were not queried in
+ * `round`, and complete the frees of the complete ones. A stream state whose event fence
+ * was complete may be queried for its next one in the same round. Sets `*done_out` to the
+ * number of complete event fences, and returns the number of queries. */
 static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most,
                           enum which which, unsigned *done_out)
 {
@@ -492,6 +530,7 @@ static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most
     return count;
 }
 
+/* Begin a new round, and return its number. */
 static uint64_t next_round(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
@@ -500,8 +539,12 @@ static uint64_t next_round(struct tarn__pool *pool)
     return round;
 }
 
-/* The call continues where the last one ended. Otherwise the stream states at the front
- * of the list, while their work is not done, would keep the others from being queried. */
+/* The call continues the present round where the last call ended, and begins a new round
+ * if that one has no more queries. If each call began at the front of the list, it would
+ * query the same stream states until their work is done. The others would have to wait.
+ *
+ * The call repeats the queries while they find complete event fences, until it has found
+ * `most` of these. */
 bool tarn__fences_poll(struct tarn__pool *pool, unsigned most)
 {
     unsigned done;
@@ -534,11 +577,14 @@ bool tarn__fences_poll_all(struct tarn__pool *pool)
 
 enum { REQUEST_MAX = 8 };
 
-/* Mark the stream states of other streams that have unfenced bytes as `wanted`, among the
- * STEP_MAX that got memory last. Store the first REQUEST_MAX that belong to registered
- * streams in `open`, each with one user more, and return their number. This thread can
- * fence those alone. The handle of a registered stream is valid while the lock of its
- * registration is held. */
+/* Mark the stream states of other streams that have unfenced bytes as `wanted`. The
+ * function looks at the first STEP_MAX of the list `with_memory`: those that got memory
+ * last. A thread of the marked stream fences its frees at its next call.
+ *
+ * Store up to REQUEST_MAX of them that belong to registered streams in `open`, each with
+ * one user more, and return their number. This thread can fence these itself, because the
+ * handle of a registered stream is valid while the lock of its registration is held. It
+ * has no valid handle of a raw stream. `lock` held. */
 static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *caller,
                             struct tarn__stream_state **open) TARN__REQUIRES(pool_lock)
 {
@@ -561,11 +607,13 @@ static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *
     return count;
 }
 
-/* Fence the frees of a registered stream that is not the caller's. `stream` is the value
- * that tarn_stream_register() returned, and `registration` the table's entry for it. A
- * capture that the program has announced sets `registration->captures`. A stream can also
- * join a capture by waiting for an event of a capturing stream. No call announces that,
- * so the pool queries the driver. */
+/* Fence the frees of a registered stream that is not the caller's, unless it captures.
+ * `stream` is the value that tarn_stream_register() returned. The stream may have been
+ * unregistered since, so the function looks for its registration again under the lock.
+ *
+ * `registration->captures` is true during a capture that the program has announced. A
+ * stream can also join a capture by waiting for an event of a capturing stream. The
+ * program does not announce that, so the pool queries the driver. */
 static void fence_registered(struct tarn__pool *pool, const struct tarn__scope *scope,
                              struct tarn__stream_state *stream_state, tarn_stream stream)
 {
@@ -585,8 +633,8 @@ static void fence_registered(struct tarn__pool *pool, const struct tarn__scope *
 }
 
 /* Record the last event fence of a stream that is being unregistered. The caller holds
- * `registration->lock`, so the handle is still valid. Afterwards the pool has no handle
- * on which it could record. */
+ * `registration->lock`, so the handle is still valid. Afterwards the pool has no valid
+ * handle of the stream. Handles 0 and 1 are those of the legacy stream. */
 void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
                       struct tarn__registration *registration)
 {
@@ -619,8 +667,9 @@ void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
     tarn__pool_unlock(pool);
 }
 
-/* Only registered streams are fenced here: a raw stream's handle is valid in its own
- * calls alone. */
+/* Mark the stream states whose memory the caller needs, and fence those of registered
+ * streams. A raw stream's handle is valid only in calls on that stream, so its next call
+ * fences its frees. */
 void tarn__fences_request(struct tarn__pool *pool, const struct tarn__caller *caller)
 {
     struct tarn__stream_state *open[REQUEST_MAX];
@@ -634,11 +683,15 @@ void tarn__fences_request(struct tarn__pool *pool, const struct tarn__caller *ca
     for (unsigned i = 0; i < count; i++)
         fence_registered(pool, &caller->scope, open[i], streams[i]);
     tarn__pool_lock(pool);
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < count; i++) {
         open[i]->users--;
+        tarn__identity_delete_if_unused(&pool->heap, open[i]);
+    }
     tarn__pool_unlock(pool);
 }
 
+/* "Locked" is the mutex `device_wait`, not `lock`. The epochs are closed before the wait,
+ * and only these are completed after it: a free during the wait is not covered. */
 tarn_status tarn__fences_wait_for_device_locked(struct tarn__pool *pool)
 {
     tarn__index next = 1;
