@@ -137,6 +137,18 @@ typedef enum tarn_pool_no_stream_policy {
     TARN_POOL_NO_STREAM_SINGLE = 2
 } tarn_pool_no_stream_policy;
 
+/** How a pool weighs reserved memory against time. */
+typedef enum tarn_pool_policy {
+    /** Balance both: handles of up to 32 MiB, and a 32nd of the pool without an event
+     * fence. */
+    TARN_POOL_POLICY_DEFAULT = 0,
+    /** Reserve little more than the live bytes: handles of up to 4 MiB, and a 64th of the
+     * pool without an event fence.
+     *
+     * Growth and compaction take several times as long. */
+    TARN_POOL_POLICY_TIGHT = 1
+} tarn_pool_policy;
+
 /** Options of a pool; zeros are the defaults. */
 typedef struct tarn_pool_options {
     size_t size; /**< Size of this struct in bytes: sizeof(tarn_pool_options). */
@@ -188,6 +200,7 @@ typedef struct tarn_pool_options {
      *   - `maximum`: the smaller of the pool's maximum and the memory of the device */
     size_t no_stream_limit_bytes;
     tarn_pool_no_stream_policy no_stream_policy; /**< Policy for no-stream frees. */
+    tarn_pool_policy policy; /**< Weight of reserved memory against time. */
 } tarn_pool_options;
 
 /** Create a pool on `device`.

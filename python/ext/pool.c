@@ -85,7 +85,7 @@ static PyObject *finish(tarn__state *state, struct fresh *fresh, tarn_status sta
 
 /* (self, upstream, device, initial_bytes, maximum_bytes, growth_bytes,
  * release_threshold_bytes, grow_first, is oom_policy FAIL, is suspended_policy RESUME,
- * no_stream_policy, no_stream_limit_bytes) */
+ * no_stream_policy, no_stream_limit_bytes, is policy TIGHT) */
 static PyObject *open_pool(PyObject *module, PyObject *args)
 {
     TARN__CALL;
@@ -93,14 +93,14 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
     tarn_pool_options options = {.size = sizeof options};
     PyObject *object, *upstream, *initial, *maximum, *growth, *threshold;
     PyObject *no_stream_limit;
-    int device, grow_first, oom_fail, resume, no_stream_policy;
+    int device, grow_first, oom_fail, resume, no_stream_policy, tight;
     tarn_resource *made = NULL;
     struct fresh fresh;
     tarn_status status;
 
-    if (!PyArg_ParseTuple(args, "OOiOOOOpppiO", &object, &upstream, &device, &initial,
+    if (!PyArg_ParseTuple(args, "OOiOOOOpppiOp", &object, &upstream, &device, &initial,
                           &maximum, &growth, &threshold, &grow_first, &oom_fail, &resume,
-                          &no_stream_policy, &no_stream_limit) ||
+                          &no_stream_policy, &no_stream_limit, &tight) ||
         tarn__arguments_size(no_stream_limit, &options.no_stream_limit_bytes) != 0 ||
         tarn__arguments_size(initial, &options.initial_bytes) != 0 ||
         tarn__arguments_size(maximum, &options.maximum_bytes) != 0 ||
@@ -108,6 +108,7 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
         tarn__arguments_size(threshold, &options.release_threshold_bytes) != 0)
         return NULL;
     options.grow_first = grow_first;
+    options.policy = tight ? TARN_POOL_POLICY_TIGHT : TARN_POOL_POLICY_DEFAULT;
     options.oom_policy = oom_fail ? TARN_POOL_OOM_FAIL : TARN_POOL_OOM_SYNCHRONIZE;
     options.no_stream_policy = (tarn_pool_no_stream_policy)no_stream_policy;
     options.suspended_policy =

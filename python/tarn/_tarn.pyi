@@ -1279,6 +1279,7 @@ def _open_pool(
     resume_on_use: bool,
     no_stream: int,
     no_stream_limit: int,
+    tight: bool,
     /,
 ) -> None:
     """Create the resource of a PoolMemoryResource; sizes are bytes."""

@@ -629,7 +629,7 @@ class PoolMemoryResource(_PoolCalls):
         True: grow before the pool reuses memory of another stream behind a wait. False: after.
     synchronize_on_oom : bool
         True: wait for the device before the pool reports out of memory. The pool also waits,
-        instead of growing, once destroyed raw streams left `max(64 MiB, peak_allocated / 2)`
+        instead of growing, once destroyed or idle raw streams left `max(64 MiB, peak_allocated / 2)`
         bytes unusable. False: that memory stays unusable.
     resume_on_use : bool
         True: an allocation resumes a suspended pool. False: it raises TarnError.
@@ -638,6 +638,9 @@ class PoolMemoryResource(_PoolCalls):
     no_stream_limit : int or str
         Bytes of deferred no-stream frees at which an allocation waits instead of growing. 0:
         by the sizes of the pool, the device and the request, at least 16 MiB.
+    policy : {"default", "tight"}
+        "tight": reserve little more than the live bytes; growth and compaction take several
+        times as long. "default": balance memory and time.
 
     Raises
     ------
@@ -647,7 +650,7 @@ class PoolMemoryResource(_PoolCalls):
         The initial bytes are over the maximum, the upstream is of another device, or the device
         does not exist.
     ValueError
-        `no_stream` is unknown, or a size is a string without a known unit.
+        `no_stream` or `policy` is unknown, or a size is a string without a known unit.
 
     Notes
     -----
@@ -676,7 +679,10 @@ class PoolMemoryResource(_PoolCalls):
         resume_on_use: bool = False,
         no_stream: str = "synchronize",
         no_stream_limit: int | str = 0,
+        policy: str = "default",
     ) -> None:
+        if policy not in ("default", "tight"):
+            raise ValueError(f"policy has to be 'default' or 'tight', not {policy!r}")
         if no_stream not in _NO_STREAM:
             known = ", ".join(_NO_STREAM)
             raise ValueError(f"no_stream has to be one of {known}, not {no_stream!r}")
@@ -693,6 +699,7 @@ class PoolMemoryResource(_PoolCalls):
             resume_on_use,
             _NO_STREAM.index(no_stream),
             _bytes_of(no_stream_limit),
+            policy == "tight",
         )
 
 

@@ -119,6 +119,9 @@ def test_the_options_of_a_pool_are_taken_by_their_names_alone():
     buffer(pool)
     with pytest.raises(TypeError):
         PoolMemoryResource(None, None, None, 0)
+    buffer(PoolMemoryResource(policy="tight"))
+    with pytest.raises(ValueError, match="policy has to be 'default' or 'tight'"):
+        PoolMemoryResource(policy="small")
     with pytest.raises(TypeError, match="grow_frist"):
         PoolMemoryResource(grow_frist=True)
     for size in -1, "-1MiB", "1 MiB more":

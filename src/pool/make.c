@@ -61,6 +61,9 @@ static tarn_status check_options(int device, tarn_resource *upstream,
     if (status == TARN_OK)
         status = check_policy("no_stream_policy", (unsigned)options->no_stream_policy,
                               TARN_POOL_NO_STREAM_SINGLE);
+    if (status == TARN_OK)
+        status =
+            check_policy("policy", (unsigned)options->policy, TARN_POOL_POLICY_TIGHT);
     if (status != TARN_OK)
         return status;
     if (upstream && tarn_resource_device(upstream) != device &&
@@ -97,6 +100,7 @@ static tarn_status open_pool(struct tarn__pool *pool,
     if (status != TARN_OK)
         return status;
     tarn__pages_set_maximum(pool->pages, pool->limit);
+    tarn__pages_set_tight(pool->pages, tarn__pool_is_tight(pool));
     struct tarn__stream_state *nobody =
         tarn__identity_get(&pool->heap, TARN__KEY_NO_STREAM);
     if (!nobody)

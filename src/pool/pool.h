@@ -233,6 +233,12 @@ static inline uint64_t tarn__pool_maximum(const struct tarn__pool *pool)
     return pool->limit < pool->device_bytes ? pool->limit : pool->device_bytes;
 }
 
+/* Return true if the pool is to reserve little more than the live bytes. */
+static inline bool tarn__pool_is_tight(const struct tarn__pool *pool)
+{
+    return pool->options.policy == TARN_POOL_POLICY_TIGHT;
+}
+
 /* Return the bytes that bounds of unfenced and thread-cached memory are parts of: the
  * reserved bytes, but no more than twice the peak of live bytes. Otherwise memory that
  * ended streams left would raise the bounds, and more would be left. `lock` held. */

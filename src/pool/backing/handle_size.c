@@ -17,13 +17,14 @@ enum { STEP_PART = 96, HANDLE_PART = 192 };
 enum { EARLY_BYTES = 32 << 20, EARLY_AVAILABLE_PART = 4096, EARLY_PART = 48 };
 
 /* A large live block pins half a handle of free memory on average, so handles are no
- * larger than this. In more of them than HANDLES_MAX a pool would be slow to move. */
-enum { HANDLE_MOST = 32 << 20, HANDLES_MAX = 1 << 15 };
+ * larger than this (TIGHT_MOST: of a tight pool), unless the pool would have more than
+ * HANDLES_MAX. */
+enum { HANDLE_MOST = 32 << 20, TIGHT_MOST = 4 << 20, HANDLES_MAX = 1 << 15 };
 
 enum {
     HEADROOM_PART = 4, /* and at most this part of what may still be added */
     /* of the headroom below a limit: near the limit a live block is to pin little */
-    AVAILABLE_PART = 256
+    AVAILABLE_PART = 4096
 };
 
 /* Return a power of two, at most `most`, that growth_bytes and the
@@ -48,11 +49,12 @@ static size_t least(size_t one, size_t other)
 }
 
 /* Return the most that a handle of a pool of so many bytes should have. */
-static size_t most_of(size_t reserved)
+static size_t most_of(const struct tarn__pages *pages, size_t reserved)
 {
     size_t part = reserved / HANDLES_MAX;
+    size_t most = pages->is_tight ? TIGHT_MOST : HANDLE_MOST;
 
-    return part > HANDLE_MOST ? part : HANDLE_MOST;
+    return part > most ? part : most;
 }
 
 static size_t early_handle(const struct tarn__pages *pages, size_t reserved)
@@ -83,9 +85,10 @@ size_t tarn__handle_size(const struct tarn__pages *pages, size_t more)
     if (more > unreserved)
         more = unreserved;
     size_t early = early_handle(pages, reserved + more);
-    size_t late = least((reserved + more) / HANDLE_PART, most_of(reserved + more));
+    size_t late = (reserved + more) / HANDLE_PART;
+    size_t wanted = least(early > late ? early : late, most_of(pages, reserved + more));
     size_t part = headroom_of(pages, reserved) / AVAILABLE_PART;
-    return power_of_two(pages, least(early > late ? early : late, part), unreserved);
+    return power_of_two(pages, least(wanted, part), unreserved);
 }
 
 /* Return `need` in whole handles, so that growth leaves no small ones behind. It is

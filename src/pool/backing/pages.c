@@ -131,6 +131,11 @@ void tarn__pages_set_maximum(struct tarn__pages *pages, uint64_t bytes)
     atomic_store(&pages->most, bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX);
 }
 
+void tarn__pages_set_tight(struct tarn__pages *pages, bool is_tight)
+{
+    pages->is_tight = is_tight;
+}
+
 size_t tarn__pages_reserved(const struct tarn__pages *pages)
 {
     return atomic_load(&pages->reserved);

@@ -66,6 +66,8 @@ struct tarn__span tarn__pages_range(const struct tarn__pages *pages);
 
 /* Set the pool's limit: handles are smaller where it is low. */
 void tarn__pages_set_maximum(struct tarn__pages *pages, uint64_t bytes);
+/* Have new handles be small, so that live blocks pin little free memory. */
+void tarn__pages_set_tight(struct tarn__pages *pages, bool is_tight);
 
 /* Map `bytes` at `at`, which has no memory yet, for the pool's device and its peers. For
  * segments `at` is ignored, and the memory is requested on `stream`. `*out` is then the

@@ -70,7 +70,7 @@ static uint64_t bytes_before_moves(const struct tarn__pool *pool, uint64_t need)
     uint64_t allocated = pool->heap.allocated_bytes;
 
     if (tarn__heap_streams(&pool->heap) > 1 || pool->options.growth_bytes > 0 ||
-        is_half_full(pool))
+        tarn__pool_is_tight(pool) || is_half_full(pool))
         return 0;
     return allocated + allocated / EXTRA_PART + need;
 }

@@ -65,7 +65,7 @@
  * traces with 4 to 32 streams on an H200, 1/32 needs less memory than 1/8 and less time:
  * an event or a query costs less than the search of a miss. */
 #define UNFENCED_MIN ((uint64_t)2 << 20)
-#define UNFENCED_PART 32
+enum { UNFENCED_PART = 32, UNFENCED_PART_TIGHT = 64 };
 
 /* The longest interval of a stream: the number of its frees between two event fences.
  * ALONE: no other stream uses the memory. RAW and REGISTERED: others do, and the stream
@@ -80,7 +80,8 @@ enum { STREAMS_MANY = 64 };
 /* Return the bound of the unfenced bytes of all streams together. */
 static uint64_t bound_of_all(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
-    uint64_t bound = tarn__pool_scale(pool) / UNFENCED_PART;
+    unsigned part = tarn__pool_is_tight(pool) ? UNFENCED_PART_TIGHT : UNFENCED_PART;
+    uint64_t bound = tarn__pool_scale(pool) / part;
 
     return bound < UNFENCED_MIN ? UNFENCED_MIN : bound;
 }

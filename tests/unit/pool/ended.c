@@ -472,7 +472,7 @@ TEST(captures_go_on_while_the_pool_waits_for_what_streams_left)
     begin(&usage);
     tarn_stream capturing = new_stream();
     CU(cuStreamBeginCapture_v2(capturing, CAPTURE_GLOBAL));
-    for (int i = 0; i < 60; i++)
+    for (int i = 0; i < TASKS; i++)
         task(&usage);
     uint64_t device_waits = statistics(usage.pool).device_synchronizations;
     CU(cuStreamIsCapturing(capturing, &state));

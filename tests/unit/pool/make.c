@@ -204,6 +204,8 @@ TEST(options_that_contradict_each_other_are_rejected_with_both_numbers)
          "suspended_policy 2 is unknown, this version knows 0 to 1"},
         {{.no_stream_policy = (tarn_pool_no_stream_policy)3},
          "no_stream_policy 3 is unknown, this version knows 0 to 2"},
+        {{.policy = (tarn_pool_policy)2},
+         "policy 2 is unknown, this version knows 0 to 1"},
     };
     unsigned long long before = on_sim() ? sim_live_bytes() : 0;
 

@@ -139,14 +139,16 @@ TEST(pages_of_a_pool_that_has_little_of_a_large_device_have_larger_handles)
     CHECK_EQUAL(16 * MIB, tarn__handle_size(pages, gib));
     CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 2 * gib));
     CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 6 * gib));
+    tarn__pages_set_maximum(pages, 128 * gib);
+    CHECK_EQUAL(16 * MIB, tarn__handle_size(pages, gib));
     tarn__pages_set_maximum(pages, 32 * gib);
     CHECK_EQUAL(8 * MIB, tarn__handle_size(pages, gib));
     tarn__pages_set_maximum(pages, 2 * gib);
-    CHECK_EQUAL(4 * MIB, tarn__handle_size(pages, gib));
+    CHECK_EQUAL(2 * MIB, tarn__handle_size(pages, gib));
     tarn__pages_close(pages);
 }
 
-/* A 256th of the headroom, if that is less than the device's free memory. */
+/* A 4096th of the headroom, if that is less than the device's free memory. */
 TEST(pages_of_a_pool_near_its_limit_have_small_handles)
 {
     const size_t gib = (size_t)1 << 30;
@@ -156,11 +158,14 @@ TEST(pages_of_a_pool_near_its_limit_have_small_handles)
     tarn__pages_set_maximum(pages, 141 * gib);
     CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 6 * gib));
     tarn__pages_set_maximum(pages, 8 * gib);
-    CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 6 * gib));
-    tarn__pages_set_maximum(pages, 4 * gib);
-    CHECK_EQUAL(16 * MIB, tarn__handle_size(pages, 6 * gib));
+    CHECK_EQUAL(2 * MIB, tarn__handle_size(pages, 6 * gib));
+    tarn__pages_set_maximum(pages, 16 * gib);
+    CHECK_EQUAL(4 * MIB, tarn__handle_size(pages, 6 * gib));
     tarn__pages_set_maximum(pages, MIB);
     CHECK_EQUAL(2 * MIB, tarn__handle_size(pages, 6 * gib));
+    tarn__pages_set_maximum(pages, UINT64_MAX);
+    tarn__pages_set_tight(pages, true);
+    CHECK_EQUAL(4 * MIB, tarn__handle_size(pages, 6 * gib));
     tarn__pages_close(pages);
 }
 
