@@ -51,8 +51,11 @@
 /* Bound of the unfenced bytes of all streams: 1/UNFENCED_PART of the reserved bytes, at
  * least UNFENCED_MIN. It limits the orphaned memory. These are the unfenced frees of a
  * destroyed stream, which only a device-wide wait completes. A smaller bound would make
- * fences cost more than they save. */
-#define UNFENCED_MIN ((uint64_t)2 << 20)
+ * fences cost more than they save. A pool with a low maximum needs its memory sooner:
+ * there the least is 1/UNFENCED_MAXIMUM_PART of the maximum, and UNFENCED_LOW. */
+#define UNFENCED_MIN ((uint64_t)8 << 20)
+#define UNFENCED_LOW ((uint64_t)2 << 20)
+#define UNFENCED_MAXIMUM_PART 16
 #define UNFENCED_PART 8
 
 /* The longest interval of a stream: the number of its frees between two event fences.
@@ -69,8 +72,11 @@ enum { STREAMS_MANY = 64 };
 static uint64_t bound_of_all(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     uint64_t bound = tarn__pool_scale(pool) / UNFENCED_PART;
+    uint64_t least = tarn__pool_maximum(pool) / UNFENCED_MAXIMUM_PART;
 
-    return bound < UNFENCED_MIN ? UNFENCED_MIN : bound;
+    least = least < UNFENCED_MIN ? least : UNFENCED_MIN;
+    least = least < UNFENCED_LOW ? UNFENCED_LOW : least;
+    return bound < least ? least : bound;
 }
 
 /* Return the part of the bound that one stream may use. */
