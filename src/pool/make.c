@@ -96,6 +96,7 @@ static tarn_status open_pool(struct tarn__pool *pool,
                               &pool->pages);
     if (status != TARN_OK)
         return status;
+    tarn__pages_note_call(pool->pages); /* cuMemGetInfo, above */
     tarn__pages_set_maximum(pool->pages, pool->limit);
     struct tarn__stream_state *nobody =
         tarn__identity_get(&pool->heap, TARN__KEY_NO_STREAM);

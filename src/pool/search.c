@@ -209,6 +209,7 @@ static bool is_enough(struct search *search)
 
     if (!tarn__pages_is_vmm(pool->pages))
         return true;
+    tarn__pages_note_call(pool->pages);
     if (search->caller->scope.calls->mem_get_info(&free_bytes, &total_bytes) !=
         CUDA_SUCCESS_)
         return false;

@@ -168,6 +168,7 @@ CUevent_ tarn__fence_event(struct tarn__pool *pool, const struct tarn__scope *sc
     tarn__pool_unlock(pool);
     if (event)
         return event;
+    tarn__pages_note_call(pool->pages);
     if (scope->calls->event_create(&event, CU_EVENT_DISABLE_TIMING_) != CUDA_SUCCESS_)
         return NULL;
     return event;
@@ -180,8 +181,10 @@ static void keep_event(struct tarn__pool *pool, const struct tarn__scope *scope,
     tarn__pool_lock(pool);
     bool kept = tarn__events_keep(&pool->heap, event);
     tarn__pool_unlock(pool);
-    if (!kept)
-        scope->calls->event_destroy(event);
+    if (kept)
+        return;
+    tarn__pages_note_call(pool->pages);
+    scope->calls->event_destroy(event);
 }
 
 /* The most blocks, or stream states, of one step. Between two steps the lock is
@@ -285,12 +288,14 @@ static bool is_non_blocking(struct tarn__pool *pool, const struct tarn__scope *s
     tarn__pool_unlock(pool);
     if (kind != TARN__KIND_UNKNOWN)
         return kind == TARN__KIND_NON_BLOCKING;
-    kind = stream_state->key < TARN__KEY_CAPTURES &&
-                   (tarn_stream)handle != TARN_STREAM_PER_THREAD &&
-                   scope->calls->stream_get_flags(handle, &flags) == CUDA_SUCCESS_ &&
-                   (flags & CU_STREAM_NON_BLOCKING_)
-               ? TARN__KIND_NON_BLOCKING
-               : TARN__KIND_BLOCKING;
+    kind = TARN__KIND_BLOCKING;
+    if (stream_state->key < TARN__KEY_CAPTURES &&
+        (tarn_stream)handle != TARN_STREAM_PER_THREAD) {
+        tarn__pages_note_call(pool->pages);
+        if (scope->calls->stream_get_flags(handle, &flags) == CUDA_SUCCESS_ &&
+            (flags & CU_STREAM_NON_BLOCKING_))
+            kind = TARN__KIND_NON_BLOCKING;
+    }
     tarn__pool_lock(pool);
     stream_state->kind = kind;
     tarn__pool_unlock(pool);

@@ -87,12 +87,14 @@ void tarn__wait_set_pin(struct tarn__wait_set *wait_set, struct tarn__pool *pool
 bool tarn__wait_set_wait(const struct tarn__wait_set *wait_set,
                          const struct tarn__caller *caller)
 {
+    bool waited = true;
+
     for (unsigned i = 0; i < wait_set->count; i++)
         if (!TARN_MUTATION(steal_without_wait) &&
             caller->scope.calls->stream_wait_event(caller->handle, wait_set->all[i].event,
                                                    0) != CUDA_SUCCESS_)
-            return false;
-    return true;
+            waited = false;
+    return waited;
 }
 
 void tarn__wait_set_release(const struct tarn__wait_set *wait_set,
