@@ -25,7 +25,8 @@ typedef int get_fn(const char *symbol, void **out, int version, uint64_t flags, 
 
 /* X(symbol, index of the argument with bytes, or -1, COUNTED or LEFT_OUT of the total).
  * Left out are queries of streams and contexts, which the driver answers without its lock
- * of the device. */
+ * of the device. The total is what a pool reports as `driver_calls`; counts.c compares
+ * them. */
 enum { LEFT_OUT, COUNTED };
 #define TIMED(X)                                       \
     X(cuMemAddressReserve, 1, COUNTED)                 \
@@ -35,6 +36,15 @@ enum { LEFT_OUT, COUNTED };
     X(cuMemMap, 1, COUNTED)                            \
     X(cuMemUnmap, 1, COUNTED)                          \
     X(cuMemSetAccess, 1, COUNTED)                      \
+    X(cuMemRetainAllocationHandle, -1, COUNTED)        \
+    X(cuMemHostAlloc, 1, COUNTED)                      \
+    X(cuMemFreeHost, -1, COUNTED)                      \
+    X(cuMemcpyAsync, -1, COUNTED)                      \
+    X(cuUserObjectCreate, -1, COUNTED)                 \
+    X(cuUserObjectRelease, -1, COUNTED)                \
+    X(cuGraphRetainUserObject, -1, COUNTED)            \
+    X(cuStreamCreate, -1, COUNTED)                     \
+    X(cuStreamDestroy, -1, COUNTED)                    \
     X(cuMemGetInfo, -1, COUNTED)                       \
     X(cuMemAlloc, 1, COUNTED)                          \
     X(cuMemFree, -1, COUNTED)                          \

@@ -322,10 +322,18 @@ typedef struct tarn_pool_statistics {
         shrinks,      /**< Number of times that the pool unmapped or returned memory. */
         moves;        /**< Number of times that compaction moved free memory. */
     uint64_t device_synchronizations; /**< Number of device-wide waits. */
-    /** Number of driver calls for which the driver takes its lock of the device.
+    /** Number of driver calls that the pool has made, its creation included.
      *
-     * It is the sum of `stream_waits`, `events_recorded`, `queries`, `growths`,
-     * `shrinks`, `moves` and `device_synchronizations`. */
+     * `stream_waits`, `events_recorded` and `queries` are part of it. `growths`,
+     * `shrinks`, `moves` and `device_synchronizations` count operations, and each
+     * operation makes several calls. Growing by a handle takes four: cuMemCreate,
+     * cuMemMap, cuMemRelease and cuMemSetAccess.
+     *
+     * Not counted are calls that the driver answers without its lock of the device:
+     * cuStreamIsCapturing, cuStreamGetId, cuStreamGetCaptureInfo,
+     * cuThreadExchangeStreamCaptureMode, and queries and changes of the current context.
+     * Queries of the device's attributes are not counted either, nor are the calls of an
+     * upstream. */
     uint64_t driver_calls;
     uint64_t streams;  /**< Number of stream states. */
     uint64_t metadata; /**< Bytes of host memory for the data structures of the pool. */

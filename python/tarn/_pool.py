@@ -72,7 +72,10 @@ class PoolStatistics(NamedTuple):
     device_synchronizations : int
         Device-wide waits.
     driver_calls : int
-        Sum of the seven numbers from `stream_waits` to `device_synchronizations`.
+        Driver calls of the pool, its creation included. `stream_waits`, `events_recorded` and
+        `queries` are part of it. `growths`, `shrinks`, `moves` and `device_synchronizations`
+        are operations of several calls each. Calls that only query a stream, the current
+        context or the device are not counted.
     streams : int
         Number of streams that the pool knows.
     metadata : int

@@ -99,6 +99,7 @@ static tarn_status open_pool(struct tarn__pool *pool,
                               &pool->pages);
     if (status != TARN_OK)
         return status;
+    tarn__pages_note_call(pool->pages); /* cuMemGetInfo, above */
     tarn__pages_set_maximum(pool->pages, pool->limit);
     tarn__pages_set_tight(pool->pages, tarn__pool_is_tight(pool));
     struct tarn__stream_state *nobody =

@@ -44,6 +44,8 @@
     X(growth_published_before_mapped, "addresses are published before they are mapped")  \
     X(wait_failed_taken_as_done, "a wait that failed in the driver counts as done")      \
     X(steal_without_wait, "a block of another stream is stolen without a wait")          \
+    X(wait_noted_before_call, "a wait counts as made before the driver was called")      \
+    X(wait_remembered_too_far, "a wait counts for the epoch after its fence, too")       \
     X(device_wait_left_out, "no-stream frees complete without a device-wide wait")       \
     X(closed_after_device_wait, "frees during a device-wide wait complete with it")      \
     X(no_stream_is_in_order, "no-stream allocations reuse no-stream frees unwaited")     \

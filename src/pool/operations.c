@@ -601,6 +601,7 @@ static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free
         status = tarn__scope_enter(pool->device, &scope);
     if (status != TARN_OK)
         return status;
+    tarn__pages_note_call(pool->pages);
     CUresult_ result = scope.calls->mem_get_info(&free_bytes, &total_bytes);
     tarn__scope_leave(&scope);
     if (result != CUDA_SUCCESS_)

@@ -58,10 +58,13 @@ struct tarn__pool_counters {
     /* allocations that the heap served: same-stream frees, completed frees, other
      * streams' memory, new memory */
     uint64_t same_stream, completed, steals, grown;
-    uint64_t waits, fences; /* of a stream for an event; events recorded */
-    uint64_t queries;       /* of events and streams */
-    uint64_t growths, shrinks, moves;
-    uint64_t device_waits, failures;
+    /* Driver calls: of a stream for an event; of an event on a stream or after a context;
+     * queries of events and streams. tarn__pages_driver_calls() has the number of all
+     * others. */
+    uint64_t waits, fences, queries;
+    /* operations, each of several driver calls */
+    uint64_t growths, shrinks, moves, device_waits;
+    uint64_t failures;
 };
 
 struct tarn__pool {

@@ -135,9 +135,7 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
     out->moves = pool->counters.moves;
     out->device_synchronizations = pool->counters.device_waits;
     out->driver_calls = pool->counters.waits + pool->counters.fences +
-                        pool->counters.queries + pool->counters.growths +
-                        pool->counters.shrinks + pool->counters.moves +
-                        pool->counters.device_waits;
+                        pool->counters.queries + tarn__pages_driver_calls(pool->pages);
     out->streams = tarn__heap_streams(&pool->heap);
 }
 
@@ -175,6 +173,7 @@ void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t al
     tarn_pool_statistics all = {0};
     size_t device_free = 0, device_total = 0;
 
+    tarn__pages_note_call(pool->pages);
     caller->scope.calls->mem_get_info(&device_free, &device_total);
     memset(report, 0, sizeof *report);
     tarn__pool_lock(pool);

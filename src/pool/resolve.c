@@ -144,6 +144,8 @@ static tarn_status find_state(struct tarn__caller *caller, uint64_t key)
     is_new = !caller->capturing && !tarn__identity_find(&pool->heap, key);
     tarn__pool_unlock(pool);
     if (is_new || caller->capturing) { /* cuStreamGetCtx invalidates no capture */
+        if (tarn__stream_form(caller->stream) == TARN__STREAM_FORM_RAW)
+            tarn__pages_note_call(pool->pages);
         tarn_status status =
             tarn__stream_check("pool", &caller->scope, caller->stream, pool->device);
         if (status != TARN_OK)

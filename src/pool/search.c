@@ -129,9 +129,31 @@ static tarn__index stolen(struct search *search)
     return index ? index : tarn__steal_run(search->caller, search->request);
 }
 
+/* Free bytes below which the pool grows rather than asks other streams for event fences:
+ * at most SPARE_BYTES, and 1/SPARE_PART of the pool's maximum. With less free memory the
+ * same few blocks change streams all the time, and each change costs an event and a
+ * wait. */
+#define SPARE_BYTES ((uint64_t)32 << 20)
+enum { SPARE_PART = 16 };
+
+static bool has_little_free(struct tarn__pool *pool)
+{
+    tarn__pool_lock(pool);
+    uint64_t spare = tarn__pool_maximum(pool) / SPARE_PART;
+    bool has_little = pool->heap.free_bytes < (spare < SPARE_BYTES ? spare : SPARE_BYTES);
+    tarn__pool_unlock(pool);
+    return has_little;
+}
+
+/* Steal what event fences cover already, and more if the pool has enough free memory. */
 static tarn__index stolen_before_growth(struct search *search)
 {
-    return search->caller->pool->options.grow_first ? 0 : stolen(search);
+    struct tarn__pool *pool = search->caller->pool;
+
+    if (pool->options.grow_first)
+        return 0;
+    return has_little_free(pool) ? tarn__steal(search->caller, search->request)
+                                 : stolen(search);
 }
 
 /* Prepare growth: the blocks in the stream's thread caches coalesce with their
@@ -187,6 +209,7 @@ static bool is_enough(struct search *search)
 
     if (!tarn__pages_is_vmm(pool->pages))
         return true;
+    tarn__pages_note_call(pool->pages);
     if (search->caller->scope.calls->mem_get_info(&free_bytes, &total_bytes) !=
         CUDA_SUCCESS_)
         return false;

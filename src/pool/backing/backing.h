@@ -62,6 +62,7 @@ struct tarn__kept {
 };
 
 struct tarn__vmm {
+    atomic_ullong *driver_calls; /* the count of its pages */
     struct tarn__span range;
     struct tarn__page *table; /* one a page of the range; reserved, used where touched */
     size_t page_count;
@@ -98,6 +99,7 @@ struct tarn__pages {
     atomic_size_t reserved, suspended, metadata;
     atomic_size_t most; /* that the pool may have; 0: not set */
     atomic_bool is_suspended;
+    atomic_ullong driver_calls; /* made for the pool; tarn__pages_driver_calls() */
     /* generation of the device's context at the start; 0: no device */
     uint64_t context_generation;
     /* 256 bytes of cuMemAlloc for a device-wide wait when memory is exhausted */
@@ -105,6 +107,10 @@ struct tarn__pages {
     struct tarn__vmm vmm;
     struct tarn__segments segments;
 };
+
+/* Evaluate to a driver call, and count it. */
+#define TARN__COUNTED(vmm, call) \
+    (atomic_fetch_add_explicit((vmm)->driver_calls, 1, memory_order_relaxed), (call))
 
 /* Enter a scope in which calls invalidate no capture. Fails where the process ends or was
  * forked, and where the context was destroyed: the pool ends with it. */

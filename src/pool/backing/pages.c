@@ -47,7 +47,8 @@ static tarn_status open_on_device(struct tarn__pages *pages, tarn_resource *upst
     if (status != TARN_OK)
         return status;
     pages->context_generation = scope.context_generation;
-    CUresult_ result = scope.calls->mem_alloc(&pages->reserve_block, RESERVE_BYTES);
+    CUresult_ result = TARN__COUNTED(
+        &pages->vmm, scope.calls->mem_alloc(&pages->reserve_block, RESERVE_BYTES));
     if (result != CUDA_SUCCESS_)
         status =
             tarn__driver_failed("pool", "cuMemAlloc", result, "%d bytes on device %d",
@@ -55,8 +56,9 @@ static tarn_status open_on_device(struct tarn__pages *pages, tarn_resource *upst
     if (status == TARN_OK) {
         status = open_kind(pages, upstream);
         if (status != TARN_OK &&
-            scope.calls->mem_free(pages->reserve_block) != CUDA_SUCCESS_)
-            scope.calls->mem_free(pages->reserve_block);
+            TARN__COUNTED(&pages->vmm, scope.calls->mem_free(pages->reserve_block)) !=
+                CUDA_SUCCESS_)
+            TARN__COUNTED(&pages->vmm, scope.calls->mem_free(pages->reserve_block));
     }
     tarn__scope_leave(&scope);
     return status;
@@ -87,6 +89,7 @@ tarn_status tarn__pages_open(int device, tarn_resource *upstream, size_t growth_
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
     pages->device = device;
     pages->growth_bytes = growth_bytes;
+    pages->vmm.driver_calls = &pages->driver_calls;
     atomic_store(&pages->metadata, sizeof *pages);
     status = device == TARN_DEVICE_NONE ? open_segments(pages, upstream)
                                         : open_on_device(pages, upstream);
@@ -111,8 +114,9 @@ static void close_in_context(struct tarn__pages *pages)
     if (!entered)
         return;
     if (pages->reserve_block &&
-        scope.calls->mem_free(pages->reserve_block) != CUDA_SUCCESS_)
-        scope.calls->mem_free(pages->reserve_block);
+        TARN__COUNTED(&pages->vmm, scope.calls->mem_free(pages->reserve_block)) !=
+            CUDA_SUCCESS_)
+        TARN__COUNTED(&pages->vmm, scope.calls->mem_free(pages->reserve_block));
     tarn__scope_leave(&scope);
 }
 
@@ -139,6 +143,17 @@ void tarn__pages_set_tight(struct tarn__pages *pages, bool is_tight)
 size_t tarn__pages_reserved(const struct tarn__pages *pages)
 {
     return atomic_load(&pages->reserved);
+}
+
+void tarn__pages_note_call(struct tarn__pages *pages)
+{
+    atomic_fetch_add_explicit(&pages->driver_calls, 1, memory_order_relaxed);
+}
+
+uint64_t tarn__pages_driver_calls(const struct tarn__pages *pages)
+{
+    return atomic_load_explicit(&((struct tarn__pages *)pages)->driver_calls,
+                                memory_order_relaxed);
 }
 
 size_t tarn__pages_suspended(const struct tarn__pages *pages)
@@ -262,7 +277,8 @@ static tarn_status wait_by_mem_free(struct tarn__pages *pages,
                                     const struct tarn__calls *calls)
 {
     CUdeviceptr_ block = 0;
-    CUresult_ result = calls->mem_alloc(&block, RESERVE_BYTES);
+    CUresult_ result =
+        TARN__COUNTED(&pages->vmm, calls->mem_alloc(&block, RESERVE_BYTES));
 
     if (result == CUDA_ERROR_OUT_OF_MEMORY_ && pages->reserve_block) {
         block = pages->reserve_block;
@@ -273,9 +289,9 @@ static tarn_status wait_by_mem_free(struct tarn__pages *pages,
         return tarn__driver_failed("pool", "cuMemAlloc", result,
                                    "%d bytes for a device-wide wait on device %d",
                                    RESERVE_BYTES, pages->device);
-    result = calls->mem_free(block);
+    result = TARN__COUNTED(&pages->vmm, calls->mem_free(block));
     if (result != CUDA_SUCCESS_)
-        result = calls->mem_free(block);
+        result = TARN__COUNTED(&pages->vmm, calls->mem_free(block));
     if (result != CUDA_SUCCESS_) {
         if (!pages->reserve_block)
             pages->reserve_block = block;
@@ -283,7 +299,9 @@ static tarn_status wait_by_mem_free(struct tarn__pages *pages,
                                    "%d bytes for a device-wide wait on device %d",
                                    RESERVE_BYTES, pages->device);
     }
-    if (!pages->reserve_block && calls->mem_alloc(&block, RESERVE_BYTES) == CUDA_SUCCESS_)
+    if (!pages->reserve_block &&
+        TARN__COUNTED(&pages->vmm, calls->mem_alloc(&block, RESERVE_BYTES)) ==
+            CUDA_SUCCESS_)
         pages->reserve_block = block;
     return TARN_OK;
 }

@@ -116,6 +116,12 @@ size_t tarn__pages_reserved(const struct tarn__pages *pages);
 size_t tarn__pages_suspended(const struct tarn__pages *pages);
 size_t tarn__pages_metadata(const struct tarn__pages *pages);
 
+/* Count a driver call that another component makes for this pool; and return the count.
+ * The calls of this component are counted where they are made. Calls that answer about a
+ * stream's or a context's state are not counted (see tarn_pool_statistics). Any thread. */
+void tarn__pages_note_call(struct tarn__pages *pages);
+uint64_t tarn__pages_driver_calls(const struct tarn__pages *pages);
+
 /* VMM: release all physical memory and keep the addresses. `kept` are the spans whose
  * bytes are kept in page-locked host memory, by address. The device is idle. */
 tarn_status tarn__pages_suspend(struct tarn__pages *pages, const struct tarn__span *kept,

@@ -104,8 +104,9 @@ static tarn_status reserve(struct tarn__vmm *vmm, const struct tarn__calls *call
         once = TARN__HANDLE_BYTES_MAX;
     for (int times = TIMES_THE_DEVICE; times > 0 && result != CUDA_SUCCESS_; times /= 2) {
         vmm->range.bytes = once * (size_t)times;
-        result = calls->mem_address_reserve(&address, vmm->range.bytes,
-                                            TARN__HANDLE_BYTES_MAX, 0, 0);
+        result =
+            TARN__COUNTED(vmm, calls->mem_address_reserve(&address, vmm->range.bytes,
+                                                          TARN__HANDLE_BYTES_MAX, 0, 0));
     }
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuMemAddressReserve", result,
@@ -117,8 +118,9 @@ static tarn_status reserve(struct tarn__vmm *vmm, const struct tarn__calls *call
 
 static void unreserve(const struct tarn__vmm *vmm, const struct tarn__calls *calls)
 {
-    if (calls->mem_address_free(vmm->range.address, vmm->range.bytes) != CUDA_SUCCESS_)
-        calls->mem_address_free(vmm->range.address, vmm->range.bytes);
+    if (TARN__COUNTED(vmm, calls->mem_address_free(vmm->range.address,
+                                                   vmm->range.bytes)) != CUDA_SUCCESS_)
+        TARN__COUNTED(vmm, calls->mem_address_free(vmm->range.address, vmm->range.bytes));
 }
 
 static tarn_status make_table(struct tarn__vmm *vmm)
@@ -145,7 +147,8 @@ tarn_status tarn__vmm_open(struct tarn__pages *pages)
 
     if (status != TARN_OK)
         return status;
-    CUresult_ result = calls->mem_get_info(&free_bytes, &vmm->device_bytes);
+    CUresult_ result =
+        TARN__COUNTED(vmm, calls->mem_get_info(&free_bytes, &vmm->device_bytes));
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuMemGetInfo", result, "device %d",
                                    pages->device);
@@ -166,7 +169,7 @@ static void release_all(struct tarn__pages *pages, const struct tarn__calls *cal
 
     if (!atomic_load(&pages->is_suspended))
         for (size_t cursor = 0; tarn__vmm_table_next_run(vmm, &cursor, &run);)
-            tarn__vmm_map_unmap(calls, run);
+            tarn__vmm_map_unmap(vmm, calls, run);
     tarn__vmm_alias_unmap_all(vmm, calls);
     tarn__vmm_table_end_retiring(vmm);
     tarn__vmm_map_sweep(vmm, calls);
@@ -361,7 +364,7 @@ static tarn_status unmap(struct tarn__pages *pages, struct tarn__span span)
         return unmap_suspended(pages, calls, span);
     CUresult_ result = tarn__vmm_alias_unmap_of(&pages->vmm, calls, span);
     if (result == CUDA_SUCCESS_)
-        result = tarn__vmm_map_unmap(calls, span);
+        result = tarn__vmm_map_unmap(&pages->vmm, calls, span);
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuMemUnmap", result, "%zu bytes at 0x%llx",
                                    span.bytes, (unsigned long long)span.address);

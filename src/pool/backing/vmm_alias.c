@@ -148,7 +148,7 @@ CUresult_ tarn__vmm_alias_unmap_of(struct tarn__vmm *vmm, const struct tarn__cal
         while ((alias = retired_alias(vmm, page)) != NOWHERE) {
             struct tarn__span retired =
                 tarn__vmm_table_span(vmm, alias, end_of_retired(vmm, alias, span));
-            result = tarn__vmm_map_unmap(calls, retired);
+            result = tarn__vmm_map_unmap(vmm, calls, retired);
             if (result != CUDA_SUCCESS_)
                 return result;
             tarn__vmm_table_remove(vmm, retired);

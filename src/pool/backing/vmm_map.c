@@ -15,10 +15,11 @@
 /* --- mapping --- */
 
 /* A failed release is tried again: else the memory would stay for good. */
-static void release(const struct tarn__calls *calls, CUmemHandle_ handle)
+static void release(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                    CUmemHandle_ handle)
 {
-    if (calls->mem_release(handle) != CUDA_SUCCESS_)
-        calls->mem_release(handle);
+    if (TARN__COUNTED(vmm, calls->mem_release(handle)) != CUDA_SUCCESS_)
+        TARN__COUNTED(vmm, calls->mem_release(handle));
 }
 
 /* Return true if a failure means that such memory cannot be exported here. */
@@ -34,14 +35,16 @@ static CUresult_ create(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                         size_t bytes, CUmemHandle_ *out)
 {
     CUmemAllocationProp_ plain = vmm->properties;
-    CUresult_ result = calls->mem_create(out, bytes, &vmm->properties, 0), again;
+    CUresult_ result =
+                  TARN__COUNTED(vmm, calls->mem_create(out, bytes, &vmm->properties, 0)),
+              again;
 
     if (result == CUDA_SUCCESS_ || result == CUDA_ERROR_OUT_OF_MEMORY_ ||
         plain.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE_)
         return result;
     plain.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE_;
     plain.allocFlags.gpuDirectRDMACapable = 0;
-    again = calls->mem_create(out, bytes, &plain, 0);
+    again = TARN__COUNTED(vmm, calls->mem_create(out, bytes, &plain, 0));
     if (again == CUDA_SUCCESS_ && is_about_export(result))
         vmm->properties = plain;
     return again;
@@ -57,25 +60,27 @@ tarn_status tarn__vmm_map_new(struct tarn__vmm *vmm, const struct tarn__calls *c
         return tarn__driver_failed("pool", "cuMemCreate", result,
                                    "%zu bytes on device %d", span.bytes,
                                    vmm->properties.location.id);
-    result = calls->mem_map(span.address, span.bytes, 0, handle, 0);
-    release(calls, handle);
+    result = TARN__COUNTED(vmm, calls->mem_map(span.address, span.bytes, 0, handle, 0));
+    release(vmm, calls, handle);
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuMemMap", result, "%zu bytes at 0x%llx",
                                    span.bytes, (unsigned long long)span.address);
     return TARN_OK;
 }
 
-tarn_status tarn__vmm_map_again(const struct tarn__calls *calls, uint64_t from,
+tarn_status tarn__vmm_map_again(const struct tarn__vmm *vmm,
+                                const struct tarn__calls *calls, uint64_t from,
                                 struct tarn__span span)
 {
     CUmemHandle_ handle = 0;
-    CUresult_ result = calls->mem_retain(&handle, (void *)(uintptr_t)from);
+    CUresult_ result =
+        TARN__COUNTED(vmm, calls->mem_retain(&handle, (void *)(uintptr_t)from));
 
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuMemRetainAllocationHandle", result,
                                    "0x%llx", (unsigned long long)from);
-    result = calls->mem_map(span.address, span.bytes, 0, handle, 0);
-    release(calls, handle);
+    result = TARN__COUNTED(vmm, calls->mem_map(span.address, span.bytes, 0, handle, 0));
+    release(vmm, calls, handle);
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed(
             "pool", "cuMemMap", result, "%zu bytes of 0x%llx at 0x%llx", span.bytes,
@@ -88,7 +93,8 @@ tarn_status tarn__vmm_map_set_access(const struct tarn__vmm *vmm,
                                      struct tarn__span span)
 {
     CUresult_ result =
-        calls->mem_set_access(span.address, span.bytes, vmm->access, vmm->access_count);
+        TARN__COUNTED(vmm, calls->mem_set_access(span.address, span.bytes, vmm->access,
+                                                 vmm->access_count));
 
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuMemSetAccess", result,
@@ -99,11 +105,14 @@ tarn_status tarn__vmm_map_set_access(const struct tarn__vmm *vmm,
 
 /* --- unmapping --- */
 
-CUresult_ tarn__vmm_map_unmap(const struct tarn__calls *calls, struct tarn__span span)
+CUresult_ tarn__vmm_map_unmap(const struct tarn__vmm *vmm,
+                              const struct tarn__calls *calls, struct tarn__span span)
 {
-    CUresult_ result = calls->mem_unmap(span.address, span.bytes);
+    CUresult_ result = TARN__COUNTED(vmm, calls->mem_unmap(span.address, span.bytes));
 
-    return result == CUDA_SUCCESS_ ? result : calls->mem_unmap(span.address, span.bytes);
+    return result == CUDA_SUCCESS_
+               ? result
+               : TARN__COUNTED(vmm, calls->mem_unmap(span.address, span.bytes));
 }
 
 /* Note the handles of a span that the driver does not unmap as failed. */
@@ -123,7 +132,7 @@ void tarn__vmm_map_undo(struct tarn__vmm *vmm, const struct tarn__calls *calls,
 {
     if (span.bytes == 0)
         return;
-    if (tarn__vmm_map_unmap(calls, span) != CUDA_SUCCESS_)
+    if (tarn__vmm_map_unmap(vmm, calls, span) != CUDA_SUCCESS_)
         note_unmap_failed(vmm, span, hidden);
     else if (hidden)
         tarn__vmm_table_remove(vmm, span);
@@ -136,7 +145,7 @@ void tarn__vmm_map_sweep(struct tarn__vmm *vmm, const struct tarn__calls *calls)
         struct tarn__page *entry = &vmm->table[page];
         struct tarn__span handle = tarn__vmm_table_span(vmm, page, page + entry->count);
         if (!tarn__backing_unmap_failed(entry) ||
-            tarn__vmm_map_unmap(calls, handle) != CUDA_SUCCESS_)
+            tarn__vmm_map_unmap(vmm, calls, handle) != CUDA_SUCCESS_)
             continue;
         if (entry->state == TARN__PAGE_ABANDONED) {
             tarn__vmm_table_remove(vmm, handle);

@@ -25,7 +25,7 @@ static tarn_status map_span(struct tarn__pages *pages, const struct tarn__calls 
         struct tarn__span handle;
         tarn__vmm_table_next_handle(vmm, &cursor, &handle);
         struct tarn__span target = {at + done, handle.bytes};
-        status = tarn__vmm_map_again(calls, handle.address, target);
+        status = tarn__vmm_map_again(vmm, calls, handle.address, target);
         if (status != TARN_OK)
             break;
         tarn__vmm_table_add(pages, target);

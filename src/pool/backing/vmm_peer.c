@@ -65,8 +65,9 @@ static void revoke(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
     struct tarn__span run;
 
     for (size_t cursor = 0; cursor < end && tarn__vmm_table_next_run(vmm, &cursor, &run);)
-        if (calls->mem_set_access(run.address, run.bytes, &before, 1) != CUDA_SUCCESS_)
-            calls->mem_set_access(run.address, run.bytes, &before, 1);
+        if (TARN__COUNTED(vmm, calls->mem_set_access(run.address, run.bytes, &before,
+                                                     1)) != CUDA_SUCCESS_)
+            TARN__COUNTED(vmm, calls->mem_set_access(run.address, run.bytes, &before, 1));
 }
 
 /* Set access for everything that is mapped, or for nothing of it. In a scope. */
@@ -78,7 +79,8 @@ static tarn_status set_all(const struct tarn__vmm *vmm, const struct tarn__calls
 
     for (size_t cursor = 0, done = 0; tarn__vmm_table_next_run(vmm, &cursor, &run);
          done = cursor) {
-        CUresult_ result = calls->mem_set_access(run.address, run.bytes, &wanted, 1);
+        CUresult_ result =
+            TARN__COUNTED(vmm, calls->mem_set_access(run.address, run.bytes, &wanted, 1));
         if (result == CUDA_SUCCESS_)
             continue;
         revoke(vmm, calls, done, peer, !access);

@@ -45,11 +45,13 @@ static size_t part_from(const struct tarn__vmm *vmm, struct tarn__span span,
     return (end < last ? end : last) - address;
 }
 
-static tarn_status queue_copy(const struct tarn__calls *calls, bool saves,
+static tarn_status queue_copy(const struct tarn__vmm *vmm,
+                              const struct tarn__calls *calls, bool saves,
                               CUdeviceptr_ host, struct tarn__span part, CUstream_ stream)
 {
-    CUresult_ result = calls->memcpy_async(
-        saves ? host : part.address, saves ? part.address : host, part.bytes, stream);
+    CUresult_ result = TARN__COUNTED(vmm, calls->memcpy_async(saves ? host : part.address,
+                                                              saves ? part.address : host,
+                                                              part.bytes, stream));
 
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed(
@@ -75,7 +77,7 @@ static tarn_status queue_copies(const struct tarn__vmm *vmm,
             uint64_t address = span.address + done;
             bytes = part_from(vmm, span, address);
             if (has_memory(vmm, address))
-                status = queue_copy(calls, saves, host + done,
+                status = queue_copy(vmm, calls, saves, host + done,
                                     (struct tarn__span){address, bytes}, stream);
         }
     }
@@ -88,20 +90,21 @@ static tarn_status copy(const struct tarn__vmm *vmm, const struct tarn__calls *c
 {
     const struct tarn__kept *kept = &vmm->kept;
     CUstream_ stream;
-    CUresult_ result = calls->stream_create(&stream, CU_STREAM_NON_BLOCKING_);
+    CUresult_ result =
+        TARN__COUNTED(vmm, calls->stream_create(&stream, CU_STREAM_NON_BLOCKING_));
 
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuStreamCreate", result, "for copies");
     tarn_status status = queue_copies(vmm, calls, saves, stream);
-    result = calls->stream_synchronize(stream);
+    result = TARN__COUNTED(vmm, calls->stream_synchronize(stream));
     if (result != CUDA_SUCCESS_)
-        calls->stream_synchronize(stream);
+        TARN__COUNTED(vmm, calls->stream_synchronize(stream));
     if (status == TARN_OK && result != CUDA_SUCCESS_)
         status = tarn__driver_failed("pool", "cuStreamSynchronize", result,
                                      "after copies of %zu bytes",
                                      sum(kept->spans, kept->count));
-    if (calls->stream_destroy(stream) != CUDA_SUCCESS_)
-        calls->stream_destroy(stream);
+    if (TARN__COUNTED(vmm, calls->stream_destroy(stream)) != CUDA_SUCCESS_)
+        TARN__COUNTED(vmm, calls->stream_destroy(stream));
     return status;
 }
 
@@ -111,23 +114,26 @@ void tarn__vmm_suspend_drop_kept(struct tarn__vmm *vmm, const struct tarn__scope
 
     /* A reset freed it with the context. */
     if (kept->memory && scope && scope->context_generation == kept->context_generation &&
-        scope->calls->mem_free_host(kept->memory) != CUDA_SUCCESS_)
-        scope->calls->mem_free_host(kept->memory);
+        TARN__COUNTED(vmm, scope->calls->mem_free_host(kept->memory)) != CUDA_SUCCESS_)
+        TARN__COUNTED(vmm, scope->calls->mem_free_host(kept->memory));
     free(kept->spans);
     *kept = (struct tarn__kept){0};
 }
 
-static tarn_status allocate_kept(struct tarn__kept *kept, const struct tarn__calls *calls,
+static tarn_status allocate_kept(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                                  const struct tarn__span *spans, size_t count)
 {
+    struct tarn__kept *kept = &vmm->kept;
+
     kept->spans = malloc(count * sizeof *spans);
     if (!kept->spans)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "pool: no host memory for a list of %zu blocks", count);
     memcpy(kept->spans, spans, count * sizeof *spans);
     kept->count = count;
-    CUresult_ result = calls->mem_host_alloc(&kept->memory, sum(spans, count),
-                                             CU_MEMHOSTALLOC_PORTABLE_);
+    CUresult_ result =
+        TARN__COUNTED(vmm, calls->mem_host_alloc(&kept->memory, sum(spans, count),
+                                                 CU_MEMHOSTALLOC_PORTABLE_));
     if (result != CUDA_SUCCESS_) {
         kept->memory = NULL;
         return tarn__driver_failed("pool", "cuMemHostAlloc", result,
@@ -143,7 +149,7 @@ static tarn_status keep(struct tarn__vmm *vmm, const struct tarn__scope *scope,
     if (sum(spans, count) == 0)
         return TARN_OK;
     vmm->kept.context_generation = scope->context_generation;
-    tarn_status status = allocate_kept(&vmm->kept, scope->calls, spans, count);
+    tarn_status status = allocate_kept(vmm, scope->calls, spans, count);
     if (status == TARN_OK)
         status = copy(vmm, scope->calls, true);
     if (status != TARN_OK)
@@ -159,11 +165,12 @@ struct retained {
     size_t count;
 };
 
-static void release_handles(struct retained *retained, const struct tarn__calls *calls)
+static void release_handles(const struct tarn__vmm *vmm, struct retained *retained,
+                            const struct tarn__calls *calls)
 {
     for (size_t i = 0; i < retained->count; i++)
-        if (calls->mem_release(retained->handles[i]) != CUDA_SUCCESS_)
-            calls->mem_release(retained->handles[i]);
+        if (TARN__COUNTED(vmm, calls->mem_release(retained->handles[i])) != CUDA_SUCCESS_)
+            TARN__COUNTED(vmm, calls->mem_release(retained->handles[i]));
     free(retained->handles);
 }
 
@@ -183,22 +190,25 @@ static tarn_status retain_handles(const struct tarn__vmm *vmm,
                               count);
     for (size_t cursor = 0; tarn__vmm_table_next_handle(vmm, &cursor, &handle);
          retained->count++) {
-        CUresult_ result = calls->mem_retain(&retained->handles[retained->count],
-                                             (void *)(uintptr_t)handle.address);
+        CUresult_ result =
+            TARN__COUNTED(vmm, calls->mem_retain(&retained->handles[retained->count],
+                                                 (void *)(uintptr_t)handle.address));
         if (result == CUDA_SUCCESS_)
             continue;
-        release_handles(retained, calls);
+        release_handles(vmm, retained, calls);
         return tarn__driver_failed("pool", "cuMemRetainAllocationHandle", result,
                                    "0x%llx", (unsigned long long)handle.address);
     }
     return TARN_OK;
 }
 
-static bool map_back(const struct tarn__calls *calls, struct tarn__span span,
-                     CUmemHandle_ handle)
+static bool map_back(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                     struct tarn__span span, CUmemHandle_ handle)
 {
-    return calls->mem_map(span.address, span.bytes, 0, handle, 0) == CUDA_SUCCESS_ ||
-           calls->mem_map(span.address, span.bytes, 0, handle, 0) == CUDA_SUCCESS_;
+    return TARN__COUNTED(vmm, calls->mem_map(span.address, span.bytes, 0, handle, 0)) ==
+               CUDA_SUCCESS_ ||
+           TARN__COUNTED(vmm, calls->mem_map(span.address, span.bytes, 0, handle, 0)) ==
+               CUDA_SUCCESS_;
 }
 
 /* Map the unmapped memory before page `end` again as it was. Returns false if not all of
@@ -211,7 +221,7 @@ static bool restore(const struct tarn__vmm *vmm, const struct tarn__calls *calls
 
     for (size_t cursor = 0;
          cursor < end && tarn__vmm_table_next_handle(vmm, &cursor, &span);)
-        if (!map_back(calls, span, retained->handles[i++]))
+        if (!map_back(vmm, calls, span, retained->handles[i++]))
             return false;
     for (size_t cursor = 0;
          cursor < end && tarn__vmm_table_next_run(vmm, &cursor, &span);)
@@ -230,7 +240,7 @@ static tarn_status unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *ca
 
     for (size_t cursor = 0, done = 0; tarn__vmm_table_next_run(vmm, &cursor, &run);
          done = cursor) {
-        CUresult_ result = tarn__vmm_map_unmap(calls, run);
+        CUresult_ result = tarn__vmm_map_unmap(vmm, calls, run);
         if (result == CUDA_SUCCESS_)
             continue;
         if (restore(vmm, calls, retained, done))
@@ -258,7 +268,7 @@ static tarn_status suspend(struct tarn__pages *pages, const struct tarn__scope *
     status = retain_handles(vmm, scope->calls, &retained);
     if (status == TARN_OK) {
         status = unmap_all(vmm, scope->calls, &retained);
-        release_handles(&retained, scope->calls);
+        release_handles(vmm, &retained, scope->calls);
     }
     if (status != TARN_OK) {
         tarn__vmm_suspend_drop_kept(vmm, scope);

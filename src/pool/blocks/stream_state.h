@@ -42,6 +42,17 @@ struct tarn__fence {
     unsigned pins; /* calls that use the event now: it must not be recycled */
 };
 
+/* A wait that a stream has made: its work from then on runs after the frees of the stream
+ * state `source` up to `epoch`. */
+struct tarn__wait {
+    tarn__index source; /* 0: none */
+    uint64_t epoch;
+};
+
+/* The waits that a stream state remembers: the last one of each source, by the index of
+ * the source modulo TARN__WAITS. */
+enum { TARN__WAITS = 32 };
+
 /* Does the work of other streams order a stream that has nothing queued itself? The
  * legacy stream's work orders a blocking one. */
 enum tarn__stream_kind {
@@ -64,7 +75,9 @@ struct tarn__stream_state {
     tarn__index oldest, youngest; /* its free blocks by epoch */
     uint64_t free_bytes TARN__GUARDED_BY(pool_lock);
 
-    uint64_t open_epoch TARN__GUARDED_BY(pool_lock); /* of the memory freed now; from 1 */
+    /* Of the memory freed now; from 1. It never decreases, not even when the state becomes
+     * another stream's. So a remembered wait for it covers no later stream's frees. */
+    uint64_t open_epoch TARN__GUARDED_BY(pool_lock);
     /* the youngest with an event fence, or complete without one */
     uint64_t fenced_epoch TARN__GUARDED_BY(pool_lock);
     /* the youngest that is complete; <= fenced_epoch */
@@ -89,6 +102,8 @@ struct tarn__stream_state {
     struct tarn__fence *fences TARN__GUARDED_BY(pool_lock); /* oldest first */
     size_t fence_count TARN__GUARDED_BY(pool_lock);
     size_t fence_capacity TARN__GUARDED_BY(pool_lock);
+    /* the waits of its stream for others (order/wait_set.h) */
+    struct tarn__wait waits[TARN__WAITS] TARN__GUARDED_BY(pool_lock);
 
     /* the pool's number of frees at its last one */
     uint64_t last_free TARN__GUARDED_BY(pool_lock);

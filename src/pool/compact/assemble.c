@@ -201,7 +201,7 @@ static bool wait_and_coalesce(struct assembly *assembly,
                            caller->stream_state);
         else
             tarn__runs_put(&pool->heap, &assembly->handles[i]);
-    tarn__wait_set_release(&assembly->wait_set, pool);
+    tarn__wait_set_release(&assembly->wait_set, caller, waited);
     tarn__pool_unlock(pool);
     return waited;
 }

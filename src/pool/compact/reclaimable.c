@@ -5,6 +5,7 @@
 #include "pool/blocks/take.h"
 #include "pool/compact/retired.h"
 #include "pool/order/events.h"
+#include "pool/order/wait_set.h"
 #include <stdlib.h>
 
 /* Note a free block that has whole handles in it, or is a whole segment; of
@@ -266,21 +267,16 @@ static bool is_youngest(const struct tarn__reclaimable *reclaimable, unsigned wh
 bool tarn__reclaimable_wait(const struct tarn__caller *caller,
                             const struct tarn__reclaimable *reclaimable)
 {
-    uint64_t waits = 0;
     bool waited = true;
 
     for (unsigned i = reclaimable->completed; waited && i < reclaimable->count; i++) {
         const struct tarn__reclaimable_part *part = &reclaimable->parts[i];
         if (part->stream_state == caller->stream_state || !is_youngest(reclaimable, i))
             continue;
-        waits++;
-        if (!TARN_MUTATION(moved_without_wait))
-            waited = caller->scope.calls->stream_wait_event(caller->handle, part->event,
-                                                            0) == CUDA_SUCCESS_;
+        waited = TARN_MUTATION(moved_without_wait) ||
+                 tarn__wait_set_wait_once(caller, part->stream_state->index, part->epoch,
+                                          part->event);
     }
-    tarn__pool_lock(caller->pool);
-    caller->pool->counters.waits += waits;
-    tarn__pool_unlock(caller->pool);
     return waited;
 }
 

@@ -178,20 +178,26 @@ static void untie(const struct tarn__caller *caller, struct tarn__capture_tie *t
 static void tie_to(const struct tarn__caller *caller, struct tarn__capture_tie *tie)
 {
     const struct tarn__calls *calls = caller->scope.calls;
+    struct tarn__pages *pages = caller->pool->pages;
     CUuserObject_ object;
 
+    tarn__pages_note_call(pages);
     if (calls->user_object_create(&object, tie, graph_is_gone, 1,
                                   CU_USER_OBJECT_NO_DESTRUCTOR_SYNC_) != CUDA_SUCCESS_) {
         untie(caller, tie);
         drop_tie(tie);
         return;
     }
+    tarn__pages_note_call(pages);
     if (calls->graph_retain_user_object(caller->capture_graph, object, 1,
                                         CU_GRAPH_USER_OBJECT_MOVE_) == CUDA_SUCCESS_)
         return;
     untie(caller, tie); /* first: the object's end reports that the graph is destroyed */
-    if (calls->user_object_release(object, 1) != CUDA_SUCCESS_)
-        calls->user_object_release(object, 1);
+    tarn__pages_note_call(pages);
+    if (calls->user_object_release(object, 1) == CUDA_SUCCESS_)
+        return;
+    tarn__pages_note_call(pages);
+    calls->user_object_release(object, 1);
 }
 
 void tarn__capture_tie(const struct tarn__caller *caller)

@@ -63,9 +63,12 @@
  * tarn__pool_scale()), at least UNFENCED_MIN. No other stream can use unfenced memory, so
  * the pool grows by about as much. The bound also limits the orphaned memory. On eight
  * traces with 4 to 32 streams on an H200, 1/32 needs less memory than 1/8 and less time:
- * an event or a query costs less than the search of a miss. */
-#define UNFENCED_MIN ((uint64_t)2 << 20)
-enum { UNFENCED_PART = 32, UNFENCED_PART_TIGHT = 64 };
+ * an event or a query costs less than the search of a miss. A pool with a low maximum
+ * needs its memory sooner: there the least is 1/UNFENCED_MAXIMUM_PART of the maximum, and
+ * UNFENCED_LOW. */
+#define UNFENCED_MIN ((uint64_t)8 << 20)
+#define UNFENCED_LOW ((uint64_t)2 << 20)
+enum { UNFENCED_MAXIMUM_PART = 16, UNFENCED_PART = 32, UNFENCED_PART_TIGHT = 64 };
 
 /* The longest interval of a stream: the number of its frees between two event fences.
  * ALONE: no other stream uses the memory. RAW and REGISTERED: others do, and the stream
@@ -82,8 +85,11 @@ static uint64_t bound_of_all(const struct tarn__pool *pool) TARN__REQUIRES(pool_
 {
     unsigned part = tarn__pool_is_tight(pool) ? UNFENCED_PART_TIGHT : UNFENCED_PART;
     uint64_t bound = tarn__pool_scale(pool) / part;
+    uint64_t least = tarn__pool_maximum(pool) / UNFENCED_MAXIMUM_PART;
 
-    return bound < UNFENCED_MIN ? UNFENCED_MIN : bound;
+    least = least < UNFENCED_MIN ? least : UNFENCED_MIN;
+    least = least < UNFENCED_LOW ? UNFENCED_LOW : least;
+    return bound < least ? least : bound;
 }
 
 /* Return the part of the bound that one stream may use. */
@@ -184,6 +190,7 @@ CUevent_ tarn__fence_event(struct tarn__pool *pool, const struct tarn__scope *sc
     tarn__pool_unlock(pool);
     if (event)
         return event;
+    tarn__pages_note_call(pool->pages);
     if (scope->calls->event_create(&event, CU_EVENT_DISABLE_TIMING_) != CUDA_SUCCESS_)
         return NULL;
     return event;
@@ -197,8 +204,10 @@ static void keep_event(struct tarn__pool *pool, const struct tarn__scope *scope,
     tarn__pool_lock(pool);
     bool kept = tarn__events_keep(&pool->heap, event);
     tarn__pool_unlock(pool);
-    if (!kept)
-        scope->calls->event_destroy(event);
+    if (kept)
+        return;
+    tarn__pages_note_call(pool->pages);
+    scope->calls->event_destroy(event);
 }
 
 /* The most blocks, or stream states, of one step. Between two steps the lock is
@@ -310,12 +319,14 @@ static bool is_non_blocking(struct tarn__pool *pool, const struct tarn__scope *s
     tarn__pool_unlock(pool);
     if (kind != TARN__KIND_UNKNOWN)
         return kind == TARN__KIND_NON_BLOCKING;
-    kind = stream_state->key < TARN__KEY_CAPTURES &&
-                   (tarn_stream)handle != TARN_STREAM_PER_THREAD &&
-                   scope->calls->stream_get_flags(handle, &flags) == CUDA_SUCCESS_ &&
-                   (flags & CU_STREAM_NON_BLOCKING_)
-               ? TARN__KIND_NON_BLOCKING
-               : TARN__KIND_BLOCKING;
+    kind = TARN__KIND_BLOCKING;
+    if (stream_state->key < TARN__KEY_CAPTURES &&
+        (tarn_stream)handle != TARN_STREAM_PER_THREAD) {
+        tarn__pages_note_call(pool->pages);
+        if (scope->calls->stream_get_flags(handle, &flags) == CUDA_SUCCESS_ &&
+            (flags & CU_STREAM_NON_BLOCKING_))
+            kind = TARN__KIND_NON_BLOCKING;
+    }
     tarn__pool_lock(pool);
     stream_state->kind = kind;
     tarn__pool_unlock(pool);

@@ -63,10 +63,12 @@ struct tarn__stream_state *tarn__identity_get(struct tarn__heap *heap, uint64_t 
     stream_state = tarn__heap_state(heap, index);
     struct tarn__fence *fences = stream_state->fences;
     size_t capacity = stream_state->fence_capacity;
+    uint64_t last_epoch = stream_state->open_epoch; /* of the stream before; 0: none */
     memset(stream_state, 0, sizeof *stream_state);
     stream_state->index = index;
     stream_state->key = key;
-    stream_state->open_epoch = 1;
+    stream_state->open_epoch = last_epoch + 1;
+    stream_state->fenced_epoch = stream_state->done_epoch = last_epoch;
     stream_state->in_order =
         key != TARN__KEY_ORPHANED &&
         (key != TARN__KEY_NO_STREAM || TARN_MUTATION(no_stream_is_in_order));

@@ -236,6 +236,7 @@ static bool wait_for_event(struct tarn__pool *pool)
         return false;
     bool done = tarn__scope_enter_relaxed(pool->device, &scope) == TARN_OK;
     if (done) {
+        tarn__pages_note_call(pool->pages);
         done = scope.calls->event_synchronize(event) == CUDA_SUCCESS_;
         tarn__scope_leave(&scope);
     }

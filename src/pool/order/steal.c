@@ -2,7 +2,8 @@
  *
  * The caller's stream waits for an event fence. The fence covers all the work that the
  * source stream queued before it freed the block. A split-off part stays with the source
- * stream, with its event fence. From then on the block is in the order of the caller's
+ * stream, with its event fence. A stream that has waited for an event fence does not wait
+ * again for the frees that it covers (wait_set.h). From then on the block is in the order of the caller's
  * stream. When it is freed there, it gets that stream's open epoch, whose event is
  * recorded after the wait.
  */
@@ -20,6 +21,7 @@
 struct source {
     const struct tarn__stream_state *stream_state;
     const struct tarn__request *request;
+    uint64_t epoch; /* the youngest that is suitable */
 };
 
 /* Return true if a published event fence covers this block of the source stream, and it
@@ -29,8 +31,28 @@ static bool is_fenced(const void *data, const struct tarn__node *node)
 {
     const struct source *source = data;
 
-    return tarn__stream_state_has_fenced(source->stream_state, node) &&
+    return node->epoch <= source->epoch &&
+           tarn__stream_state_has_fenced(source->stream_state, node) &&
            tarn__take_fits(source->request, node);
+}
+
+/* Find the best block of one source stream: of the smallest, one that needs no wait. */
+static tarn__index find_in(const struct tarn__heap *heap,
+                           const struct tarn__stream_state *consumer,
+                           const struct tarn__stream_state *other,
+                           const struct tarn__request *request) TARN__REQUIRES(pool_lock)
+{
+    struct source source = {other, request, UINT64_MAX};
+    uint64_t waited = tarn__wait_set_waited(consumer, other->index);
+    tarn__index found = tarn__bins_find(&other->bins, &heap->nodes, request->quanta,
+                                        UINT32_MAX, is_fenced, &source);
+
+    if (!found || NODE(found)->epoch <= waited || !waited)
+        return found;
+    source.epoch = waited;
+    tarn__index unwaited = tarn__bins_find(&other->bins, &heap->nodes, request->quanta,
+                                           UINT32_MAX, is_fenced, &source);
+    return unwaited && NODE(unwaited)->quanta == NODE(found)->quanta ? unwaited : found;
 }
 
 /* Source streams considered. With more streams than this the others have their turn
@@ -41,7 +63,7 @@ tarn__index tarn__steal_from_source(struct tarn__heap *heap,
                                     const struct tarn__stream_state *stream_state,
                                     const struct tarn__request *request,
                                     struct tarn__stream_state **source_out,
-                                    size_t *fence_out)
+                                    uint64_t *epoch_out)
 {
     tarn__index best = 0;
     int looks = 0;
@@ -49,11 +71,9 @@ tarn__index tarn__steal_from_source(struct tarn__heap *heap,
     for (tarn__index i = heap->with_memory; i && looks < SOURCES_MAX;
          i = tarn__heap_state(heap, i)->next_with_memory, looks++) {
         struct tarn__stream_state *other = tarn__heap_state(heap, i);
-        struct source source = {other, request};
         if (other == stream_state || other->fence_count == 0 || other->is_capture)
             continue;
-        tarn__index found = tarn__bins_find(&other->bins, &heap->nodes, request->quanta,
-                                            UINT32_MAX, is_fenced, &source);
+        tarn__index found = find_in(heap, stream_state, other, request);
         if (found && (!best || NODE(found)->quanta < NODE(best)->quanta))
             best = found;
     }
@@ -65,31 +85,44 @@ tarn__index tarn__steal_from_source(struct tarn__heap *heap,
     if (!best)
         return 0;
     *source_out = source;
-    *fence_out = tarn__events_fence_for(source, epoch);
+    *epoch_out = epoch;
     return best;
 }
 
 struct steal {
     struct tarn__stream_state *source;
-    CUevent_ event;
+    uint64_t epoch; /* of the fence */
+    CUevent_ event; /* NULL: the stream has waited already */
     tarn__index block;
 };
 
-/* Choose a block and pin its fence. `lock` held. */
+/* Choose a block, and pin its fence if the stream must wait. `lock` held. */
 static bool choose(struct tarn__caller *caller, const struct tarn__request *request,
                    struct steal *out) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&caller->pool->lock);
 
     struct tarn__pool *pool = caller->pool;
-    size_t fence;
+    uint64_t epoch;
 
+    *out = (struct steal){0};
     out->block = tarn__steal_from_source(&pool->heap, caller->stream_state, request,
-                                         &out->source, &fence);
+                                         &out->source, &epoch);
     if (!out->block)
         return false;
-    out->event = tarn__events_pin(out->source, &out->source->fences[fence]);
+    if (epoch <= tarn__wait_set_waited(caller->stream_state, out->source->index)) {
+        pool->counters.steals++;
+        /* its last block may be gone */
+        tarn__identity_delete_if_unused(&pool->heap, out->source);
+        return true;
+    }
+    struct tarn__fence *fence =
+        &out->source->fences[tarn__events_fence_for(out->source, epoch)];
+    out->epoch = fence->epoch;
+    out->event = tarn__events_pin(out->source, fence);
     pool->counters.waits++;
+    if (TARN_MUTATION(wait_noted_before_call))
+        tarn__wait_set_note(caller, out->source->index, out->epoch);
     return true;
 }
 
@@ -104,8 +137,8 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
     tarn__pool_lock(pool);
     bool found = choose(caller, request, &steal);
     tarn__pool_unlock(pool);
-    if (!found)
-        return 0;
+    if (!found || !steal.event)
+        return steal.block;
     CUresult_ result =
         TARN_MUTATION(steal_without_wait)
             ? CUDA_SUCCESS_
@@ -113,6 +146,7 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
     tarn__pool_lock(pool);
     if (result == CUDA_SUCCESS_ || TARN_MUTATION(wait_failed_taken_as_done)) {
         pool->counters.steals++;
+        tarn__wait_set_note(caller, steal.source->index, steal.epoch);
     } else {
         /* The stream did not wait: the block returns to the source stream, in its open
          * epoch. */
@@ -166,7 +200,7 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
     } else {
         tarn__runs_put(&pool->heap, &run);
     }
-    tarn__wait_set_release(&wait_set, pool);
+    tarn__wait_set_release(&wait_set, caller, waited);
     tarn__pool_unlock(pool);
     return index;
 }

@@ -5,6 +5,7 @@
 #include "pool/blocks/runs.h"
 #include "pool/blocks/take.h"
 #include "pool/order/epoch.h"
+#include "pool/order/events.h"
 #include "pool/order/identity.h"
 #include "pool/order/steal.h"
 #include "base/random.h"
@@ -99,20 +100,20 @@ TEST(heap_keeps_what_one_stream_freed_from_others)
     struct tarn__stream_state *one = new_lane(heap, 11), *other = new_lane(heap, 12),
                               *source;
     struct tarn__request request = request_of(MIB, TARN__QUANTUM);
-    size_t number;
+    uint64_t epoch;
 
     CHECK(tarn__ranges_add_segment(heap, BASE, MIB, NULL));
     tarn__heap_put(heap, take(heap, one, MIB), one);
     CHECK_EQUAL(0, take(heap, other, MIB));
     CHECK_EQUAL(0, take(heap, NULL, MIB));
-    CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &source, &number));
+    CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &source, &epoch));
     tarn__index block = take(heap, one, MIB);
     CHECK(block != 0);
     tarn__heap_put(heap, block, one);
     fence(heap, one, 0x100);
-    block = tarn__steal_from_source(heap, other, &request, &source, &number);
+    block = tarn__steal_from_source(heap, other, &request, &source, &epoch);
     CHECK(block != 0 && source == one);
-    CHECK_EQUAL(0x100, (uintptr_t)one->fences[number].event);
+    CHECK_EQUAL(0x100, (uintptr_t)one->fences[tarn__events_fence_for(one, epoch)].event);
     is_whole(heap);
     end_heap(heap);
 }
@@ -123,7 +124,7 @@ TEST(heap_takes_no_source_for_what_was_freed_after_the_fence)
     struct tarn__stream_state *one = new_lane(heap, 11), *other = new_lane(heap, 12),
                               *source;
     struct tarn__request request = request_of(MIB, TARN__QUANTUM);
-    size_t number;
+    uint64_t ignored;
 
     CHECK(tarn__ranges_add_segment(heap, BASE, MIB, NULL));
     CHECK(tarn__ranges_add_segment(heap, BASE + 4 * MIB, MIB, NULL));
@@ -135,10 +136,10 @@ TEST(heap_takes_no_source_for_what_was_freed_after_the_fence)
     one->recording = false;
     CHECK(tarn__epoch_publish_fence(heap, one, epoch, (CUevent_)0x100));
     is_whole(heap);
-    tarn__index block = tarn__steal_from_source(heap, other, &request, &source, &number);
+    tarn__index block = tarn__steal_from_source(heap, other, &request, &source, &ignored);
     CHECK(block != 0);
     CHECK_EQUAL(address, tarn__node(&heap->nodes, block)->address);
-    CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &source, &number));
+    CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &source, &ignored));
     end_heap(heap);
 }
 
@@ -148,7 +149,7 @@ TEST(heap_gives_a_younger_epoch_to_what_is_joined)
     struct tarn__stream_state *one = new_lane(heap, 11), *other = new_lane(heap, 12),
                               *source;
     struct tarn__request request = request_of(MIB, TARN__QUANTUM);
-    size_t number;
+    uint64_t epoch;
 
     CHECK(tarn__ranges_add_segment(heap, BASE, 2 * MIB, NULL));
     tarn__index low = take(heap, one, MIB), high = take(heap, one, MIB);
@@ -156,10 +157,10 @@ TEST(heap_gives_a_younger_epoch_to_what_is_joined)
     fence(heap, one, 0x100);
     tarn__heap_put(heap, high, one); /* absorbs the fenced one */
     CHECK_EQUAL(1, heap->blocks);
-    CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &source, &number));
+    CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &source, &epoch));
     fence(heap, one, 0x200);
-    CHECK(tarn__steal_from_source(heap, other, &request, &source, &number) != 0);
-    CHECK_EQUAL(0x200, (uintptr_t)one->fences[number].event);
+    CHECK(tarn__steal_from_source(heap, other, &request, &source, &epoch) != 0);
+    CHECK_EQUAL(0x200, (uintptr_t)one->fences[tarn__events_fence_for(one, epoch)].event);
     end_heap(heap);
 }
 
@@ -301,7 +302,7 @@ static void allocate_some(struct world *world, size_t slot)
     struct tarn__request request =
         request_of(bytes, (uint64_t)256 << draw(world, draw(world, 4) ? 2 : 14));
     bool was_completed, no_memory;
-    size_t fence_number;
+    uint64_t epoch;
     struct tarn__run run;
 
     tarn__index block =
@@ -310,8 +311,8 @@ static void allocate_some(struct world *world, size_t slot)
         block = tarn__take_block(world->heap, stream_state, &request, &was_completed,
                                  &no_memory);
     if (!block)
-        block = tarn__steal_from_source(world->heap, stream_state, &request, &source,
-                                        &fence_number);
+        block =
+            tarn__steal_from_source(world->heap, stream_state, &request, &source, &epoch);
     if (!block) {
         tarn__runs_take(world->heap, stream_state, &request, &run);
         if (run.count > 0 && draw(world, 2) == 0)
