@@ -87,8 +87,10 @@ __attribute__((noinline)) static bool has_joined_capture(struct tarn__pool *pool
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
 
-    if (!cache->registration)
-        return false; /* checked already */
+    /* A raw stream is checked already. The legacy stream cannot capture, and a query of it
+     * fails where no context is current. */
+    if (!cache->registration || cache->key == TARN__KEY_LEGACY)
+        return false;
     tarn__blocking_hook_call();
     if ((pool->calls->stream_is_capturing(cache->handle, &status) == CUDA_SUCCESS_ &&
          status == CU_STREAM_CAPTURE_STATUS_NONE_) ||
