@@ -16,7 +16,7 @@
 #if defined(TARN_DEBUG) && defined(__GLIBC__)
 #define tarn__assert_mutex_held(mutex) tarn__mutex_assert(mutex, #mutex, __func__)
 #else
-#define tarn__assert_mutex_held(mutex) ((void)sizeof(mutex))
+#define tarn__assert_mutex_held(mutex) ((void)sizeof *(mutex))
 #endif
 
 void tarn__mutex_assert(const pthread_mutex_t *mutex, const char *what,

@@ -89,7 +89,7 @@ void tarn__lock_assert(bool holds, const char *what, const char *function);
                           pthread_self(),                                           \
                       #lock, __func__)
 #else
-#define tarn__assert_held(lock) ((void)sizeof(lock))
+#define tarn__assert_held(lock) ((void)sizeof *(lock))
 #endif
 
 #endif
