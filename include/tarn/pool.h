@@ -34,8 +34,8 @@
  *   - Releasing the pool returns the memory that outlives the reset: physical memory and
  *     addresses of VMM, and memory of the driver's pools.
  *   - A pool with an upstream deallocates each of its blocks there, as at any release.
- *     Memory of cuMemAlloc ended with the context. Tarn's own upstream then makes no
- *     driver call for it.
+ *     Memory of cuMemAlloc ended with the context. The resource of tarn_cuda_create()
+ *     then makes no driver call for it.
  *
  * VMM is the driver's virtual memory management (cuMemCreate, cuMemMap). A page is 2 MiB,
  * the granularity of its physical memory. Exit has begun when exit() has called the
@@ -139,11 +139,11 @@ typedef enum tarn_pool_no_stream_policy {
 
 /** How a pool weighs reserved memory against time. */
 typedef enum tarn_pool_policy {
-    /** Balance both: handles of up to 32 MiB, and a 32nd of the pool without an event
-     * fence. */
+    /** Balance both: physical handles have at most 32 MiB, and at most a 32nd of the pool
+     * is unfenced. */
     TARN_POOL_POLICY_DEFAULT = 0,
-    /** Reserve little more than the live bytes: handles of up to 4 MiB, and a 64th of the
-     * pool without an event fence.
+    /** Reserve little more than the live bytes: physical handles have at most 4 MiB, and at
+     * most a 64th of the pool is unfenced.
      *
      * Growth and compaction take several times as long. */
     TARN_POOL_POLICY_TIGHT = 1
@@ -402,7 +402,7 @@ typedef struct tarn_pool_oom_report {
 /** Copy the report on the last pool allocation of this thread that found no memory.
  *
  * The call fills as many bytes as `out->size` says. Other failures make no report, such
- * as a request that exceeds the largest block, or TARN_SUSPENDED.
+ * as a request that exceeds the largest possible block, or TARN_SUSPENDED.
  *
  * Thread-safety: any thread. Each thread has a report of its own.
  *

@@ -85,7 +85,8 @@ static void remove_socket(void)
 /* Serve connections until the process ends.
  *
  * `due` is the time in ms until the next silent connection without a lease has to be
- * dropped; -1: there is none. The sweep releases exported blocks that have no other
+ * dropped; -1: there is none. A connection is silent that got no lease within four
+ * seconds (connections.c). The sweep releases exported blocks that have no other
  * references.
  *
  * `rests` is true while a connection waits at the listener and the process has no

@@ -8,6 +8,7 @@
  * block.h has the layout of a block, its flags and the vocabulary: header, MemInfo,
  * front, back, small and single block, slot, word, site, folded. This file adds:
  *
+ *    instance     an NRT instance (tarn_runtime): its modes, allocators and counters
  *    prefix       the TARN__PREFIX_BYTES bytes before the header of raw memory from an
  *                 external allocator; they contain the address of that allocator
  *    slack        further bytes of an allocation, so that the data can be aligned in it

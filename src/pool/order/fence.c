@@ -63,7 +63,8 @@
  * tarn__pool_scale()), at least UNFENCED_MIN. No other stream can use unfenced memory, so
  * the pool grows by about as much. The bound also limits the orphaned memory. On eight
  * traces with 4 to 32 streams on an H200, 1/32 needs less memory than 1/8 and less time:
- * an event or a query costs less than the search of a miss. A pool with a low maximum
+ * an event or a query costs less than the search of a miss. A pool with the policy
+ * TARN_POOL_POLICY_TIGHT has UNFENCED_PART_TIGHT in its place. A pool with a low maximum
  * needs its memory sooner: there the least is 1/UNFENCED_MAXIMUM_PART of the maximum, and
  * UNFENCED_LOW. */
 #define UNFENCED_MIN ((uint64_t)8 << 20)
