@@ -3,9 +3,9 @@
  * The caller's stream waits for an event fence. The fence covers all the work that the
  * source stream queued before it freed the block. A split-off part stays with the source
  * stream, with its event fence. A stream that has waited for an event fence does not wait
- * again for the frees that it covers (wait_set.h). From then on the block is in the order of the caller's
- * stream. When it is freed there, it gets that stream's open epoch, whose event is
- * recorded after the wait.
+ * again for the frees that it covers (wait_set.h). From then on the block is in the order
+ * of the caller's stream. When it is freed there, it gets that stream's open epoch, whose
+ * event is recorded after the wait.
  */
 #include "pool/order/steal.h"
 #include "pool/blocks/runs.h"
