@@ -169,7 +169,8 @@ typedef struct tarn_pool_options {
      * The default step grows with the pool. A value over `maximum_bytes` is rejected if
      * there is a maximum. */
     size_t growth_bytes;
-    /** Free bytes above which a free returns idle memory; 0: a free returns none.
+    /** Free bytes above which a free returns idle memory; 0: a free returns none for this
+     * reason.
      *
      * Idle memory is a whole physical handle or a whole segment that is free and that no
      * queued work uses. It returns to the device or to the upstream.
@@ -178,6 +179,7 @@ typedef struct tarn_pool_options {
      *
      *   - tarn_resource_trim()
      *   - tarn_pool_set_maximum(), if the pool exceeds the new maximum
+     *   - a free after that, while the pool still exceeds it
      *   - an allocation that otherwise finds no memory
      *
      * 0 differs from the release threshold of the driver's pools
@@ -291,7 +293,7 @@ typedef struct tarn_pool_statistics {
     uint64_t cached;
     uint64_t unfenced;       /**< Bytes of `cached` that no event fence covers. */
     uint64_t captured;       /**< Free bytes that only captured graphs can use. */
-    uint64_t reserved;       /**< Bytes taken from upstream, or mapped. */
+    uint64_t reserved;       /**< Bytes of the pool: from upstream, or of VMM. */
     uint64_t suspended;      /**< Reserved bytes without physical memory at present. */
     uint64_t maximum;        /**< Maximum in bytes; UINT64_MAX: none. */
     uint64_t peak_allocated; /**< Highest sum of `live` and `thread_cached`. */
@@ -703,8 +705,8 @@ TARN_API tarn_status tarn_pool_set_peer_access(tarn_resource *pool, int peer,
  *     are free for every stream. The pool notices this at a later call.
  *   - The pool is destroyed.
  *
- * Streams outside of the capture may have used some of these blocks. They become orphaned
- * memory in the first two cases. Live blocks stay live. */
+ * In the first two cases, blocks that streams outside of the capture used become orphaned
+ * memory instead. Live blocks stay live. */
 typedef struct tarn_pool_capture tarn_pool_capture;
 
 /** Return the capture object of the capture that is active on `stream`.

@@ -111,8 +111,8 @@ static bool is_of_one_stream(const struct tarn__pool *pool) TARN__REQUIRES(pool_
 }
 
 /* Return true if the unfenced bytes of all streams and `bytes` more exceed the bound. A
- * fence is then due before the interval has passed: with large blocks a few frees exceed
- * the bound. */
+ * fence can then be due before the interval has passed (tarn__fence_is_due()): with large
+ * blocks a few frees exceed the bound. */
 static bool is_over_bound(const struct tarn__pool *pool, uint64_t bytes)
     TARN__REQUIRES(pool_lock)
 {
@@ -140,8 +140,8 @@ bool tarn__fence_is_due(const struct tarn__pool *pool,
               pool->heap.with_memory_count > STREAMS_MANY)));
 }
 
-/* `is_early` is true for the first free after an event fence, also if that block exceeds
- * the bound. Otherwise a loop that allocates and frees one large block would record an
+/* `is_early` is true for the first free after an event fence, unless the interval is 0 or
+ * 1, also if that block exceeds the bound. Otherwise a loop that allocates and frees one large block would record an
  * event at each free. */
 bool tarn__fence_can_wait(const struct tarn__pool *pool,
                           const struct tarn__stream_state *stream_state, uint64_t bytes)
@@ -393,7 +393,7 @@ void tarn__fence_no_stream(struct tarn__pool *pool, const struct tarn__scope *sc
     fence(pool, scope, stream_state, NULL, BY_EVENT);
 }
 
-/* The event fences that a call queries after it has recorded a new one. */
+/* The complete event fences that a call looks for after it has fenced its stream. */
 enum { POLLS = 2 };
 
 void tarn__fence_if_due(struct tarn__caller *caller)
