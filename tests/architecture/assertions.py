@@ -80,9 +80,10 @@ def argument(parameter: str) -> str:
 def calls(text: str) -> dict[str, str]:
     """Return for each function of a C file that asserts a lock a call of it."""
     found = {}
+    code = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
     for body in locks.read(text)[1]:
         if body.asserted:
-            head = re.search(rf"\b{body.function}\(((?:[^();]|\([^()]*\))*)\)[^;{{}}]*\n{{", text)
+            head = re.search(rf"\b{body.function}\(((?:[^();]|\([^()]*\))*)\)[^;{{}}]*\n{{", code)
             parameters = head[1] if head else ""
             given = [] if parameters == "void" else re.split(r",(?![^(]*\))", parameters)
             found[body.function] = f"{body.function}({', '.join(map(argument, given))})"

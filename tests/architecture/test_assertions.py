@@ -6,7 +6,11 @@ import assertions
 import locks
 from project import sources
 
-FILE = """/* a.c -- a file. */
+FILE = """/* a.c -- a file, with a comment that names f(). */
+static int e(void)
+{
+    return 0;
+}
 #include "pool/lock.h"
 struct pool {
     int size;
