@@ -15,6 +15,11 @@ static inline bool tarn__size_is_power_of_two(size_t n)
     return n != 0 && (n & (n - 1)) == 0;
 }
 
+static inline uint64_t tarn__size_least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Set *out to a + b. Returns false, with *out untouched, on overflow. */
 static inline bool tarn__size_add(size_t a, size_t b, size_t *out)
 {

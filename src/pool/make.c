@@ -75,8 +75,8 @@ static tarn_status check_options(int device, tarn_resource *upstream,
     return TARN_OK;
 }
 
-/* Open the parts that need a context; they are undone in reverse order. No
- * other thread knows the pool yet, so it takes no lock. */
+/* Open the parts that need a context; they are undone in reverse order. No other thread
+ * knows the pool yet, so it takes no lock. */
 static tarn_status open_pool(struct tarn__pool *pool,
                              tarn_resource *upstream) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
@@ -267,9 +267,10 @@ static size_t initial_bytes(const tarn_pool_options *options)
 #define GROWTH_MAX ((uint64_t)1 << (30 + TARN__QUANTUM_SHIFT))
 enum { GROWTHS_MAX = 256 };
 
-/* Return the bytes of the next growth towards `rest` more. `most` is the limit. Segments never coalesce, so under a maximum they
- * have sizes of powers of two. Blocks of such a size can then use all of the maximum. The
- * blocks of a slab have their own size, and it has one segment. */
+/* Return the bytes of the next growth towards `rest` more. `most` is the limit. Segments
+ * never coalesce, so under a maximum they have sizes of powers of two. Blocks of such a
+ * size can then use all of the maximum. The blocks of a slab have their own size, and it
+ * has one segment. */
 static uint64_t next_growth(const struct tarn__pool *pool, uint64_t rest, uint64_t most)
 {
     uint64_t reserved = tarn__pages_reserved(pool->pages);

@@ -188,7 +188,7 @@ static inline void tarn__pool_leave_device_wait(struct tarn__pool *pool)
 }
 
 /* Release the lock for a moment in which other threads can take it. At exit it is kept:
- * another thread might hold it for ever. */
+ * another thread might never release it. */
 static inline void tarn__pool_relock(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     if (tarn__driver_gone())

@@ -5,6 +5,7 @@
 #include "pool/order/capture.h"
 #include "pool/order/no_stream.h"
 #include "pool/pool.h"
+#include "base/size.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,37 +44,49 @@ static void keep(const tarn_pool_oom_report *report)
 
 /* --- statistics --- */
 
-/* Stream states for which largest_free() holds the lock. One with free blocks counts as
+/* Stream states for which walk() holds the lock. One with free blocks counts as
  * WITH_MEMORY. */
 enum { STATES_AT_ONCE = 128, WITH_MEMORY = 32 };
 
-/* Return the largest free block that any stream could have. `lock` held, and released in
- * between. */
-static uint64_t largest_free(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+/* What a walk through the stream states finds. */
+struct found {
+    uint32_t largest; /* quanta of the largest free block that any stream could have */
+    uint64_t orphaned;
+};
+
+static void note(const struct tarn__pool *pool,
+                 const struct tarn__stream_state *stream_state, struct found *found)
+    TARN__REQUIRES(pool_lock)
+{
+    uint32_t largest = 0;
+
+    if (!stream_state->is_capture)
+        largest = tarn__bins_largest(&stream_state->bins, &pool->heap.nodes);
+    if (found->largest < largest)
+        found->largest = largest;
+    found->orphaned += tarn__no_stream_orphaned_of(pool, stream_state);
+}
+
+/* Walk through the stream states. `lock` held, and released in between. */
+static struct found walk(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
     const struct tarn__heap *heap = &pool->heap;
-    uint32_t largest = tarn__bins_largest(&heap->completed, &heap->nodes), other = 0;
+    struct found found = {.largest = tarn__bins_largest(&heap->completed, &heap->nodes)};
     int work = WITH_MEMORY;
 
     for (tarn__index i = 1; i < heap->states_made; i++) {
         const struct tarn__stream_state *stream_state = tarn__heap_state(heap, i);
-        if (stream_state->oldest && !stream_state->is_capture)
-            other = tarn__bins_largest(&stream_state->bins, &heap->nodes);
-        largest = other > largest ? other : largest;
+        if (stream_state->oldest)
+            note(pool, stream_state, &found);
         work += stream_state->oldest ? WITH_MEMORY : 1;
         if (work < STATES_AT_ONCE)
             continue;
         tarn__pool_relock(pool);
         work = 0;
     }
-    return (uint64_t)largest << TARN__QUANTUM_SHIFT;
-}
-
-static uint64_t least(uint64_t one, uint64_t other)
-{
-    return one < other ? one : other;
+    return found;
 }
 
 /* Return how much more one sum is. Other threads count between the reads of two sums. */
@@ -89,10 +102,12 @@ static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statist
     TARN__REQUIRES(pool_lock)
 {
     struct tarn__thread_cache_sums sums;
-    uint64_t largest = is_whole ? largest_free(pool) : 0;
+    struct found found = {0};
 
+    if (is_whole)
+        found = walk(pool);
     tarn__thread_caches_sum(pool, &sums);
-    out->thread_cached = least(sums.bytes, pool->heap.allocated_bytes);
+    out->thread_cached = tarn__size_least(sums.bytes, pool->heap.allocated_bytes);
     out->live = pool->heap.allocated_bytes - out->thread_cached;
     out->live_requested = excess(sums.counts.allocated_bytes, sums.counts.freed_bytes);
     out->live_blocks = excess(sums.counts.allocations, sums.counts.frees);
@@ -100,11 +115,12 @@ static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statist
     out->cached = pool->heap.free_bytes - out->captured;
     out->unfenced = pool->heap.unfenced_bytes - out->captured;
     out->no_stream_deferred = tarn__no_stream_bytes(pool);
-    out->orphaned = is_whole ? tarn__no_stream_orphaned_bytes(pool) : 0;
+    out->orphaned = found.orphaned;
     out->reserved = tarn__pages_reserved(pool->pages);
     out->suspended = tarn__pages_suspended(pool->pages);
     out->maximum = pool->limit;
-    out->largest_free = least(largest, out->cached);
+    out->largest_free =
+        tarn__size_least((uint64_t)found.largest << TARN__QUANTUM_SHIFT, out->cached);
     out->fragmentation =
         out->cached ? 1.0 - (double)out->largest_free / (double)out->cached : 0.0;
     out->allocations = sums.counts.allocations;

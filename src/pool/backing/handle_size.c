@@ -43,11 +43,6 @@ static size_t power_of_two(const struct tarn__pages *pages, size_t most,
     return unit;
 }
 
-static size_t least(size_t one, size_t other)
-{
-    return one < other ? one : other;
-}
-
 /* Return the most that a handle of a pool of so many bytes should have. */
 static size_t most_of(const struct tarn__pages *pages, size_t reserved)
 {
@@ -59,9 +54,10 @@ static size_t most_of(const struct tarn__pages *pages, size_t reserved)
 
 static size_t early_handle(const struct tarn__pages *pages, size_t reserved)
 {
-    size_t room = least(pages->vmm.device_bytes, atomic_load(&pages->most));
+    size_t room = tarn__size_least(pages->vmm.device_bytes, atomic_load(&pages->most));
 
-    return least(EARLY_BYTES, least(room / EARLY_AVAILABLE_PART, reserved / EARLY_PART));
+    return tarn__size_least(EARLY_BYTES, tarn__size_least(room / EARLY_AVAILABLE_PART,
+                                                          reserved / EARLY_PART));
 }
 
 /* Return the headroom below the pool's limit; SIZE_MAX where the device has no more than
@@ -86,9 +82,10 @@ size_t tarn__handle_size(const struct tarn__pages *pages, size_t more)
         more = unreserved;
     size_t early = early_handle(pages, reserved + more);
     size_t late = (reserved + more) / HANDLE_PART;
-    size_t wanted = least(early > late ? early : late, most_of(pages, reserved + more));
+    size_t wanted =
+        tarn__size_least(early > late ? early : late, most_of(pages, reserved + more));
     size_t part = headroom_of(pages, reserved) / AVAILABLE_PART;
-    return power_of_two(pages, least(wanted, part), unreserved);
+    return power_of_two(pages, tarn__size_least(wanted, part), unreserved);
 }
 
 /* Return `need` in whole handles, so that growth leaves no small ones behind. It is

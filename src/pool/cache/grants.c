@@ -1,5 +1,6 @@
 /* grants.c -- raising the grant of one thread cache, and reclaiming those of others. */
 #include "pool/cache/grants.h"
+#include "base/size.h"
 
 /* All caches together have grants of at most this part of tarn__pool_scale(). */
 enum { PART = 256 };
@@ -17,11 +18,6 @@ enum { CACHES = 4, BLOCKS = 64 };
  * cache that is soon used again would lie unfenced in the heap. */
 enum { IDLE_FREES = 1 << 14 };
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Return the most that one cache of the pool may have. */
 static uint64_t bound_of_one(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
@@ -33,7 +29,7 @@ static uint64_t bound_of_one(const struct tarn__pool *pool) TARN__REQUIRES(pool_
 /* Return the most that `caches` caches may have together. */
 static uint64_t bound_of_all(uint64_t of_one, uint64_t caches)
 {
-    uint64_t all = least(caches * FOR_EACH, ALL_LEAST);
+    uint64_t all = tarn__size_least(caches * FOR_EACH, ALL_LEAST);
 
     return all > of_one ? all : of_one;
 }
@@ -100,8 +96,8 @@ bool tarn__grants_raise_now(struct tarn__pool *pool, struct tarn__thread_cache *
         return false;
     uint64_t caches = pool->caches_granted + (granted == 0);
     uint64_t all = bound_of_all(one, caches), share = all / caches;
-    uint64_t more = least(AT_ONCE, share);
-    more = least(more > bytes ? more : bytes, one - granted);
+    uint64_t more = tarn__size_least(AT_ONCE, share);
+    more = tarn__size_least(more > bytes ? more : bytes, one - granted);
     if (pool->granted_bytes + more > all && tarn__backoff_next(&cache->grant_backoff)) {
         /* A cache above its share gets what idle caches have. Otherwise caches in use
          * would drain each other in turn. */
@@ -111,6 +107,6 @@ bool tarn__grants_raise_now(struct tarn__pool *pool, struct tarn__thread_cache *
     if (pool->granted_bytes + bytes > all)
         return false;
     tarn__thread_cache_grant(pool, cache,
-                             granted + least(more, all - pool->granted_bytes));
+                             granted + tarn__size_least(more, all - pool->granted_bytes));
     return true;
 }

@@ -281,16 +281,11 @@ void tarn__thread_cache_grant(struct tarn__pool *pool, struct tarn__thread_cache
     leave_list(pool, cache, TARN__CACHES_WITH_GRANT);
 }
 
-enum after_drain { STAYS_OPEN, IS_CLOSED };
-
 /* Return blocks of a cache to the heap, up to BLOCKS_AT_ONCE; this waits for a cache in
  * use. Returns false if it has more. */
 static bool drain_step(struct tarn__pool *pool, struct tarn__thread_cache *cache,
-                       enum tarn__during during, enum after_drain after_drain)
-    TARN__REQUIRES(pool_lock)
+                       enum tarn__during during) TARN__REQUIRES(pool_lock)
 {
-    if (after_drain == IS_CLOSED)
-        atomic_store(&cache->closed, true);
     tarn__thread_cache_enter(cache);
     tarn__thread_cache_shrink(pool, cache, 0, BLOCKS_AT_ONCE, during);
     return_last_freed(pool, cache, during);
@@ -306,19 +301,27 @@ static bool is_empty(const struct tarn__thread_cache *cache)
            atomic_load_explicit(&cache->last_freed, memory_order_relaxed) == 0;
 }
 
-/* Return a cache of the stream state, and of the stream (0: of any), that is to be drained;
+/* Return a cache of the stream state, and of the stream (0: of any), that is not empty;
  * NULL: none. */
 static struct tarn__thread_cache *next_to_drain(
-    const struct tarn__stream_state *stream_state, tarn_stream stream,
-    enum after_drain after_drain) TARN__REQUIRES(pool_lock)
+    const struct tarn__stream_state *stream_state, tarn_stream stream)
+    TARN__REQUIRES(pool_lock)
 {
     struct tarn__thread_cache *cache = stream_state->caches;
 
-    while (cache && ((stream && cache->stream != stream) ||
-                     (is_empty(cache) &&
-                      (after_drain == STAYS_OPEN || atomic_load(&cache->closed)))))
+    while (cache && ((stream && cache->stream != stream) || is_empty(cache)))
         cache = cache->in[TARN__CACHES_OF_STREAM].next;
     return cache;
+}
+
+/* Have the caches of a stream state, and of a stream (0: of any), take no more blocks. */
+static void close_some(const struct tarn__stream_state *stream_state, tarn_stream stream)
+    TARN__REQUIRES(pool_lock)
+{
+    for (struct tarn__thread_cache *i = stream_state->caches; i;
+         i = i->in[TARN__CACHES_OF_STREAM].next)
+        if (!stream || i->stream == stream)
+            atomic_store(&i->closed, true);
 }
 
 /* The most holds of one drain. Its threads may fill the caches again meanwhile. */
@@ -328,17 +331,15 @@ enum { STEPS_MAX = 4096 };
  * user. `lock` held, and released in between. */
 static void drain_some(struct tarn__pool *pool,
                        const struct tarn__stream_state *stream_state, tarn_stream stream,
-                       enum tarn__during during, enum after_drain after_drain)
-    TARN__REQUIRES(pool_lock)
+                       enum tarn__during during) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
     struct tarn__thread_cache *cache;
 
-    for (int i = 0; i < STEPS_MAX &&
-                    (cache = next_to_drain(stream_state, stream, after_drain)) != NULL;
-         i++)
-        if (!drain_step(pool, cache, during, after_drain))
+    for (int i = 0;
+         i < STEPS_MAX && (cache = next_to_drain(stream_state, stream)) != NULL; i++)
+        if (!drain_step(pool, cache, during))
             tarn__pool_relock(pool);
 }
 
@@ -347,7 +348,7 @@ void tarn__thread_caches_drain(struct tarn__pool *pool)
     tarn__pool_lock(pool);
     tarn__thread_caches_return_last_freed(pool);
     for (int i = 0; i < STEPS_MAX && pool->caches_with_grant; i++) {
-        drain_step(pool, pool->caches_with_grant, TARN__DURING_OTHERS, STAYS_OPEN);
+        drain_step(pool, pool->caches_with_grant, TARN__DURING_OTHERS);
         tarn__pool_relock(pool);
     }
     tarn__pool_unlock(pool);
@@ -357,21 +358,20 @@ void tarn__thread_caches_drain_stream(struct tarn__pool *pool,
                                       const struct tarn__stream_state *stream_state)
 {
     tarn__pool_lock(pool);
-    drain_some(pool, stream_state, NULL, TARN__DURING_ITS_CALL, STAYS_OPEN);
+    drain_some(pool, stream_state, NULL, TARN__DURING_ITS_CALL);
     tarn__pool_unlock(pool);
 }
 
 void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream,
                                const struct tarn__registration *registration)
 {
-    uint64_t key =
-        registration->id == TARN__LEGACY_ID ? TARN__KEY_LEGACY : registration->id;
-
     tarn__pool_lock(pool);
-    struct tarn__stream_state *stream_state = tarn__identity_find(&pool->heap, key);
+    struct tarn__stream_state *stream_state =
+        tarn__identity_find_registered(&pool->heap, registration);
     if (stream_state) {
         stream_state->users++; /* it stays while the lock is released */
-        drain_some(pool, stream_state, stream, TARN__DURING_OTHERS, IS_CLOSED);
+        close_some(stream_state, stream);
+        drain_some(pool, stream_state, stream, TARN__DURING_OTHERS);
         stream_state->users--;
         tarn__identity_delete_if_unused(&pool->heap, stream_state);
     }
@@ -419,7 +419,8 @@ void tarn__thread_caches_end_stream(struct tarn__pool *pool,
         return;
     stream_state->users++;
     stream_state->has_ended = true;
-    drain_some(pool, stream_state, NULL, TARN__DURING_OTHERS, IS_CLOSED);
+    close_some(stream_state, NULL);
+    drain_some(pool, stream_state, NULL, TARN__DURING_OTHERS);
     while (orphan_unfenced(&pool->heap, stream_state, BLOCKS_AT_ONCE))
         tarn__pool_relock(pool);
     stream_state->users--;
@@ -443,7 +444,8 @@ void tarn__thread_cache_delete(struct tarn__pool *pool, struct tarn__thread_cach
 {
     tarn__assert_held(&pool->lock);
 
-    while (!drain_step(pool, cache, TARN__DURING_OTHERS, IS_CLOSED))
+    atomic_store(&cache->closed, true);
+    while (!drain_step(pool, cache, TARN__DURING_OTHERS))
         tarn__pool_relock(pool);
     pool->caches_ended++;
     for (int i = 0; i < TARN__CACHE_LISTS; i++)

@@ -285,7 +285,7 @@ void tarn__capture_release(struct tarn_pool_capture *capture,
     if (capture->is_let_go)
         return;
     capture->is_let_go = true;
-    capture->callers++; /* nobody forgets the capture meanwhile */
+    capture->callers++; /* tarn__capture_forget() leaves it meanwhile */
     tarn__map_take(&pool->captures->by_id, capture->id, NULL);
     while (capture->member_count > 0) {
         empty_into(pool, capture->members[capture->member_count - 1].stream_state, to);

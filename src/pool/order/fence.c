@@ -647,17 +647,16 @@ static void fence_registered(struct tarn__pool *pool, const struct tarn__scope *
 
 /* Record the last event fence of a stream that is being unregistered. The caller holds
  * `registration->lock`, so the handle is still valid. Afterwards the pool has no valid
- * handle of the stream. Handles 0 and 1 are those of the legacy stream. */
+ * handle of the stream. */
 void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
                       struct tarn__registration *registration)
 {
     struct tarn__scope scope;
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_ACTIVE_;
-    uint64_t key =
-        (uintptr_t)registration->handle <= 1 ? TARN__KEY_LEGACY : registration->id;
 
     tarn__pool_lock(pool);
-    struct tarn__stream_state *stream_state = tarn__identity_find(&pool->heap, key);
+    struct tarn__stream_state *stream_state =
+        tarn__identity_find_registered(&pool->heap, registration);
     if (stream_state) {
         stream_state->users++;
         if (stream_state->registration == stream)

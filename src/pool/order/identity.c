@@ -49,6 +49,14 @@ struct tarn__stream_state *tarn__identity_find(const struct tarn__heap *heap,
     return index ? tarn__heap_state(heap, *index) : NULL;
 }
 
+struct tarn__stream_state *tarn__identity_find_registered(
+    const struct tarn__heap *heap, const struct tarn__registration *registration)
+{
+    bool is_legacy = registration->id == TARN__LEGACY_ID;
+
+    return tarn__identity_find(heap, is_legacy ? TARN__KEY_LEGACY : registration->id);
+}
+
 struct tarn__stream_state *tarn__identity_get(struct tarn__heap *heap, uint64_t key)
 {
     struct tarn__stream_state *stream_state = tarn__identity_find(heap, key);

@@ -5,6 +5,7 @@
 #define TARN_POOL_IDENTITY_H
 
 #include "driver/driver.h"
+#include "driver/registration.h"
 #include "pool/blocks/heap.h"
 
 /* Return the stream state of `key`, and create it if it does not exist; NULL: no host
@@ -14,6 +15,10 @@ struct tarn__stream_state *tarn__identity_get(struct tarn__heap *heap, uint64_t 
 /* Return the stream state of `key`, or NULL. */
 struct tarn__stream_state *tarn__identity_find(const struct tarn__heap *heap,
                                                uint64_t key) TARN__REQUIRES(pool_lock);
+/* Return the stream state of a registered stream, or NULL. */
+struct tarn__stream_state *tarn__identity_find_registered(
+    const struct tarn__heap *heap, const struct tarn__registration *registration)
+    TARN__REQUIRES(pool_lock);
 /* Delete a stream state that has no memory, no event fence in use and no users; leave any
  * other stream state. */
 void tarn__identity_delete_if_unused(struct tarn__heap *heap,

@@ -27,6 +27,7 @@
 #include "pool/order/identity.h"
 #include "pool/pool.h"
 #include "base/blocking_hook.h"
+#include "base/size.h"
 
 /* The most deferred memory before a search waits instead of growing. It is the largest of
  * three: this part of the pool; so many blocks of the requested size, FEW at least, as
@@ -49,11 +50,6 @@ static uint64_t larger(uint64_t one, uint64_t other)
     return one > other ? one : other;
 }
 
-static uint64_t smaller(uint64_t one, uint64_t other)
-{
-    return one < other ? one : other;
-}
-
 /* Return the bound for blocks of this size. `lock` held. */
 static uint64_t bound(const struct tarn__pool *pool, uint32_t quanta)
     TARN__REQUIRES(pool_lock)
@@ -61,8 +57,8 @@ static uint64_t bound(const struct tarn__pool *pool, uint32_t quanta)
     tarn__assert_held(&pool->lock);
 
     uint64_t requested = (uint64_t)quanta << TARN__QUANTUM_SHIFT;
-    uint64_t many =
-        smaller(larger(MANY * requested, FEW), tarn__pool_maximum(pool) / MAXIMUM_PART);
+    uint64_t many = tarn__size_least(larger(MANY * requested, FEW),
+                                     tarn__pool_maximum(pool) / MAXIMUM_PART);
     uint64_t part = tarn__pages_reserved(pool->pages) / POOL_PART;
 
     if (pool->options.no_stream_limit_bytes > 0)
@@ -70,19 +66,14 @@ static uint64_t bound(const struct tarn__pool *pool, uint32_t quanta)
     return larger(LEAST, larger(part, many));
 }
 
-static uint64_t bytes_of(const struct tarn__pool *pool, uint64_t key)
-    TARN__REQUIRES(pool_lock)
-{
-    const struct tarn__stream_state *stream_state = tarn__identity_find(&pool->heap, key);
-
-    return stream_state ? stream_state->free_bytes : 0;
-}
-
 uint64_t tarn__no_stream_bytes(const struct tarn__pool *pool)
 {
     tarn__assert_held(&pool->lock);
 
-    return bytes_of(pool, TARN__KEY_NO_STREAM);
+    const struct tarn__stream_state *stream_state =
+        tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM);
+
+    return stream_state ? stream_state->free_bytes : 0;
 }
 
 /* --- orphaned memory --- */
@@ -101,16 +92,23 @@ static bool is_silent(const struct tarn__pool *pool,
            pool->counts.frees - stream_state->last_free >= SILENT_FREES;
 }
 
-uint64_t tarn__no_stream_orphaned_bytes(const struct tarn__pool *pool)
+uint64_t tarn__no_stream_orphaned_of(const struct tarn__pool *pool,
+                                     const struct tarn__stream_state *stream_state)
 {
     tarn__assert_held(&pool->lock);
 
-    uint64_t bytes = bytes_of(pool, TARN__KEY_ORPHANED);
+    if (stream_state->key == TARN__KEY_ORPHANED)
+        return stream_state->free_bytes;
+    return is_silent(pool, stream_state) ? tarn__stream_state_unfenced(stream_state) : 0;
+}
+
+static uint64_t orphaned_bytes(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    uint64_t bytes = 0;
 
     for (tarn__index i = pool->heap.with_memory; i;
          i = tarn__heap_state(&pool->heap, i)->next_with_memory)
-        if (is_silent(pool, tarn__heap_state(&pool->heap, i)))
-            bytes += tarn__stream_state_unfenced(tarn__heap_state(&pool->heap, i));
+        bytes += tarn__no_stream_orphaned_of(pool, tarn__heap_state(&pool->heap, i));
     return bytes;
 }
 
@@ -127,7 +125,7 @@ static bool is_too_much_orphaned(struct tarn__pool *pool,
     if (pool->options.oom_policy != TARN_POOL_OOM_SYNCHRONIZE ||
         pool->heap.unfenced_bytes < (request ? most : 1))
         return false;
-    return tarn__no_stream_orphaned_bytes(pool) >= (request ? most : 1);
+    return orphaned_bytes(pool) >= (request ? most : 1);
 }
 
 /* Enough for a search of `request`; with NULL, any at all is enough. */

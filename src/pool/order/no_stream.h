@@ -8,9 +8,10 @@
 /* Return the free bytes that are deferred because they were freed without a stream.
  * `lock` held. */
 uint64_t tarn__no_stream_bytes(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
-/* Return the free bytes that no call can fence any more: of streams and captures that have
- * ended, and of raw streams that are silent. `lock` held. */
-uint64_t tarn__no_stream_orphaned_bytes(const struct tarn__pool *pool)
+/* Return the free bytes of a stream state that no call can fence any more: of streams and
+ * captures that have ended, and of raw streams that are silent. `lock` held. */
+uint64_t tarn__no_stream_orphaned_of(const struct tarn__pool *pool,
+                                     const struct tarn__stream_state *stream_state)
     TARN__REQUIRES(pool_lock);
 /* Complete the deferred frees, if there are so many that a search for `request` should
  * not grow instead (NULL: if there are any). Returns true if any became completed. Takes
