@@ -3,32 +3,20 @@
 #define _GNU_SOURCE
 #include "base/mutex.h"
 #include "base/mutex_assert.h"
+#include "aborts.h"
 #include "test.h"
-#include <setjmp.h>
-#include <signal.h>
 
 static struct tarn__mutex lock;
-static sigjmp_buf aborted;
 
-static void note_abort(int number)
+static void assert_it(void)
 {
-    (void)number;
-    siglongjmp(aborted, 1);
+    tarn__assert_mutex_held(&lock.mutex);
 }
 
 /* Return true if the assertion that this thread has the mutex ends the program. */
 static bool assertion_aborts(void)
 {
-    struct sigaction before, handler = {.sa_handler = note_abort};
-    volatile bool aborts = true;
-
-    sigaction(SIGABRT, &handler, &before);
-    if (sigsetjmp(aborted, 1) == 0) {
-        tarn__assert_mutex_held(&lock.mutex);
-        aborts = false;
-    }
-    sigaction(SIGABRT, &before, NULL);
-    return aborts;
+    return test_aborts(assert_it);
 }
 
 static void *assert_elsewhere(void *out)

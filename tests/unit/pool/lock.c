@@ -1,10 +1,9 @@
 /* Test the lock of a pool: one thread holds it at a time, and waiting threads get it. */
 #define _GNU_SOURCE
 #include "pool/lock.h"
+#include "aborts.h"
 #include "test.h"
 #include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <time.h>
 
 enum { THREADS = 4, ROUNDS = 5000 };
@@ -92,27 +91,15 @@ TEST(lock_that_is_held_is_not_had_by_who_only_tries)
     tarn__lock_leave(&lock);
 }
 
-static sigjmp_buf aborted;
-
-static void note_abort(int number)
+static void assert_it(void)
 {
-    (void)number;
-    siglongjmp(aborted, 1);
+    tarn__assert_held(&lock);
 }
 
 /* Return true if the assertion that this thread has the lock ends the program. */
 static bool assertion_aborts(void)
 {
-    struct sigaction before, handler = {.sa_handler = note_abort};
-    volatile bool aborts = true;
-
-    sigaction(SIGABRT, &handler, &before);
-    if (sigsetjmp(aborted, 1) == 0) {
-        tarn__assert_held(&lock);
-        aborts = false;
-    }
-    sigaction(SIGABRT, &before, NULL);
-    return aborts;
+    return test_aborts(assert_it);
 }
 
 TEST(lock_that_is_missing_ends_a_debug_build)

@@ -1,12 +1,8 @@
 /* Test remembered waits: a stream that waited for an event fence does not wait again for
  * the frees that the fence covers, and waits for all later ones.
  */
-#include "pools.h"
+#include "steps.h"
 #include "pool/cache/thread_cache.h"
-#include "pool/order/fence.h"
-#include "pool/order/steal.h"
-#include "pool/pool.h"
-#include "pool/resolve.h"
 #include <unistd.h>
 
 /* A pool of four blocks of 1 MiB, a registered source stream and a consumer stream. */
@@ -54,14 +50,6 @@ static void clear_away(void)
     end_pool(at.resource);
 }
 
-static struct tarn__caller caller_of(tarn_stream stream)
-{
-    struct tarn__caller caller;
-
-    CHECK_OK(tarn__resolve_begin(at.pool, stream, &caller));
-    return caller;
-}
-
 /* The source stream writes the block and frees it, into the heap. */
 static void give(int block)
 {
@@ -78,41 +66,9 @@ static void *give_first(void *unused)
     return NULL;
 }
 
-/* An event fence now covers the frees of the source stream. */
-static void fence_source(void)
-{
-    struct tarn__caller caller = caller_of(at.consumer);
-
-    tarn__fences_request(at.pool, &caller);
-    tarn__resolve_end(&caller);
-}
-
-static tarn__index steal_as(tarn__index (*how)(struct tarn__caller *caller,
-                                               const struct tarn__request *request),
-                            size_t bytes, tarn_stream stream)
-{
-    struct tarn__request request = {(uint32_t)(bytes / TARN__QUANTUM), TARN__QUANTUM};
-    struct tarn__caller caller = caller_of(stream);
-    tarn__index index = how(&caller, &request);
-
-    tarn__resolve_end(&caller);
-    return index;
-}
-
 static tarn__index steal(tarn_stream stream)
 {
-    return steal_as(tarn__steal, MIB, stream);
-}
-
-static void return_it(tarn__index index, tarn_stream stream)
-{
-    struct tarn__caller caller = caller_of(stream);
-
-    CHECK(index != 0);
-    tarn__pool_lock(at.pool);
-    tarn__heap_put(&at.pool->heap, index, caller.stream_state);
-    tarn__pool_unlock(at.pool);
-    tarn__resolve_end(&caller);
+    return step(at.pool, tarn__steal, MIB, stream);
 }
 
 static uint64_t waits(void)
@@ -146,9 +102,9 @@ TEST(one_wait_serves_all_frees_that_its_fence_covers)
     hold_up(at.raw, &gate);
     give(0);
     give(2);
-    fence_source();
+    fence_sources(at.pool, at.consumer);
     give(3);
-    fence_source();
+    fence_sources(at.pool, at.consumer);
     for (int i = 0; i < 3; i++)
         index[i] = steal(at.consumer);
     CHECK(waits() <= 2); /* 1 if the first was of the younger epoch */
@@ -156,7 +112,7 @@ TEST(one_wait_serves_all_frees_that_its_fence_covers)
     CHECK_EQUAL(3, statistics(at.resource).steals);
     is_ordered(index[2], &gate);
     for (int i = 0; i < 3; i++)
-        return_it(index[i], at.consumer);
+        return_it(at.pool, index[i], at.consumer);
     CHECK_EQUAL(before, waits());
     clear_away();
 }
@@ -168,17 +124,17 @@ TEST(frees_after_the_wait_need_another_one)
     lay_out();
     hold_up(at.raw, &gate);
     give(0);
-    fence_source();
-    return_it(steal(at.consumer), at.consumer);
+    fence_sources(at.pool, at.consumer);
+    return_it(at.pool, steal(at.consumer), at.consumer);
     CHECK_EQUAL(1, waits());
     let_on(&gate);
     hold_up(at.raw, &gate);
     give(2);
-    fence_source();
+    fence_sources(at.pool, at.consumer);
     tarn__index index = steal(at.consumer);
     CHECK_EQUAL(2, waits());
     is_ordered(index, &gate);
-    return_it(index, at.consumer);
+    return_it(at.pool, index, at.consumer);
     clear_away();
 }
 
@@ -190,15 +146,15 @@ TEST(run_of_neighbours_needs_no_wait_that_was_made)
     hold_up(at.raw, &gate);
     for (int i = 0; i < 3; i++)
         give(i);
-    fence_source();
+    fence_sources(at.pool, at.consumer);
     tarn__index index = steal(at.consumer);
     CHECK_EQUAL(1, waits());
-    tarn__index run = steal_as(tarn__steal_run, 2 * MIB, at.consumer);
+    tarn__index run = step(at.pool, tarn__steal_run, 2 * MIB, at.consumer);
     CHECK_EQUAL(1, waits());
     CHECK_EQUAL(2, statistics(at.resource).steals);
     is_ordered(run, &gate);
-    return_it(index, at.consumer);
-    return_it(run, at.consumer);
+    return_it(at.pool, index, at.consumer);
+    return_it(at.pool, run, at.consumer);
     clear_away();
 }
 
@@ -212,13 +168,13 @@ TEST(wait_of_one_stream_is_not_another_streams)
     hold_up(at.raw, &gate);
     give(0);
     give(2);
-    fence_source();
+    fence_sources(at.pool, at.consumer);
     tarn__index one = steal(third);
     tarn__index two = steal(at.consumer);
     CHECK_EQUAL(2, waits());
     is_ordered(two, &gate);
-    return_it(one, third);
-    return_it(two, at.consumer);
+    return_it(at.pool, one, third);
+    return_it(at.pool, two, at.consumer);
     CU(cuStreamDestroy_v2(third));
     clear_away();
 }
@@ -233,14 +189,14 @@ TEST(wait_that_failed_is_not_remembered)
     hold_up(at.raw, &gate);
     give(0);
     give(2);
-    fence_source();
+    fence_sources(at.pool, at.consumer);
     sim_configure("fail=call:cuStreamWaitEvent:1");
     CHECK_EQUAL(0, steal(at.consumer));
     sim_configure(NULL);
     tarn__index index = steal(at.consumer);
     CHECK_EQUAL(2, waits());
     is_ordered(index, &gate);
-    return_it(index, at.consumer);
+    return_it(at.pool, index, at.consumer);
     clear_away();
 }
 
@@ -255,7 +211,7 @@ TEST(wait_for_a_stream_state_that_was_deleted_is_not_for_the_next_one)
     hold_up(at.raw, &gate);
     CHECK_EQUAL(0, pthread_create(&thread, NULL, give_first, NULL));
     CHECK_EQUAL(0, pthread_join(thread, NULL));
-    fence_source();
+    fence_sources(at.pool, at.consumer);
     uint64_t streams = statistics(at.resource).streams;
     tarn__index first = steal(at.consumer);
     CHECK_OK(tarn_stream_unregister(at.source));
@@ -264,13 +220,13 @@ TEST(wait_for_a_stream_state_that_was_deleted_is_not_for_the_next_one)
     CHECK_OK(tarn_stream_register(0, at.raw, &at.source));
     hold_up(at.raw, &gate);
     give(2);
-    fence_source();
+    fence_sources(at.pool, at.consumer);
     CHECK_EQUAL(streams, statistics(at.resource).streams);
     tarn__index second = steal(at.consumer);
     CHECK_EQUAL(2, waits());
     is_ordered(second, &gate);
-    return_it(first, at.consumer);
-    return_it(second, at.consumer);
+    return_it(at.pool, first, at.consumer);
+    return_it(at.pool, second, at.consumer);
     clear_away();
 }
 
@@ -284,16 +240,16 @@ TEST(capture_uses_no_remembered_wait)
     hold_up(at.raw, &gate);
     give(0);
     give(2);
-    fence_source();
+    fence_sources(at.pool, at.consumer);
     tarn__index index = steal(at.consumer);
     CU(cuStreamBeginCapture_v2(at.consumer, CAPTURE_RELAXED));
     CHECK_EQUAL(0, steal(at.consumer));
-    CHECK_EQUAL(0, steal_as(tarn__steal_run, MIB, at.consumer));
+    CHECK_EQUAL(0, step(at.pool, tarn__steal_run, MIB, at.consumer));
     CU(cuStreamEndCapture(at.consumer, &graph));
     CU(cuGraphDestroy(graph));
     CHECK_EQUAL(1, statistics(at.resource).steals);
     let_on(&gate);
-    return_it(index, at.consumer);
+    return_it(at.pool, index, at.consumer);
     clear_away();
 }
 

@@ -1,12 +1,8 @@
 /* Test cross-stream reuse behind a wait: steps of the allocation path, called one by one.
  */
-#include "pools.h"
+#include "steps.h"
 #include "pool/blocks/take.h"
 #include "pool/cache/thread_cache.h"
-#include "pool/order/fence.h"
-#include "pool/order/steal.h"
-#include "pool/pool.h"
-#include "pool/resolve.h"
 #include <unistd.h>
 
 /* A pool, registered source streams, so that a consumer can request event fences of them,
@@ -74,35 +70,6 @@ static void give(int block, tarn_stream stream)
     tarn__thread_caches_drain(at.pool);
 }
 
-static struct tarn__caller caller_of(tarn_stream stream)
-{
-    struct tarn__caller caller;
-
-    CHECK_OK(tarn__resolve_begin(at.pool, stream, &caller));
-    return caller;
-}
-
-/* Event fences now cover the frees of the source streams. */
-static void fence_sources(void)
-{
-    struct tarn__caller caller = caller_of(at.consumer);
-
-    tarn__fences_request(at.pool, &caller);
-    tarn__resolve_end(&caller);
-}
-
-static tarn__index step(tarn__index (*steal)(struct tarn__caller *caller,
-                                             const struct tarn__request *request),
-                        size_t bytes, tarn_stream stream)
-{
-    struct tarn__request request = {(uint32_t)(bytes / TARN__QUANTUM), TARN__QUANTUM};
-    struct tarn__caller caller = caller_of(stream);
-    tarn__index index = steal(&caller, &request);
-
-    tarn__resolve_end(&caller);
-    return index;
-}
-
 static tarn_device_ptr address_of(tarn__index index)
 {
     return tarn__node(&at.pool->heap.nodes, index)->address;
@@ -111,17 +78,6 @@ static tarn_device_ptr address_of(tarn__index index)
 static uint64_t bytes_of(tarn__index index)
 {
     return tarn__node_bytes(tarn__node(&at.pool->heap.nodes, index));
-}
-
-/* Free the stolen memory, on a stream. */
-static void return_it(tarn__index index, tarn_stream stream)
-{
-    struct tarn__caller caller = caller_of(stream);
-
-    tarn__pool_lock(at.pool);
-    tarn__heap_put(&at.pool->heap, index, caller.stream_state);
-    tarn__pool_unlock(at.pool);
-    tarn__resolve_end(&caller);
 }
 
 /* --- the pool's state for an address --- */
@@ -189,8 +145,8 @@ TEST(stolen_block_is_used_behind_all_that_its_source_queued)
     hold_up(at.raw[0], &gate);
     fill(at.block[0], 1, at.source[0]);
     give(0, at.source[0]);
-    fence_sources();
-    tarn__index index = step(tarn__steal, MIB, at.consumer);
+    fence_sources(at.pool, at.consumer);
+    tarn__index index = step(at.pool, tarn__steal, MIB, at.consumer);
     CHECK(index != 0);
     CHECK_EQUAL(at.block[0], address_of(index));
     fill(at.block[0], 2, at.consumer);
@@ -199,7 +155,7 @@ TEST(stolen_block_is_used_behind_all_that_its_source_queued)
     CHECK_EQUAL(2, byte_at(at.block[0]));
     CHECK_EQUAL(1, statistics(at.resource).steals);
     CHECK_EQUAL(1, statistics(at.resource).stream_waits);
-    return_it(index, at.consumer);
+    return_it(at.pool, index, at.consumer);
     clear_away();
 }
 
@@ -207,8 +163,8 @@ TEST(nothing_is_stolen_that_no_fence_covers)
 {
     lay_out();
     give(0, at.source[0]);
-    CHECK_EQUAL(0, step(tarn__steal, MIB, at.consumer));
-    CHECK_EQUAL(0, step(tarn__steal_run, MIB, at.consumer));
+    CHECK_EQUAL(0, step(at.pool, tarn__steal, MIB, at.consumer));
+    CHECK_EQUAL(0, step(at.pool, tarn__steal_run, MIB, at.consumer));
     CHECK_EQUAL(0, statistics(at.resource).steals);
     CHECK_EQUAL(0, statistics(at.resource).stream_waits);
     is_now(at.block[0], TARN_POOL_UNFENCED, at.source[0]);
@@ -224,17 +180,17 @@ TEST(what_is_cut_off_a_stolen_block_stays_the_sources_behind_its_fence)
     hold_up(at.raw[0], &gate);
     for (int i = 0; i < 3; i++)
         give(i, at.source[0]);
-    fence_sources();
-    tarn__index one = step(tarn__steal, MIB, at.consumer);
+    fence_sources(at.pool, at.consumer);
+    tarn__index one = step(at.pool, tarn__steal, MIB, at.consumer);
     CHECK(one != 0);
     CHECK_EQUAL(MIB, bytes_of(one));
     is_now(at.block[1], TARN_POOL_FENCED, at.source[0]);
     is_now(at.block[2], TARN_POOL_FENCED, at.source[0]);
-    tarn__index two = step(tarn__steal, MIB, third);
+    tarn__index two = step(at.pool, tarn__steal, MIB, third);
     CHECK(two != 0);
     CHECK_EQUAL(2, statistics(at.resource).stream_waits);
-    return_it(one, at.consumer);
-    return_it(two, third);
+    return_it(at.pool, one, at.consumer);
+    return_it(at.pool, two, third);
     let_on(&gate);
     CU(cuStreamDestroy_v2(third));
     clear_away();
@@ -245,12 +201,12 @@ TEST(stolen_block_that_is_freed_has_no_fence_until_the_consumer_has_one)
 {
     lay_out();
     give(0, at.source[0]);
-    fence_sources();
-    tarn__index index = step(tarn__steal, MIB, at.consumer);
+    fence_sources(at.pool, at.consumer);
+    tarn__index index = step(at.pool, tarn__steal, MIB, at.consumer);
     CHECK(index != 0);
-    return_it(index, at.consumer);
+    return_it(at.pool, index, at.consumer);
     is_now(at.block[0], TARN_POOL_UNFENCED, at.consumer);
-    CHECK_EQUAL(0, step(tarn__steal, MIB, at.source[1]));
+    CHECK_EQUAL(0, step(at.pool, tarn__steal, MIB, at.source[1]));
     clear_away();
 }
 
@@ -260,19 +216,19 @@ TEST(block_whose_wait_fails_is_the_sources_again_without_a_fence)
     if (!on_sim())
         skip();
     give(0, at.source[0]);
-    fence_sources();
+    fence_sources(at.pool, at.consumer);
     sim_configure("fail=call:cuStreamWaitEvent:1");
-    CHECK_EQUAL(0, step(tarn__steal, MIB, at.consumer));
+    CHECK_EQUAL(0, step(at.pool, tarn__steal, MIB, at.consumer));
     sim_configure(NULL);
     CHECK_EQUAL(0, statistics(at.resource).steals);
     CHECK_EQUAL(1, statistics(at.resource).stream_waits);
     is_now(at.block[0], TARN_POOL_UNFENCED, at.source[0]);
     adds_up(at.resource);
-    CHECK_EQUAL(0, step(tarn__steal, MIB, at.consumer));
-    fence_sources();
-    tarn__index index = step(tarn__steal, MIB, at.consumer);
+    CHECK_EQUAL(0, step(at.pool, tarn__steal, MIB, at.consumer));
+    fence_sources(at.pool, at.consumer);
+    tarn__index index = step(at.pool, tarn__steal, MIB, at.consumer);
     CHECK(index != 0);
-    return_it(index, at.consumer);
+    return_it(at.pool, index, at.consumer);
     clear_away();
 }
 
@@ -280,8 +236,8 @@ TEST(block_whose_wait_fails_is_the_sources_again_without_a_fence)
 
 static void steals_nothing(tarn_stream stream)
 {
-    CHECK_EQUAL(0, step(tarn__steal, MIB, stream));
-    CHECK_EQUAL(0, step(tarn__steal_run, 2 * MIB, stream));
+    CHECK_EQUAL(0, step(at.pool, tarn__steal, MIB, stream));
+    CHECK_EQUAL(0, step(at.pool, tarn__steal_run, 2 * MIB, stream));
     CHECK_EQUAL(0, statistics(at.resource).steals);
     CHECK_EQUAL(0, statistics(at.resource).stream_waits);
 }
@@ -294,7 +250,7 @@ TEST(stream_that_captures_steals_nothing_and_captures_on)
     lay_out();
     give(0, at.source[0]);
     give(1, at.source[1]);
-    fence_sources();
+    fence_sources(at.pool, at.consumer);
     CU(cuStreamBeginCapture_v2(at.consumer, CAPTURE_RELAXED));
     steals_nothing(at.consumer);
     CU(cuStreamEndCapture(at.consumer, &graph));
@@ -311,16 +267,16 @@ TEST(default_stream_steals_nothing_while_a_blocking_one_captures)
     lay_out();
     give(0, at.source[0]);
     give(1, at.source[1]);
-    fence_sources();
+    fence_sources(at.pool, at.consumer);
     CU(cuStreamCreate(&blocking, 0));
     CU(cuStreamBeginCapture_v2(blocking, CAPTURE_RELAXED));
     steals_nothing(TARN_STREAM_DEFAULT);
     CU(cuStreamEndCapture(blocking, &graph));
     CU(cuGraphDestroy(graph));
     CU(cuStreamDestroy_v2(blocking));
-    tarn__index index = step(tarn__steal, MIB, TARN_STREAM_DEFAULT);
+    tarn__index index = step(at.pool, tarn__steal, MIB, TARN_STREAM_DEFAULT);
     CHECK(index != 0);
-    return_it(index, at.consumer);
+    return_it(at.pool, index, at.consumer);
     clear_away();
 }
 
@@ -329,7 +285,7 @@ TEST(nothing_is_stolen_from_a_pool_that_fell_asleep)
     lay_out();
     give(0, at.source[0]);
     give(1, at.source[1]);
-    fence_sources();
+    fence_sources(at.pool, at.consumer);
     atomic_fetch_or(&at.pool->lifecycle, TARN__POOL_SUSPENDED);
     steals_nothing(at.consumer);
     atomic_fetch_and(&at.pool->lifecycle, ~TARN__POOL_SUSPENDED);
@@ -354,7 +310,7 @@ static void give_neighbours(void)
     CHECK_OK(tarn_stream_register(0, raw, &opened));
     give(2, opened);
     CHECK_OK(tarn_stream_unregister(opened));
-    fence_sources();
+    fence_sources(at.pool, at.consumer);
     CU(cuStreamSynchronize(raw));
     CU(cuStreamDestroy_v2(raw));
     tarn__fences_poll_all(at.pool);
@@ -379,8 +335,8 @@ TEST(neighbours_are_had_behind_one_wait_for_each_stream)
 {
     lay_out();
     give_neighbours();
-    CHECK_EQUAL(0, step(tarn__steal, 5 * MIB, at.consumer));
-    tarn__index index = step(tarn__steal_run, 5 * MIB - 64 * KIB, at.consumer);
+    CHECK_EQUAL(0, step(at.pool, tarn__steal, 5 * MIB, at.consumer));
+    tarn__index index = step(at.pool, tarn__steal_run, 5 * MIB - 64 * KIB, at.consumer);
     CHECK(index != 0);
     CHECK_EQUAL(at.block[0], address_of(index));
     CHECK_EQUAL(5 * MIB - 64 * KIB, bytes_of(index));
@@ -388,7 +344,7 @@ TEST(neighbours_are_had_behind_one_wait_for_each_stream)
     CHECK_EQUAL(2, statistics(at.resource).stream_waits);
     is_now(at.block[4] + MIB - 1, TARN_POOL_UNFENCED,
            at.consumer); /* the rest of the last */
-    return_it(index, at.consumer);
+    return_it(at.pool, index, at.consumer);
     is_now(at.block[0], TARN_POOL_UNFENCED, at.consumer);
     is_now(at.block[3], TARN_POOL_UNFENCED, at.consumer);
     let_sources_on();
@@ -405,14 +361,14 @@ static void waits_for(int held)
     fill(at.block[held], 1, at.source[held]);
     give(0, at.source[0]);
     give(1, at.source[1]);
-    fence_sources();
-    tarn__index index = step(tarn__steal_run, 2 * MIB, at.consumer);
+    fence_sources(at.pool, at.consumer);
+    tarn__index index = step(at.pool, tarn__steal_run, 2 * MIB, at.consumer);
     CHECK(index != 0);
     fill(at.block[held], 2, at.consumer);
     consumer_waits();
     let_on(&gate);
     CHECK_EQUAL(2, byte_at(at.block[held]));
-    return_it(index, at.consumer);
+    return_it(at.pool, index, at.consumer);
     clear_away();
 }
 
@@ -431,12 +387,12 @@ static void waits_for_the_later(int earlier, int later)
     lay_out();
     give(1, at.source[1]);
     give(earlier, at.source[0]);
-    fence_sources();
+    fence_sources(at.pool, at.consumer);
     hold_up(at.raw[0], &gate);
     fill(at.block[later], 1, at.source[0]);
     give(later, at.source[0]);
-    fence_sources();
-    tarn__index index = step(tarn__steal_run, 3 * MIB, at.consumer);
+    fence_sources(at.pool, at.consumer);
+    tarn__index index = step(at.pool, tarn__steal_run, 3 * MIB, at.consumer);
     CHECK(index != 0);
     CHECK_EQUAL(at.block[0], address_of(index));
     CHECK_EQUAL(2, statistics(at.resource).stream_waits);
@@ -444,7 +400,7 @@ static void waits_for_the_later(int earlier, int later)
     consumer_waits();
     let_on(&gate);
     CHECK_EQUAL(2, byte_at(at.block[later]));
-    return_it(index, at.consumer);
+    return_it(at.pool, index, at.consumer);
     clear_away();
 }
 
@@ -465,7 +421,7 @@ TEST(neighbours_of_which_a_wait_fails_go_back_to_whom_they_were)
             skip();
         give_neighbours();
         sim_configure(faults[i]);
-        CHECK_EQUAL(0, step(tarn__steal_run, 5 * MIB, at.consumer));
+        CHECK_EQUAL(0, step(at.pool, tarn__steal_run, 5 * MIB, at.consumer));
         sim_configure(NULL);
         CHECK_EQUAL(0, statistics(at.resource).steals);
         is_now(at.block[0], TARN_POOL_UNFENCED, at.source[0]);
@@ -473,10 +429,10 @@ TEST(neighbours_of_which_a_wait_fails_go_back_to_whom_they_were)
         is_now(at.block[3], TARN_POOL_UNFENCED,
                at.source[0]); /* the completed one coalesced with it */
         is_now(at.block[4], TARN_POOL_UNFENCED, at.consumer);
-        fence_sources();
-        tarn__index index = step(tarn__steal_run, 5 * MIB, at.consumer);
+        fence_sources(at.pool, at.consumer);
+        tarn__index index = step(at.pool, tarn__steal_run, 5 * MIB, at.consumer);
         CHECK(index != 0);
-        return_it(index, at.consumer);
+        return_it(at.pool, index, at.consumer);
         let_sources_on();
         clear_away();
     }
@@ -518,13 +474,13 @@ TEST(source_that_is_gone_is_forgotten_with_its_last_block)
     give_and_end(0);
     sources_go();
     uint64_t stream_states = statistics(at.resource).streams;
-    tarn__index index = step(tarn__steal, MIB / 2, at.consumer);
+    tarn__index index = step(at.pool, tarn__steal, MIB / 2, at.consumer);
     CHECK_EQUAL(stream_states, statistics(at.resource).streams); /* it has the rest */
-    tarn__index rest = step(tarn__steal, MIB / 2, at.consumer);
+    tarn__index rest = step(at.pool, tarn__steal, MIB / 2, at.consumer);
     CHECK(index != 0 && rest != 0);
     CHECK_EQUAL(stream_states - 1, statistics(at.resource).streams);
-    return_it(index, at.consumer);
-    return_it(rest, at.consumer);
+    return_it(at.pool, index, at.consumer);
+    return_it(at.pool, rest, at.consumer);
     let_on(&gate);
     clear_away();
 }
@@ -538,10 +494,10 @@ TEST(sources_that_are_gone_are_forgotten_with_their_last_neighbours)
     }
     sources_go();
     uint64_t stream_states = statistics(at.resource).streams;
-    tarn__index index = step(tarn__steal_run, 2 * MIB, at.consumer);
+    tarn__index index = step(at.pool, tarn__steal_run, 2 * MIB, at.consumer);
     CHECK(index != 0);
     CHECK_EQUAL(stream_states - 2, statistics(at.resource).streams);
-    return_it(index, at.consumer);
+    return_it(at.pool, index, at.consumer);
     let_sources_on();
     clear_away();
 }
