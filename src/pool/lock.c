@@ -31,7 +31,7 @@ static void sleep_briefly(void)
     pthread_setcancelstate(state, NULL);
 }
 
-static void back_off(unsigned turn)
+void tarn__lock_back_off(unsigned turn)
 {
     if (turn < LOOKS)
         pause_briefly();
@@ -47,7 +47,7 @@ void tarn__lock_wait(struct tarn__lock *lock)
 
     do
         while (atomic_load_explicit(&lock->held, memory_order_relaxed))
-            back_off(turn < LOOKS + YIELDS ? turn++ : turn);
+            tarn__lock_back_off(turn < LOOKS + YIELDS ? turn++ : turn);
     while (!tarn__lock_try(lock));
 }
 

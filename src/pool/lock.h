@@ -1,5 +1,4 @@
-/* lock.h -- the lock of a pool and of its thread caches: one exchange to take it, one
- * store to release it.
+/* lock.h -- the lock of a pool: one exchange to take it, one store to release it.
  *
  * A thread holds such a lock for tens of nanoseconds and never across a driver call. A
  * mutex needs a second exchange at each release, to find out which thread to wake. That
@@ -35,6 +34,8 @@ void tarn__lock_taken(uint64_t *taken_ns, void **site);
 void tarn__lock_released(uint64_t taken_ns, void *site);
 #endif
 
+/* Wait a moment: the longer, the more turns there were. */
+void tarn__lock_back_off(unsigned turn);
 /* Wait until the lock is taken (lock.c). */
 void tarn__lock_wait(struct tarn__lock *lock);
 

@@ -132,6 +132,7 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
     pthread_mutex_init(&pool->growth.mutex, NULL);
     pthread_mutex_init(&pool->device_wait, NULL);
     tarn__heap_init(&pool->heap);
+    tarn__process_barrier_open();
     return pool;
 }
 

@@ -11,8 +11,9 @@
  *                  backing/: VMM, or segments of an upstream
  *
  * Locks, in the order they may be taken: a registered stream, `growth`, `device_wait`,
- * `lock`, a thread cache. No driver call is made under `lock` or in a thread cache, so a
- * cache hit waits for none.
+ * `lock`. A thread enters its own thread caches without a lock. Another thread keeps it
+ * out while it holds `lock` (cache/thread_cache.h). No driver call is made under `lock`
+ * or in a thread cache, so a cache hit waits for none.
  *
  * Cache hits read the fields up to `growth`, which rarely change. The locks and what they
  * guard lie on other cache lines, so a miss of one thread does not slow the hits of

@@ -28,7 +28,7 @@ TAKES = {
     "tarn__pool_lock": "tarn__pool_unlock",
     "tarn__pool_take_device_wait": "tarn__pool_leave_device_wait",
     "tarn__thread_cache_enter": "tarn__thread_cache_leave",
-    "tarn__thread_cache_try_enter": "tarn__thread_cache_leave",
+    "tarn__thread_cache_exclude_owner": "tarn__thread_cache_admit_owner",
     "take_pools": "leave_pools",
 }
 PRIMITIVES = {

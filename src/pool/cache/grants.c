@@ -34,14 +34,14 @@ static uint64_t bound_of_all(uint64_t of_one, uint64_t caches)
     return all > of_one ? all : of_one;
 }
 
-/* Return true if the cache had no hit and no free for a while. The cache is entered,
- * `lock` held. */
+/* Return true if the cache had no hit and no free for a while. `lock` held. */
 static bool is_idle(struct tarn__pool *pool, struct tarn__thread_cache *cache)
-    TARN__REQUIRES(pool_lock) TARN__REQUIRES(cache_lock)
+    TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
-    uint64_t uses = cache->counts.allocations + cache->counts.frees;
+    uint64_t uses = tarn__counts_read(&cache->counts.allocations) +
+                    tarn__counts_read(&cache->counts.frees);
 
     if (uses != cache->noted_uses) {
         cache->noted_uses = uses;
@@ -51,21 +51,21 @@ static bool is_idle(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 }
 
 /* Lower the grant of another thread's cache to `share`, or to nothing if the cache was
- * idle. A cache in use is left alone. `lock` held. */
+ * idle. `lock` held. */
 static void lower(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                   uint64_t share) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
-    if (!tarn__thread_cache_try_enter(cache))
-        return;
     uint64_t keep = is_idle(pool, cache) ? 0 : share;
-    if (TARN__QUARANTINED(cache->granted) > keep) {
-        tarn__thread_cache_shrink(pool, cache, keep, BLOCKS, TARN__DURING_OTHERS);
-        uint64_t held = TARN__QUARANTINED(cache->bytes);
-        tarn__thread_cache_grant(pool, cache, held > keep ? held : keep);
-    }
-    tarn__thread_cache_leave(cache);
+
+    if (TARN__CACHE_READ(cache->granted) <= keep)
+        return;
+    tarn__thread_cache_exclude_owner(pool, cache);
+    tarn__thread_cache_shrink(pool, cache, keep, BLOCKS, TARN__DURING_OTHERS);
+    uint64_t held = TARN__CACHE_READ(cache->bytes);
+    tarn__thread_cache_grant(pool, cache, held > keep ? held : keep);
+    tarn__thread_cache_admit_owner(pool, cache);
 }
 
 /* Lower the grants of the next few caches. `lock` held. */
@@ -90,7 +90,7 @@ bool tarn__grants_raise_now(struct tarn__pool *pool, struct tarn__thread_cache *
 {
     tarn__assert_held(&pool->lock);
 
-    uint64_t one = bound_of_one(pool), granted = TARN__QUARANTINED(cache->granted);
+    uint64_t one = bound_of_one(pool), granted = TARN__CACHE_READ(cache->granted);
 
     if (granted + bytes > one || atomic_load(&cache->closed))
         return false;

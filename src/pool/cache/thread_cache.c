@@ -193,9 +193,34 @@ bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
     return true;
 }
 
+/* --- other threads in a cache --- */
+
+/* Only the holder of the pool's lock excludes a cache's owner, so there is one at most. */
+void tarn__thread_cache_exclude_owner(struct tarn__pool *pool,
+                                      struct tarn__thread_cache *cache)
+    TARN__NO_THREAD_SAFETY_ANALYSIS
+{
+    tarn__assert_held(&pool->lock);
+
+    atomic_store_explicit(&cache->is_excluded, true, memory_order_seq_cst);
+    tarn__process_barrier();
+    for (unsigned turn = 0;
+         atomic_load_explicit(&cache->is_entered, memory_order_seq_cst); turn++)
+        tarn__lock_back_off(turn);
+}
+
+void tarn__thread_cache_admit_owner(struct tarn__pool *pool,
+                                    struct tarn__thread_cache *cache)
+    TARN__NO_THREAD_SAFETY_ANALYSIS
+{
+    tarn__assert_held(&pool->lock);
+
+    atomic_store_explicit(&cache->is_excluded, false, memory_order_release);
+}
+
 /* --- draining --- */
 
-/* Return one block of a size to the heap. The cache is entered, `lock` held. */
+/* Return one block of a size to the heap. The owner is excluded, `lock` held. */
 static void return_small(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                          unsigned size, enum tarn__during during)
     TARN__REQUIRES(pool_lock) TARN__REQUIRES(cache_lock)
@@ -204,23 +229,25 @@ static void return_small(struct tarn__pool *pool, struct tarn__thread_cache *cac
 
     tarn__index index = tarn__thread_cache_pop(pool, cache, size + 1);
 
-    TARN__HOLD(cache->bytes, TARN__QUARANTINED(cache->bytes) -
-                                 tarn__node_bytes(tarn__node(&pool->heap.nodes, index)));
+    TARN__CACHE_WRITE(cache->bytes,
+                      TARN__CACHE_READ(cache->bytes) -
+                          tarn__node_bytes(tarn__node(&pool->heap.nodes, index)));
     return_to_heap(pool, cache, index, during);
 }
 
-/* Return the block of a large slot to the heap. The cache is entered, `lock` held. */
+/* Return the block of a large slot to the heap. The owner is excluded, `lock` held. */
 static void return_large(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                          unsigned slot, enum tarn__during during)
     TARN__REQUIRES(pool_lock) TARN__REQUIRES(cache_lock)
 {
     tarn__assert_held(&pool->lock);
 
-    tarn__index index = TARN__QUARANTINED(cache->large[slot]);
+    tarn__index index = TARN__CACHE_READ(cache->large[slot]);
 
-    TARN__HOLD(cache->large[slot], 0);
-    TARN__HOLD(cache->bytes, TARN__QUARANTINED(cache->bytes) -
-                                 tarn__node_bytes(tarn__node(&pool->heap.nodes, index)));
+    TARN__CACHE_WRITE(cache->large[slot], 0);
+    TARN__CACHE_WRITE(cache->bytes,
+                      TARN__CACHE_READ(cache->bytes) -
+                          tarn__node_bytes(tarn__node(&pool->heap.nodes, index)));
     return_to_heap(pool, cache, index, during);
 }
 
@@ -230,13 +257,12 @@ void tarn__thread_cache_shrink(struct tarn__pool *pool, struct tarn__thread_cach
     tarn__assert_held(&pool->lock);
 
     for (unsigned i = TARN__LARGE_SLOTS; i-- > 0 && most > 0;)
-        if (TARN__QUARANTINED(cache->bytes) > keep &&
-            TARN__QUARANTINED(cache->large[i])) {
+        if (TARN__CACHE_READ(cache->bytes) > keep && TARN__CACHE_READ(cache->large[i])) {
             return_large(pool, cache, i, during);
             most--;
         }
     for (unsigned i = TARN__SMALL_CLASSES; i-- > 0;)
-        for (; most > 0 && TARN__QUARANTINED(cache->bytes) > keep && cache->small[i];
+        for (; most > 0 && TARN__CACHE_READ(cache->bytes) > keep && cache->small[i];
              most--)
             return_small(pool, cache, i, during);
 }
@@ -248,7 +274,8 @@ bool tarn__thread_cache_keep(struct tarn__pool *pool, struct tarn__thread_cache 
 
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
-    tarn__thread_cache_enter(cache);
+    if (!tarn__thread_cache_enter(cache)) /* with the pool's lock this does not fail */
+        return false;
     /* The first block that a cache could keep goes into the heap. A stream that ends soon
      * would leave it behind. */
     bool has = cache->counts.frees > 0 &&
@@ -267,11 +294,11 @@ void tarn__thread_cache_grant(struct tarn__pool *pool, struct tarn__thread_cache
 {
     tarn__assert_held(&pool->lock);
 
-    uint64_t before = TARN__QUARANTINED(cache->granted);
+    uint64_t before = TARN__CACHE_READ(cache->granted);
 
     pool->granted_bytes += bytes - before;
     pool->caches_granted += (bytes > 0) - (before > 0);
-    TARN__HOLD(cache->granted, bytes);
+    TARN__CACHE_WRITE(cache->granted, bytes);
     if (bytes > 0) {
         enter_list(pool, cache, TARN__CACHES_WITH_GRANT);
         return;
@@ -286,18 +313,18 @@ void tarn__thread_cache_grant(struct tarn__pool *pool, struct tarn__thread_cache
 static bool drain_step(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                        enum tarn__during during) TARN__REQUIRES(pool_lock)
 {
-    tarn__thread_cache_enter(cache);
+    tarn__thread_cache_exclude_owner(pool, cache);
     tarn__thread_cache_shrink(pool, cache, 0, BLOCKS_AT_ONCE, during);
     return_last_freed(pool, cache, during);
-    uint64_t left = TARN__QUARANTINED(cache->bytes);
+    uint64_t left = TARN__CACHE_READ(cache->bytes);
     tarn__thread_cache_grant(pool, cache, left);
-    tarn__thread_cache_leave(cache);
+    tarn__thread_cache_admit_owner(pool, cache);
     return left == 0;
 }
 
 static bool is_empty(const struct tarn__thread_cache *cache)
 {
-    return TARN__QUARANTINED(cache->granted) == 0 &&
+    return TARN__CACHE_READ(cache->granted) == 0 &&
            atomic_load_explicit(&cache->last_freed, memory_order_relaxed) == 0;
 }
 
@@ -429,17 +456,6 @@ void tarn__thread_caches_end_stream(struct tarn__pool *pool,
 
 /* --- creation and deletion --- */
 
-static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
-{
-    to->allocations += from->allocations;
-    to->frees += from->frees;
-    to->hits += from->hits;
-    to->allocated_bytes += from->allocated_bytes;
-    to->freed_bytes += from->freed_bytes;
-    for (unsigned i = 0; i < TARN_POOL_SIZE_CLASSES; i++)
-        to->classes[i] += from->classes[i];
-}
-
 void tarn__thread_cache_delete(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 {
     tarn__assert_held(&pool->lock);
@@ -450,8 +466,8 @@ void tarn__thread_cache_delete(struct tarn__pool *pool, struct tarn__thread_cach
     pool->caches_ended++;
     for (int i = 0; i < TARN__CACHE_LISTS; i++)
         leave_list(pool, cache, (enum tarn__cache_list)i);
-    counts_add(&pool->counts, &cache->counts);
-    pool->counts.hits += cache->counts.allocations;
+    tarn__counts_add(&pool->counts, &cache->counts);
+    pool->counts.hits += tarn__counts_read(&cache->counts.allocations);
     cache->stream_state->users--;
     tarn__identity_delete_if_unused(&pool->heap, cache->stream_state);
     free(cache);
@@ -513,15 +529,11 @@ static bool sum_caches(struct tarn__pool *pool, bool is_last,
 
     for (struct tarn__thread_cache *i = pool->caches; i;
          i = i->in[TARN__CACHES_OF_POOL].next) {
-        if (!gone)
-            tarn__thread_cache_enter(i);
-        counts_add(&sums->counts, &i->counts);
-        sums->counts.hits += i->counts.allocations;
+        tarn__counts_add(&sums->counts, &i->counts);
+        sums->counts.hits += tarn__counts_read(&i->counts.allocations);
         uint64_t last_freed = atomic_load_explicit(&i->last_freed, memory_order_relaxed);
         sums->bytes +=
-            TARN__QUARANTINED(i->bytes) + (last_freed >> 32 << TARN__QUANTUM_SHIFT);
-        if (!gone)
-            tarn__thread_cache_leave(i);
+            TARN__CACHE_READ(i->bytes) + (last_freed >> 32 << TARN__QUANTUM_SHIFT);
         sums->metadata += sizeof *i;
         if (++count % CACHES_AT_ONCE != 0 || is_last || gone)
             continue;
@@ -542,5 +554,5 @@ void tarn__thread_caches_sum(struct tarn__pool *pool,
     do
         memset(sums, 0, sizeof *sums);
     while (!sum_caches(pool, ++tries > RESTARTS_MAX, sums));
-    counts_add(&sums->counts, &pool->counts);
+    tarn__counts_add(&sums->counts, &pool->counts);
 }

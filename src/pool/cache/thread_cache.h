@@ -1,8 +1,9 @@
 /* thread_cache.h -- the thread cache, with blocks that one thread freed on one
  * stream and can reuse at once.
  *
- * A cache hit takes no contended lock. Only its own thread takes the cache's lock, except
- * for the moment in which another thread drains the cache. On a raw stream a hit queries
+ * A cache hit takes no lock and makes no atomic exchange at an allocation. Only its own
+ * thread enters the cache. Another thread that drains the cache holds the pool's lock and
+ * keeps the cache's own thread out meanwhile. On a raw stream a hit queries
  * the driver for a capture. At an allocation it also queries whether it is still the same
  * stream. On a registered stream a hit makes no driver call.
  *
@@ -18,16 +19,16 @@
 #ifndef TARN_POOL_THREAD_CACHE_H
 #define TARN_POOL_THREAD_CACHE_H
 
+#include "base/process_barrier.h"
 #include "pool/pool.h"
 #include <tarn/pool.h>
 
 enum {
     TARN__SMALL_CLASSES = 128, /* 512 bytes to 64 KiB */
-    TARN__LARGE_SLOTS = 16,
-    TARN__SMALL_DEPTH = 32 /* blocks a stack */
+    TARN__LARGE_SLOTS = 16
 };
 
-TARN__LOCK_KIND(cache_lock); /* the lock of a thread cache */
+TARN__LOCK_KIND(cache_lock); /* the right to change the contents of a thread cache */
 
 /* The lists of caches that a cache is in, all under the pool's lock. */
 enum tarn__cache_list {
@@ -39,7 +40,9 @@ enum tarn__cache_list {
 };
 
 struct tarn__thread_cache {
-    _Alignas(TARN__CACHE_LINE) struct tarn__lock lock;
+    /* its own thread is inside; another thread, under the pool's lock, keeps it out */
+    _Alignas(TARN__CACHE_LINE) atomic_bool is_entered;
+    atomic_bool is_excluded;
     /* the stream was unregistered, or has ended: no more cache hits */
     atomic_bool closed;
     bool is_raw; /* the stream is checked at every cache hit */
@@ -62,7 +65,6 @@ struct tarn__thread_cache {
     unsigned last_freed_skips;
     struct tarn__counts counts; /* `hits` unused: each allocation is one */
 
-    _Atomic uint8_t small_count[TARN__SMALL_CLASSES];
     tarn__index small[TARN__SMALL_CLASSES] TARN__GUARDED_BY(cache_lock);
     _Atomic tarn__index large[TARN__LARGE_SLOTS];
     uint32_t large_quanta[TARN__LARGE_SLOTS]; /* the size, for the thread's own use */
@@ -111,8 +113,16 @@ void tarn__thread_cache_grant(struct tarn__pool *pool, struct tarn__thread_cache
  * the frees of a raw stream, which may even have ended. */
 enum tarn__during { TARN__DURING_ITS_CALL, TARN__DURING_OTHERS };
 
+/* Keep the cache's own thread out, and let it in again. The call waits until that thread
+ * has left the cache. `lock` held throughout. */
+void tarn__thread_cache_exclude_owner(struct tarn__pool *pool,
+                                      struct tarn__thread_cache *cache)
+    TARN__REQUIRES(pool_lock) TARN__ACQUIRE(cache_lock);
+void tarn__thread_cache_admit_owner(struct tarn__pool *pool,
+                                    struct tarn__thread_cache *cache)
+    TARN__REQUIRES(pool_lock) TARN__RELEASE(cache_lock);
 /* Return blocks to the heap, the largest first, until the cache holds no more than `keep`
- * bytes: at most `most` blocks. The caller has entered the cache. `lock` held. */
+ * bytes: at most `most` blocks. The cache's owner is excluded. `lock` held. */
 void tarn__thread_cache_shrink(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                                uint64_t keep, unsigned most, enum tarn__during during)
     TARN__REQUIRES(pool_lock) TARN__REQUIRES(cache_lock);
@@ -166,7 +176,7 @@ void tarn__thread_caches_sum(struct tarn__pool *pool,
  *
  * The functions are inline, since most of a hit's cost is calls and the registers saved
  * around them. Only the cache's own thread calls them. A thread that drains the cache
- * changes some fields; those are read under the cache's lock. */
+ * changes some fields. Their owner reads those inside the cache alone. */
 
 /* Largest block that a thread cache keeps: larger ones are few, and take the slow
  * path. */
@@ -190,33 +200,33 @@ static inline bool tarn__thread_cache_check(struct tarn__pool *pool,
     return !cache->is_raw || tarn__thread_cache_check_raw(pool, cache, use);
 }
 
-/* --- contents: changed under the cache's lock, read without --- */
+/* --- contents: changed inside the cache, read from outside --- */
 
-#define TARN__QUARANTINED(field) atomic_load_explicit(&(field), memory_order_relaxed)
-#define TARN__HOLD(field, value) \
+#define TARN__CACHE_READ(field) atomic_load_explicit(&(field), memory_order_relaxed)
+#define TARN__CACHE_WRITE(field, value) \
     atomic_store_explicit(&(field), (value), memory_order_relaxed)
 
-static inline bool tarn__thread_cache_try_enter(struct tarn__thread_cache *cache)
+/* Enter the calling thread's own cache. Returns false while another thread keeps it
+ * out. */
+static inline bool tarn__thread_cache_enter(struct tarn__thread_cache *cache)
     TARN__TRY_ACQUIRE(true, cache_lock) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
-    return tarn__lock_try(&cache->lock);
-}
-
-static inline void tarn__thread_cache_enter(struct tarn__thread_cache *cache)
-    TARN__ACQUIRE(cache_lock) TARN__NO_THREAD_SAFETY_ANALYSIS
-{
-    tarn__lock_take(&cache->lock);
+    tarn__process_barrier_set_flag(&cache->is_entered);
+    if (!atomic_load_explicit(&cache->is_excluded, memory_order_seq_cst))
+        return true;
+    atomic_store_explicit(&cache->is_entered, false, memory_order_release);
+    return false;
 }
 
 static inline void tarn__thread_cache_leave(struct tarn__thread_cache *cache)
     TARN__RELEASE(cache_lock) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
-    tarn__lock_leave(&cache->lock);
+    atomic_store_explicit(&cache->is_entered, false, memory_order_release);
 }
 
 static inline uint64_t tarn__thread_cache_capacity(const struct tarn__thread_cache *cache)
 {
-    return TARN__QUARANTINED(cache->granted) - TARN__QUARANTINED(cache->bytes);
+    return TARN__CACHE_READ(cache->granted) - TARN__CACHE_READ(cache->bytes);
 }
 
 /* --- taking a block --- */
@@ -239,15 +249,13 @@ static inline tarn__index tarn__thread_cache_pop(struct tarn__pool *pool,
         if (!index)
             return 0;
         cache->small[quanta - 1] = tarn__node(&pool->heap.nodes, index)->next;
-        TARN__HOLD(cache->small_count[quanta - 1],
-                   (uint8_t)(TARN__QUARANTINED(cache->small_count[quanta - 1]) - 1));
         return index;
     }
     unsigned slot = tarn__thread_cache_large_slot(quanta);
-    index = TARN__QUARANTINED(cache->large[slot]);
+    index = TARN__CACHE_READ(cache->large[slot]);
     if (!index || cache->large_quanta[slot] != quanta)
         return 0;
-    TARN__HOLD(cache->large[slot], 0);
+    TARN__CACHE_WRITE(cache->large[slot], 0);
     cache->large_quanta[slot] = 0;
     return index;
 }
@@ -271,12 +279,12 @@ static inline tarn__index tarn__thread_cache_take(struct tarn__pool *pool,
                                                   struct tarn__thread_cache *cache,
                                                   uint32_t quanta, uint64_t requested)
 {
-    if (!tarn__thread_cache_try_enter(cache))
+    if (!tarn__thread_cache_enter(cache))
         return 0;
     tarn__index index = tarn__thread_cache_pop(pool, cache, quanta);
     if (index)
-        TARN__HOLD(cache->bytes, TARN__QUARANTINED(cache->bytes) -
-                                     ((uint64_t)quanta << TARN__QUANTUM_SHIFT));
+        TARN__CACHE_WRITE(cache->bytes, TARN__CACHE_READ(cache->bytes) -
+                                            ((uint64_t)quanta << TARN__QUANTUM_SHIFT));
     else
         index = tarn__thread_cache_take_last_freed(cache, quanta);
     if (index)
@@ -304,9 +312,8 @@ static inline bool tarn__thread_cache_has_capacity(const struct tarn__thread_cac
 
     if (bytes > tarn__thread_cache_capacity(cache) || quanta > TARN__LARGE_MAX)
         return false;
-    if (quanta <= TARN__SMALL_CLASSES)
-        return TARN__QUARANTINED(cache->small_count[quanta - 1]) < TARN__SMALL_DEPTH;
-    return TARN__QUARANTINED(cache->large[tarn__thread_cache_large_slot(quanta)]) == 0;
+    return quanta <= TARN__SMALL_CLASSES ||
+           TARN__CACHE_READ(cache->large[tarn__thread_cache_large_slot(quanta)]) == 0;
 }
 
 /* Enter a block that is thread-cached. The cache has capacity. */
@@ -319,13 +326,12 @@ static inline void tarn__thread_cache_push(struct tarn__thread_cache *cache,
     if (quanta <= TARN__SMALL_CLASSES) {
         node->next = cache->small[quanta - 1];
         cache->small[quanta - 1] = index;
-        TARN__HOLD(cache->small_count[quanta - 1],
-                   (uint8_t)(TARN__QUARANTINED(cache->small_count[quanta - 1]) + 1));
     } else {
-        TARN__HOLD(cache->large[tarn__thread_cache_large_slot(quanta)], index);
+        TARN__CACHE_WRITE(cache->large[tarn__thread_cache_large_slot(quanta)], index);
         cache->large_quanta[tarn__thread_cache_large_slot(quanta)] = quanta;
     }
-    TARN__HOLD(cache->bytes, TARN__QUARANTINED(cache->bytes) + tarn__node_bytes(node));
+    TARN__CACHE_WRITE(cache->bytes,
+                      TARN__CACHE_READ(cache->bytes) + tarn__node_bytes(node));
 }
 
 /* Return true if this block is to be the last-freed block again. */
@@ -345,7 +351,7 @@ static inline enum tarn__put tarn__thread_cache_put(struct tarn__pool *pool,
     uint32_t quanta = tarn__node_quanta(node);
     enum tarn__put result = TARN__PUT_FULL;
 
-    if (!tarn__thread_cache_try_enter(cache))
+    if (!tarn__thread_cache_enter(cache))
         return TARN__PUT_FULL;
     bool has = tarn__thread_cache_has_capacity(cache, quanta);
     if (!atomic_load_explicit(&cache->closed, memory_order_relaxed) &&

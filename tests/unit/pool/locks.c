@@ -63,11 +63,11 @@ static const char *const call_names[] = {
 };
 static unsigned long looked[CALLS];
 
-static bool a_magazine_is_locked(void)
+static bool a_thread_cache_is_entered(void)
 {
     for (struct tarn__thread_cache *one = watched->caches; one;
          one = one->in[TARN__CACHES_OF_POOL].next)
-        if (atomic_load(&one->lock.held))
+        if (atomic_load(&one->is_entered) || atomic_load(&one->is_excluded))
             return true;
     return false;
 }
@@ -78,9 +78,9 @@ static void look(int call)
         return;
     looked[call]++;
     bool locked = atomic_load(&watched->lock.held);
-    if ((locked || a_magazine_is_locked()) && !caught[0])
-        snprintf(caught, sizeof caught, "%s, under the lock of %s", call_names[call],
-                 locked ? "the pool" : "a magazine");
+    if ((locked || a_thread_cache_is_entered()) && !caught[0])
+        snprintf(caught, sizeof caught, "%s, %s", call_names[call],
+                 locked ? "under the lock of the pool" : "inside a thread cache");
 }
 
 #define X(field, parameters, arguments)      \

@@ -3,6 +3,7 @@
 #include "pools.h"
 #include "pool/cache/thread_cache.h"
 #include "field.h"
+#include <sched.h>
 #include <stdatomic.h>
 
 enum { WARM = 200, ROUNDS = 1000 };
@@ -215,4 +216,69 @@ TEST(drain_in_several_steps_returns_every_block_and_the_granted_bytes)
     put(shared_pool, large, 1024 * MIB, NULL);
     adds_up(shared_pool);
     end_walks();
+}
+
+/* --- the owner of a cache, and a thread that keeps it out --- */
+
+enum { EXCLUSIONS = 2000, READS = 200 };
+
+static struct tarn__thread_cache *raced_cache;
+static unsigned long changes; /* not atomic: the owner changes it inside the cache */
+static atomic_bool race_is_over;
+
+static void *enter_and_leave(void *data)
+{
+    (void)data;
+    while (!atomic_load_explicit(&race_is_over, memory_order_relaxed))
+        if (tarn__thread_cache_enter(raced_cache)) {
+            changes++;
+            tarn__thread_cache_leave(raced_cache);
+        }
+    return NULL;
+}
+
+static void exclude_often(void)
+{
+    static struct tarn__thread_cache cache;
+    pthread_t owner;
+    unsigned long last = 0, wrong = 0;
+
+    tarn_resource *pool = new_pool(NULL);
+    raced_cache = &cache;
+    atomic_store(&race_is_over, false);
+    CHECK_EQUAL(0, pthread_create(&owner, NULL, enter_and_leave, NULL));
+    for (int i = 0; i < EXCLUSIONS;) {
+        tarn__pool_lock(inside(pool));
+        tarn__thread_cache_exclude_owner(inside(pool), &cache);
+        unsigned long before = changes;
+        for (int j = 0; j < READS; j++)
+            wrong += *(volatile unsigned long *)&changes != before;
+        tarn__thread_cache_admit_owner(inside(pool), &cache);
+        tarn__pool_unlock(inside(pool));
+        i += before != last; /* the owner had its turn since */
+        last = before;
+        if (i % 16 == 0)
+            sched_yield();
+    }
+    atomic_store(&race_is_over, true);
+    CHECK_EQUAL(0, pthread_join(owner, NULL));
+    end_pool(pool);
+    CHECK_EQUAL(0, wrong);
+}
+
+/* A build without tarn__process_barrier() fails here. */
+TEST(owner_changes_nothing_while_it_is_excluded)
+{
+    use_driver(0);
+    exclude_often();
+}
+
+TEST(owner_changes_nothing_while_it_is_excluded_without_membarrier)
+{
+    bool is_on = tarn__process_barrier_is_on;
+
+    use_driver(0);
+    tarn__process_barrier_is_on = false;
+    exclude_often();
+    tarn__process_barrier_is_on = is_on;
 }
