@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""reference.py -- is the reference of the C API complete? Runs Doxygen and reads its XML.
+"""reference.py -- is the reference of the C and C++ API complete? Runs Doxygen and reads its XML.
 
     reference.py [HEADER...]    what is missing, one line each; exit code 1 if there is anything
 
@@ -42,7 +42,7 @@ def parameters(member) -> list[str]:
 
 
 def returns(member) -> bool:
-    return text_of(member.find("type")) not in ("void", "")
+    return text_of(member.find("type")).removeprefix("constexpr ") not in ("void", "")
 
 
 def function_gaps(member):
@@ -70,7 +70,13 @@ def gaps(member):
 
 def is_public(member) -> bool:
     name = text_of(member.find("name"))
-    return not (name.endswith("_H") or name in ("TARN_BEGIN_DECLS", "TARN_END_DECLS", "X"))
+    if member.get("prot") == "private" or "=delete" in text_of(member.find("argsstring")):
+        return False
+    return not (
+        name.endswith(("_H", "_HPP"))
+        or name.startswith("TARN_HPP_")
+        or name in ("TARN_BEGIN_DECLS", "TARN_END_DECLS", "X")
+    )
 
 
 def members():

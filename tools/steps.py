@@ -137,6 +137,16 @@ PLAIN = (
         jobs=("release",),
     ),
     Step(
+        "cpp",
+        "the C++ header with g++ and clang, alone, with CCCL and with RMM",
+        "py_tests tests/cpp",
+        75,
+        35,
+        ("environment", "build-release"),
+        junit=True,
+        jobs=("release",),
+    ),
+    Step(
         "build-asan", "Debug with ASan and UBSan", "build asan", 140, 75, PACKAGES, jobs=("asan",)
     ),
     Step(

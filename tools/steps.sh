@@ -144,7 +144,7 @@ prune_numba() {
 # --- style: every file in git ---------------------------------------------------------------
 
 lint_format() {
-    git ls-files -z '*.c' '*.h' |
+    git ls-files -z '*.c' '*.h' '*.cpp' '*.hpp' |
         xargs -0 .venv-lint/bin/clang-format --dry-run --Werror &&
         git ls-files -z '*.py' '*.pyi' | xargs -0 .venv-lint/bin/ruff format --check
 }

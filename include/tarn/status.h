@@ -151,6 +151,18 @@ TARN_API void tarn_set_warning_handler(tarn_warning_handler handler, void *data)
 TARN_API const char *tarn_warning_last(void);
 
 /**
+ * Emits a warning: passes it to the warning handler and keeps it for the calling thread.
+ *
+ * It is for code that finds a problem in a function that cannot fail, such as a destructor.
+ * The caller holds no lock that the handler may take. Thread-safety: any thread.
+ *
+ * @param format a printf() format of one line, `module: problem, numbers`; the message is
+ *               cut after 479 bytes
+ * @since 0.2
+ */
+TARN_API void tarn_warn(const char *format, ...) TARN_PRINTF(1, 2);
+
+/**
  * A hook that Tarn calls before a call may block.
  *
  * It serves languages with one interpreter lock, such as Python's GIL. A thread that holds

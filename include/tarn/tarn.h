@@ -6,6 +6,8 @@
  *   tarn/prune.h    libtarn_prune.so, the pruner
  *   tarn/sim.h      libcuda.so.1 of Tarn, the driver simulator
  *
+ * C++ programs can include tarn/tarn.hpp instead, which includes this header.
+ *
  * The groups below are the chapters of the reference.
  */
 
@@ -73,6 +75,9 @@
 
 /** @defgroup tarn_aot Ahead-of-time support library
  * These functions serve object files that Numba compiled ahead of time; no Python. */
+
+/** @defgroup tarn_cpp C++ interface
+ * These classes own resources, streams and memory, and throw exceptions (tarn.hpp). */
 
 /** @defgroup tarn_prune Reference-count pruning
  * The pruner removes pairs of reference-count increments and decrements from LLVM IR. */

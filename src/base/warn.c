@@ -36,15 +36,12 @@ const char *tarn_warning_last(void)
     return messages ? messages->warning : "";
 }
 
-void tarn__warn(const char *format, ...)
+static void warn(const char *format, va_list arguments)
 {
     struct tarn__thread_messages *messages = tarn__thread_messages_get();
     char message[sizeof messages->warning];
-    va_list arguments;
 
-    va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
     if (messages)
         memcpy(messages->warning, message, sizeof message);
     struct tarn__hook_call call;
@@ -52,4 +49,22 @@ void tarn__warn(const char *format, ...)
         ((tarn_warning_handler)call.function)(call.data, message);
         tarn__hook_end(&call);
     }
+}
+
+void tarn__warn(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    warn(format, arguments);
+    va_end(arguments);
+}
+
+void tarn_warn(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    warn(format, arguments);
+    va_end(arguments);
 }

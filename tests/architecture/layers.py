@@ -26,7 +26,12 @@ from project import (
 
 Found = tuple[str, int, str]  # path, line, what is wrong
 Header = tuple[str, str]  # a file, and a header that it includes: paths in the project
-COMMENT = {".c": r"/[*/]", ".h": r"/[*/]", ".py": r'#|r?"""', ".sh": r"#", ".txt": r"#"}
+COMMENT = {
+    **dict.fromkeys((".c", ".h", ".cpp", ".hpp"), r"/[*/]"),
+    ".py": r'#|r?"""',
+    ".sh": r"#",
+    ".txt": r"#",
+}
 COMMENTED = ("include", "cli", "python", "tests", "examples", "tools", "cmake", "bench")
 INCLUDE = re.compile(r'\s*#\s*include\s+["<]([^">]+)[">]')
 
@@ -43,7 +48,7 @@ def target(included: str, modules: Sequence[Module]) -> tuple[Module | None, str
     of a system header, and of a file beside the one that includes it, is None."""
     folder, _, name = included.partition("/")
     if folder == "tarn" and name:
-        stem = name.removesuffix(".h")
+        stem = PurePosixPath(name).stem
         wanted = PUBLIC_HEADERS.get(stem, stem)
         module = next((one for one in modules if one.name == wanted), None)
         return module, f"include/{included}"

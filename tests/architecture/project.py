@@ -98,9 +98,10 @@ def module_of(path: str, modules: Sequence[Module] = MODULES) -> Module | None:
 
 
 def c_files(root: Path, folder: str) -> Iterator[tuple[str, Path]]:
-    """(path in the project, path) of each C file below a folder, in a fixed order."""
-    for path in sorted((root / folder).rglob("*.[ch]")):
-        yield path.relative_to(root).as_posix(), path
+    """(path in the project, path) of each C and C++ file below a folder, in a fixed order."""
+    for path in sorted((root / folder).rglob("*.*")):
+        if path.suffix in (".c", ".h", ".cpp", ".hpp"):
+            yield path.relative_to(root).as_posix(), path
 
 
 def sources(root: Path = PROJECT, modules: Sequence[Module] = MODULES) -> dict[str, dict[str, str]]:

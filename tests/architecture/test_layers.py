@@ -101,6 +101,13 @@ class Layers(unittest.TestCase):
             ),
             "a path with ..": ("src/base/a.c", '/* */\n#include "../driver/calls.h"', 2),
             "an internal header": ("cli/a.c", '/* */\n#include "base/map.h"', 2),
+            "an internal header in C++": ("examples/a.cpp", '// a\n#include "base/map.h"', 2),
+            "a C++ header of no module": (
+                "include/tarn/other.hpp",
+                "/* */\n#include <tarn/nrt.h>",
+                1,
+            ),
+            "a C++ header without a comment": ("tests/cpp/a.hpp", "#include <tarn/nrt.h>\n", 1),
             "a folder of no module": ("src/other/a.c", "/* */\n", 1),
             "a folder inside a module": ("src/base/other/a.c", "/* */\n", 1),
             "a file without a comment": ("src/base/a.c", "#include <stdio.h>\n", 1),

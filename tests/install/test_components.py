@@ -75,7 +75,7 @@ def test_each_component_has_what_it_is_for(user_build, tmp_path):
     }
     assert has["runtime"] == {f"{LIB}/libtarn.so.N", "bin/tarn", "share/tarn/LICENSE"}
     assert has["simulator"] == {f"{LIB}/tarn/sim/libcuda.so", f"{LIB}/tarn/sim/libcuda.so.N"}
-    headers = {f"include/tarn/{path.name}" for path in PROJECT.glob("include/tarn/*.h")}
+    headers = {f"include/tarn/{path.name}" for path in PROJECT.glob("include/tarn/*.h*")}
     assert has["development"] == headers | {
         f"{LIB}/libtarn.so",
         f"{LIB}/libtarn_aot.a",

@@ -18,6 +18,16 @@ def test_cmake_finds_the_wheel(package, tmp_path):
     assert run(build("consumer", tmp_path, package) / "consumer") == WANTED
 
 
+OF_FIRST_CPP = "limiter: 2097152 bytes exceed the limit, 256 of 1048576 bytes are in use\n"
+
+
+@pytest.mark.parametrize("root", ["prefix", "package"])
+def test_a_project_in_cpp_finds_tarn(root, request, tmp_path):
+    folder = build("cpp_consumer", tmp_path, request.getfixturevalue(root))
+    environment = {**os.environ, "TARN_DRIVER": "sim"}
+    assert run(folder / "cpp_consumer", env=environment) == OF_FIRST_CPP
+
+
 @pytest.mark.parametrize("root", ["prefix", "package"])
 def test_cmake_finds_the_helpers_of_compiled_code(root, request, tmp_path):
     folder = build("consumer", tmp_path, request.getfixturevalue(root))
@@ -29,18 +39,26 @@ def test_cmake_refuses_a_version_that_is_not_there(prefix, tmp_path):
         build("consumer", tmp_path, prefix, "-Dwanted=0.1")
 
 
-def compile_with_pkg_config(prefix, source, out, *options):
+def compile_with_pkg_config(prefix, source, out, *options, compiler="cc"):
     libraries = next(prefix.rglob("tarn.pc")).parents[1]
     environment = {**os.environ, "PKG_CONFIG_PATH": str(libraries / "pkgconfig")}
     assert run("pkg-config", "--modversion", "tarn", env=environment) == "0.2.0\n"
     flags = run("pkg-config", "--cflags", "--libs", "tarn", env=environment).split()
-    run("cc", *options, PROJECT / source, "-o", out, *flags, f"-Wl,-rpath,{libraries}")
+    run(compiler, *options, PROJECT / source, "-o", out, *flags, f"-Wl,-rpath,{libraries}")
     return out
 
 
 def test_pkg_config_finds_the_installation(prefix, tmp_path):
     source = "tests/install/consumer/main.c"
     assert run(compile_with_pkg_config(prefix, source, tmp_path / "consumer")) == WANTED
+
+
+def test_pkg_config_serves_cpp(prefix, tmp_path):
+    program = compile_with_pkg_config(
+        prefix, "examples/cpp/first.cpp", tmp_path / "first", "-std=c++17", compiler="c++"
+    )
+    environment = {**os.environ, "TARN_DRIVER": "sim"}
+    assert run(program, env=environment) == OF_FIRST_CPP
 
 
 def test_somebodys_own_manager_serves_a_program_that_does_not_know_of_it(prefix, tmp_path):

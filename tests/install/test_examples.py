@@ -24,6 +24,10 @@ def test_c(name):
     assert run(BUILD / "bin" / f"example_{name}")
 
 
+def test_cpp():
+    assert run(BUILD / "bin" / "example_cpp_first").startswith("limiter: ")
+
+
 @pytest.mark.parametrize("path", PYTHON_EXAMPLES, ids=lambda p: p.stem)
 def test_python(path):
     assert run(sys.executable, path)
@@ -116,6 +120,7 @@ def code_blocks(document, language, heading):
         ("README.md", None, "c", "examples/c"),
         ("README.md", None, "python", "examples/python"),
         ("docs/c.md", "Several streams", "c", "examples/c"),
+        ("docs/cpp.md", None, "cpp", "examples/cpp"),
         ("docs/python.md", "Several streams", "python", "examples/python"),
         ("docs/numba.md", "Several streams", "python", "examples/numba"),
     ],

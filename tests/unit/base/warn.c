@@ -87,6 +87,24 @@ TEST(warning_goes_to_the_handler)
     in_child(hear_handler);
 }
 
+static void warn_of_the_program(void)
+{
+    tarn_set_warning_handler(note, noted);
+    tarn_warn("mine: %d of %s", 3, "four");
+}
+
+static void hear_the_program(void)
+{
+    CHILD_CHECK(strcmp(stderr_of(warn_of_the_program), "") == 0);
+    CHILD_CHECK(strcmp(noted, "mine: 3 of four") == 0);
+    CHILD_CHECK(strcmp(tarn_warning_last(), "mine: 3 of four") == 0);
+}
+
+TEST(warning_may_be_the_programs_own)
+{
+    in_child(hear_the_program);
+}
+
 static void *read_last(void *data)
 {
     *(bool *)data = tarn_warning_last()[0] == 0;
