@@ -26,7 +26,8 @@ def test_c(name):
 
 @pytest.mark.parametrize("path", PYTHON_EXAMPLES, ids=lambda p: p.stem)
 def test_python(path):
-    assert run(sys.executable, path)
+    environment = {**os.environ, "TARN_CACHE_DIR": str(PROJECT / "build" / "cache")}
+    assert run(sys.executable, path, env=environment)
 
 
 @pytest.mark.parametrize("path", NUMBA_EXAMPLES, ids=lambda p: p.stem)
@@ -118,6 +119,7 @@ def code_blocks(document, language, heading):
         ("docs/c.md", "Several streams", "c", "examples/c"),
         ("docs/python.md", "Several streams", "python", "examples/python"),
         ("docs/numba.md", "Several streams", "python", "examples/numba"),
+        ("docs/rmm-bridge.md", None, "python", "examples/python"),
     ],
 )
 def test_what_the_documents_show_is_in_an_example(document, heading, language, folder):
