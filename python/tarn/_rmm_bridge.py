@@ -31,6 +31,18 @@ from tarn import _build, _tarn
 _lock = threading.Lock()
 _extension: ModuleType | _build.BuildError | None = None  # None: not tried yet
 
+# The bytes of an object of RMM's class that rmm.cpp expects: head, table of functions, c_ref.
+_RMM_OBJECT_BYTES = object.__basicsize__ + 8 + 32
+
+
+def _forget_lock() -> None:
+    """Replace the lock in a forked child: a thread that held it does not exist there."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_lock)
+
 
 class _Bridge:
     """What both kinds of RMM objects over a resource of Tarn have."""
@@ -270,8 +282,13 @@ def _load_extension() -> ModuleType:
 
 def _build_extension() -> Path:
     """Find the requirements, and compile the extension or find it in the cache."""
-    import rmm
-
+    rmm = importlib.import_module("rmm")
+    size = importlib.import_module("rmm.mr").DeviceMemoryResource.__basicsize__
+    if size != _RMM_OBJECT_BYTES:
+        raise _build.MissingError(
+            f"RMM 26.10 is missing: objects of RMM {rmm.__version__} have {size} bytes, not "
+            f"{_RMM_OBJECT_BYTES}"
+        )
     library = _build.find_loaded_library("librmm.so")
     package = Path(_tarn.__file__).parent
     beside = library.parent.parent / "include"  # in a wheel and in a conda environment

@@ -4,6 +4,8 @@ RMM's own calls of the CUDA runtime fail on the simulator, so its resources stan
 """
 
 import gc
+import os
+import shutil
 import threading
 import warnings
 import weakref
@@ -431,6 +433,20 @@ def test_the_extension_is_the_default_where_it_can_be_compiled(pool):
     assert tarn.mr.from_rmm(rmm.mr.StatisticsResourceAdaptor(tarn.mr.to_rmm(pool))).compiled
 
 
+@pytest.mark.skipif(shutil.which("clang++") is None, reason="there is no clang++")
+def test_clang_compiles_the_extension_as_well(sim_process):
+    code = """
+import rmm, tarn
+bridge = tarn.mr.to_rmm(tarn.mr.LimitingResourceAdaptor(tarn.mr.CudaMemoryResource(), 4096), True)
+bridge.deallocate(bridge.allocate(1000), 1000)
+try:
+    rmm.mr.FailureCallbackResourceAdaptor(bridge, print).allocate(5000)
+except MemoryError:
+    print("end")
+"""
+    assert sim_process(code, CXX="clang++").split() == ["5000", "end"]
+
+
 def test_without_a_compiler_callbacks_are_the_default_and_the_reason_is_there(
     pool, untried, monkeypatch
 ):
@@ -457,6 +473,21 @@ def test_without_a_header_the_message_names_it(pool, untried, monkeypatch, heade
     with pytest.raises(RuntimeError, match=f"the header {header} is missing: install"):
         tarn.mr.to_rmm(pool, compiled=True)
     assert header in tarn.mr.to_rmm(pool).reason
+
+
+def test_another_layout_of_rmms_objects_is_no_extension(pool, untried, monkeypatch):
+    monkeypatch.setattr(_rmm_bridge, "_RMM_OBJECT_BYTES", 40)
+    with pytest.raises(RuntimeError, match=r"RMM 26\.10 is missing: .* 56 bytes, not 40"):
+        tarn.mr.to_rmm(pool, compiled=True)
+    assert not tarn.mr.to_rmm(pool).compiled
+
+
+def test_a_forked_child_finds_no_lock_of_its_parents_threads():
+    with _rmm_bridge._lock:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if _rmm_bridge._lock.acquire(blocking=False) else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_compiler_that_fails_is_warned_of(pool, untried, monkeypatch, tmp_path):

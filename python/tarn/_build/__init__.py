@@ -26,7 +26,7 @@ import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SOURCES = Path(__file__).parent
@@ -230,12 +230,13 @@ def _lock(file: Path) -> Iterator[None]:
     """Keep other processes from compiling the same; the kernel drops the lock of a dead one."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        try:
+        with suppress(OSError):  # a file system without locks: both compile, both are valid
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError:
-            pass  # a file system without locks: both compile, and both results are valid
         yield
     finally:
+        # Explicitly: a child that was forked meanwhile has a copy of the descriptor.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 

@@ -14,12 +14,21 @@
 
 #include <tarn/tarn.h>
 
-#include <rmm/cuda_device.hpp>
-#include <rmm/error.hpp>
-#include <rmm/resource_ref.hpp>
-
+#include <cuda/devices>
 #include <cuda/memory_resource>
 #include <cuda/stream>
+#include <rmm/detail/export.hpp>
+#ifdef __clang__ /* old ones reject an attribute between `namespace` and its name */
+#undef RMM_EXPORT
+#define RMM_EXPORT
+#pragma GCC visibility push(default)
+#endif
+#include <rmm/cuda_device.hpp>
+#include <rmm/error.hpp>
+#ifdef __clang__
+#pragma GCC visibility pop
+#endif
+#include <rmm/resource_ref.hpp>
 
 #include <new>
 #include <optional>
