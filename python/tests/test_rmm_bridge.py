@@ -314,6 +314,23 @@ def test_a_pool_of_tarn_stands_on_a_resource_of_rmm(theirs, compiled):
 
 
 @FORMS
+def test_a_pool_of_tarn_stands_on_a_resource_of_rmm_that_ignores_alignments(pool, compiled):
+    def allocate(nbytes, stream):
+        return pool.allocate(nbytes + 256, stream) + 256
+
+    def deallocate(ptr, nbytes, stream):
+        pool.deallocate(ptr - 256, nbytes + 256, stream)
+
+    mr = rmm.mr.CallbackMemoryResource(allocate, deallocate)
+    own = tarn.mr.PoolMemoryResource(tarn.mr.from_rmm(mr, compiled=compiled))
+    blocks = [own.allocate(1 << 20) for _ in range(4)]
+    for block in blocks:
+        own.deallocate(block, 1 << 20)
+    del own
+    assert pool.statistics().live_blocks == 0
+
+
+@FORMS
 def test_a_resource_of_rmm_can_be_tarns_current_one(theirs, compiled):
     tarn.mr.set_current_device_resource(tarn.mr.from_rmm(theirs, compiled=compiled))
     buffer = tarn.DeviceBuffer(size=300)

@@ -92,7 +92,7 @@ void report() noexcept
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    PyErr_SetString(PyExc_RuntimeError, tarn_error_last()->message);
+    PyErr_Format(PyExc_RuntimeError, "%s", tarn_error_last()->message);
     PyErr_WriteUnraisable(rmm_class);
     PyErr_Restore(type, value, traceback);
     PyGILState_Release(gil);
@@ -359,10 +359,21 @@ tarn_status upstream_allocate(void *self, size_t bytes, size_t alignment,
     try {
         on_device scope(from->device);
         void *block = from->ref.allocate(stream_of(stream), bytes, alignment);
-        *out = reinterpret_cast<tarn_device_ptr>(block);
+        auto address = reinterpret_cast<tarn_device_ptr>(block);
+        if (address % alignment != 0) { /* RMM's pools ignore more than 256 */
+            from->ref.deallocate(stream_of(stream), block, bytes, alignment);
+            return tarn_error_set(TARN_NOT_SUPPORTED,
+                                  "rmm: 0x%llx is not aligned to %zu bytes",
+                                  static_cast<unsigned long long>(address), alignment);
+        }
+        *out = address;
         return TARN_OK;
-    } catch (std::bad_alloc const &error) {
+    } catch (rmm::out_of_memory const &error) {
         return tarn_error_set(TARN_OUT_OF_MEMORY, "rmm: %s", error.what());
+    } catch (std::bad_alloc const &error) { /* also an alignment that RMM rejects */
+        return tarn_error_set(alignment > TARN_ALIGNMENT ? TARN_NOT_SUPPORTED
+                                                         : TARN_OUT_OF_MEMORY,
+                              "rmm: %s", error.what());
     } catch (std::exception const &error) {
         return tarn_error_set(TARN_PLUGIN_FAILURE, "rmm: %s", error.what());
     } catch (...) {
