@@ -151,6 +151,16 @@ def test_a_cache_that_cannot_be_made_is_an_error_that_names_the_variable(project
         build(project)
 
 
+def test_a_result_that_cannot_be_written_is_an_error_and_nothing_stays(project, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(_build.BuildError, match="No space left"):
+        build(project)
+    assert [path.name for path in (project / "cache" / "build").iterdir()] == ["lock"]
+
+
 def test_without_the_variable_the_cache_is_where_the_users_caches_are(project, monkeypatch):
     monkeypatch.delenv("TARN_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(project / "xdg"))

@@ -147,8 +147,8 @@ def build(
     Raises
     ------
     BuildError
-        There is no compiler, the cache is unsafe, or the compiler failed. The message has its
-        command and its last lines.
+        There is no compiler, the cache is unsafe or full, or the compiler failed. Then the message
+        has its command and its first errors.
     """
     compiler = find_compiler()
     command = [
@@ -168,9 +168,12 @@ def build(
     folder = _cache()
     target = folder / f"{name}-{digest}.so"
     if not _is_ours(target):
-        with _lock(folder / "lock"):
-            if not _is_ours(target):
-                _compile(command, folder, target)
+        try:
+            with _lock(folder / "lock"):
+                if not _is_ours(target):
+                    _compile(command, folder, target)
+        except OSError as error:
+            raise BuildError(f"{target} cannot be made: {error}") from error
     return target
 
 
