@@ -33,6 +33,7 @@ struct bridge {
     PyObject *object;   /* a DeviceMemoryResource; strong */
     atomic_long blocks; /* blocks allocated through this bridge less blocks freed
                          * through it */
+    bool is_ordered;    /* the object's attribute `supports_streams` */
 };
 
 /* --- the data of an object, with the GIL held --- */
@@ -374,6 +375,11 @@ static tarn_status bridge_trim(void *self, size_t keep_bytes, size_t *released_o
     return status;
 }
 
+static bool bridge_supports_streams(const void *self)
+{
+    return ((const struct bridge *)self)->is_ordered;
+}
+
 static bool bridge_is_equal(const void *self, const void *other)
 {
     const struct bridge *left = self, *right = other;
@@ -396,19 +402,38 @@ static const tarn_resource_ops bridge_ops = {
     .destroy = bridge_destroy,
     .memory_info = bridge_memory_info,
     .is_equal = bridge_is_equal,
+    .supports_streams = bridge_supports_streams,
     .trim = bridge_trim,
     .live_blocks = bridge_live_blocks,
 };
 
+/* The truth of the attribute `supports_streams`, 0 without one; -1 with an exception set.
+ */
+static int is_ordered(PyObject *object)
+{
+    PyObject *value = PyObject_GetAttrString(object, "supports_streams");
+
+    if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        return 0;
+    }
+    int result = value != NULL ? PyObject_IsTrue(value) : -1;
+    Py_XDECREF(value);
+    return result;
+}
+
 tarn_resource *tarn__bridge_create(tarn__state *state, PyObject *object, int device)
 {
-    struct bridge *bridge = malloc(sizeof *bridge);
+    int ordered = is_ordered(object);
+    struct bridge *bridge = ordered >= 0 ? malloc(sizeof *bridge) : NULL;
     tarn_resource *resource = NULL;
 
     if (bridge == NULL) {
-        PyErr_NoMemory();
+        if (ordered >= 0)
+            PyErr_NoMemory();
         return NULL;
     }
+    bridge->is_ordered = ordered;
     bridge->object = Py_NewRef(object);
     atomic_init(&bridge->blocks, 0);
     /* The resource that its methods call through super(), and an adaptor's upstream. */

@@ -13,7 +13,7 @@ static tarn__resource_object *resource_arg(tarn__state *state, PyObject *object)
 {
     if (PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource))
         return (tarn__resource_object *)object;
-    PyErr_Format(PyExc_TypeError, "%R is not a tarn.mr.DeviceMemoryResource", object);
+    tarn__resource_reject(object);
     return NULL;
 }
 

@@ -13,6 +13,7 @@ int tarn__resource_init(PyObject *module);
 int tarn__gil_init(PyObject *module);
 int tarn__maker_init(PyObject *module);
 int tarn__pool_init(PyObject *module);
+int tarn__capsule_init(PyObject *module);
 int tarn__capture_init(PyObject *module);
 int tarn__oom_callback_init(PyObject *module);
 int tarn__device_init(PyObject *module);

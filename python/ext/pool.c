@@ -49,7 +49,7 @@ static int begin(tarn__state *state, PyObject *object, PyObject *upstream, int d
     tarn__resource_object *self = (tarn__resource_object *)object;
 
     if (!PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource)) {
-        PyErr_Format(PyExc_TypeError, "%R is not a tarn.mr.DeviceMemoryResource", object);
+        tarn__resource_reject(object);
         return -1;
     }
     if (self->native != NULL) {

@@ -73,12 +73,38 @@ static void raise_no_memory(PyObject *object)
                  object);
 }
 
+/* Return true for a resource of RMM, if the program has imported RMM. No exception stays
+ * set. */
+static bool is_of_rmm(PyObject *object)
+{
+    PyObject *name = PyUnicode_FromString("rmm.mr");
+    PyObject *module = name != NULL ? PyImport_GetModule(name) : NULL;
+    PyObject *base =
+        module != NULL ? PyObject_GetAttrString(module, "DeviceMemoryResource") : NULL;
+    bool result = base != NULL && PyObject_IsInstance(object, base) == 1;
+
+    Py_XDECREF(name);
+    Py_XDECREF(module);
+    Py_XDECREF(base);
+    PyErr_Clear();
+    return result;
+}
+
+void tarn__resource_reject(PyObject *object)
+{
+    const char *hint =
+        is_of_rmm(object) ? "; tarn.mr.from_rmm() converts a resource of RMM" : "";
+
+    PyErr_Format(PyExc_TypeError, "%R is not a tarn.mr.DeviceMemoryResource%s", object,
+                 hint);
+}
+
 tarn_resource *tarn__resource_from(tarn__state *state, PyObject *object, int device)
 {
     if (!tarn__state_is_there(state))
         return NULL;
     if (!PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource)) {
-        PyErr_Format(PyExc_TypeError, "%R is not a tarn.mr.DeviceMemoryResource", object);
+        tarn__resource_reject(object);
         return NULL;
     }
     tarn__resource_object *self = (tarn__resource_object *)object;
@@ -312,7 +338,9 @@ PyDoc_STRVAR(
     "may come from any thread. allocate() returns the address of at least `nbytes`\n"
     "bytes, aligned to 256. Two methods are optional: memory_info(), which returns\n"
     "(free, total) in bytes, and trim(keep_bytes), which releases cached memory over\n"
-    "that and returns the bytes.\n\n"
+    "that and returns the bytes. The attribute `supports_streams` is True for a class\n"
+    "whose memory is ready on the stream of its allocation alone. Without it, memory\n"
+    "counts as ready for every stream.\n\n"
     "Tarn checks each address that such a class returns to C code. For an invalid one "
     "it\n"
     "raises ValueError and frees the block. An address is invalid if it is not aligned\n"

@@ -24,6 +24,10 @@ typedef struct tarn__resource_object {
  * current one). NULL with an exception set. */
 tarn_resource *tarn__resource_from(tarn__state *state, PyObject *object, int device);
 
+/* Raise the TypeError for an argument that is no DeviceMemoryResource. For a resource of
+ * RMM it names tarn.mr.from_rmm(). */
+void tarn__resource_reject(PyObject *object);
+
 /* The Python object of a C resource: the same object if it came from Python, else a new
  * one of the matching class. Takes over one reference to `resource`. New reference.
  */

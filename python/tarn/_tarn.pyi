@@ -353,7 +353,9 @@ class DeviceMemoryResource:
     A class derived from it in Python defines allocate(nbytes, stream) and deallocate(ptr, nbytes,
     stream). Its objects work wherever a resource does. Calls may come from any thread. Two methods
     are optional: memory_info(), which returns (free, total) in bytes, and trim(keep_bytes), which
-    releases cached memory over that and returns the released bytes.
+    releases cached memory over that and returns the released bytes. The attribute `supports_streams`
+    is True for a class whose memory is ready on the stream of its allocation alone. Without it,
+    memory counts as ready for every stream.
 
     Notes
     -----
@@ -1265,6 +1267,15 @@ def _counter_pop(mr: UpstreamResourceAdaptor, /) -> Statistics:
 
 def _logger_flush(mr: UpstreamResourceAdaptor, /) -> None:
     """Write the buffered lines of a logger to its file."""
+
+def _resource_capsule(mr: DeviceMemoryResource, /) -> object:
+    """Return a capsule with a reference to the C resource of `mr`."""
+
+def _adopt_capsule(mr: DeviceMemoryResource, capsule: object, /) -> None:
+    """Give a resource object without a C resource that of a capsule."""
+
+def _deallocate_or_report(mr: DeviceMemoryResource, ptr: int, nbytes: int, stream: Any, /) -> None:
+    """Free a block; pass an exception to `sys.unraisablehook`."""
 
 def _open_pool(
     mr: UpstreamResourceAdaptor,

@@ -26,6 +26,7 @@ from tarn._pool import (
     last_oom_report,
     maximum_of,
 )
+from tarn._rmm_bridge import from_rmm, to_rmm
 from tarn._tarn import (
     DeviceMemoryResource,
     Statistics,
@@ -58,11 +59,13 @@ __all__ = [
     "StatisticsResourceAdaptor",
     "UpstreamResourceAdaptor",
     "available_device_memory",
+    "from_rmm",
     "get_current_device_resource",
     "get_per_device_resource",
     "last_oom_report",
     "set_current_device_resource",
     "set_per_device_resource",
+    "to_rmm",
 ]
 
 _UNITS = {

@@ -328,6 +328,26 @@ def test_a_trim_that_gives_back_what_cannot_be_is_refused(own, released):
         tarn._tarn.Manager(0).reset()
 
 
+def test_a_pool_passes_its_stream_only_to_a_class_that_supports_streams(own):
+    stream = tarn.Stream()
+    for supports, expected in ((False, tarn.NO_STREAM), (True, stream)):
+        own.supports_streams = supports
+        pool = mr.PoolMemoryResource(own)
+        pool.deallocate(pool.allocate(1000, stream), 1000, stream)
+        assert own.calls[-1][2] == expected
+        del pool
+
+
+def test_an_error_in_supports_streams_is_raised(own):
+    class Unsure(Own):
+        @property
+        def supports_streams(self):
+            raise ValueError("who knows")
+
+    with pytest.raises(ValueError, match="who knows"):
+        mr.PoolMemoryResource(Unsure())
+
+
 def test_half_a_resource_is_a_type_error():
     class Half(mr.DeviceMemoryResource):
         def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):

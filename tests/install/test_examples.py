@@ -30,7 +30,8 @@ def test_cpp():
 
 @pytest.mark.parametrize("path", PYTHON_EXAMPLES, ids=lambda p: p.stem)
 def test_python(path):
-    assert run(sys.executable, path)
+    environment = {**os.environ, "TARN_CACHE_DIR": str(PROJECT / "build" / "cache")}
+    assert run(sys.executable, path, env=environment)
 
 
 @pytest.mark.parametrize("path", NUMBA_EXAMPLES, ids=lambda p: p.stem)
@@ -123,6 +124,7 @@ def code_blocks(document, language, heading):
         ("docs/cpp.md", None, "cpp", "examples/cpp"),
         ("docs/python.md", "Several streams", "python", "examples/python"),
         ("docs/numba.md", "Several streams", "python", "examples/numba"),
+        ("docs/rmm-bridge.md", None, "python", "examples/python"),
     ],
 )
 def test_what_the_documents_show_is_in_an_example(document, heading, language, folder):
