@@ -74,8 +74,8 @@ typedef enum tarn_pool_oom_policy {
      * The wait also completes orphaned memory, which no event covers. It has two kinds:
      *
      *   - free memory of a raw stream that the program destroyed shortly after the free
-     *   - free memory of a raw stream that has freed nothing during the last 128 frees of
-     *     the pool; frees into thread caches do not count
+     *   - free memory of a raw stream, or of the legacy stream, that has freed nothing
+     *     during the last 128 frees of the pool; frees into thread caches do not count
      *
      * Registered streams leave no orphaned memory. Once `max(64 MiB, peak_allocated / 2)`
      * bytes are orphaned, an allocation waits for the device instead of growing the pool.
