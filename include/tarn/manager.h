@@ -499,7 +499,8 @@ TARN_API const char *tarn_manager_name(const tarn_manager *manager);
  *   the process had them already, from a call or from the environment.
  * - TARN_INVALID_ARGUMENT: the table is invalid, see tarn_manager_create().
  * - TARN_ALREADY_SET: another manager was set, or tarn_memory_manager() has created an
- *   instance of another manager, or `create` makes this call. NBEP 7 demands these checks.
+ *   instance of another manager, or `create` makes this call. NBEP 7 demands these
+ *   checks.
  * @since 0.1
  */
 TARN_API tarn_status tarn_set_memory_manager(const tarn_manager_ops *ops, void *config);

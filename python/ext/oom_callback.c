@@ -3,8 +3,8 @@
  * A C pool has at most 8 callbacks, and any number of Python objects. So all objects of a
  * C pool share one registration, which has one C callback. It refers to the objects
  * weakly: the functions to call are in each object's own list, where the garbage
- * collector sees them. A capsule owns the registration. Each object holds the capsule, and
- * the last one's end removes the C callback.
+ * collector sees them. A capsule owns the registration. Each object holds the capsule,
+ * and the last one's end removes the C callback.
  */
 #include "error.h"
 #include "exception.h"
@@ -85,8 +85,8 @@ static bool call_list(PyObject *weak, size_t bytes, unsigned attempt)
 static bool call_objects(const struct registration *registration, size_t bytes,
                          unsigned attempt)
 {
-    PyObject *objects = PyList_GetSlice(registration->objects, 0,
-                                        PyList_GET_SIZE(registration->objects));
+    PyObject *objects =
+        PyList_GetSlice(registration->objects, 0, PyList_GET_SIZE(registration->objects));
     bool any = false;
 
     for (Py_ssize_t i = 0; objects != NULL && i < PyList_GET_SIZE(objects); i++)

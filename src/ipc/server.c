@@ -97,7 +97,8 @@ static void pause_instead(struct pollfd *polls, size_t count, int why)
     if (!has_warned)
         tarn__warn("ipc: poll() of %zu descriptors failed: %s (RLIMIT_NOFILE is %llu); "
                    "the server looks at its connections every %d ms until it succeeds",
-                   count + 1, strerror(why), (unsigned long long)limit.rlim_cur, PAUSE_MS);
+                   count + 1, strerror(why), (unsigned long long)limit.rlim_cur,
+                   PAUSE_MS);
     has_warned = true;
     poll(NULL, 0, PAUSE_MS);
     for (size_t i = 0; i < count; i++)

@@ -332,8 +332,7 @@ static void set_the_same_during_create(void)
 
 static void set_another_during_create(void)
 {
-    CHILD_STATUS(TARN_ALREADY_SET,
-                 set_during_create(tarn_native_manager_ops(), TARN_OK));
+    CHILD_STATUS(TARN_ALREADY_SET, set_during_create(tarn_native_manager_ops(), TARN_OK));
     serves("fake", 0);
 }
 
