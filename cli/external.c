@@ -20,7 +20,7 @@ static bool is_program(const char *path)
     return stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && access(path, X_OK) == 0;
 }
 
-/* Copy the next folder of the PATH into `folder`; false at the end. Entries that are
+/* Copy the next folder of the PATH into `directory`; false at the end. Entries that are
  * empty or too long are skipped. */
 static bool next_directory(const char **at, char directory[PATH_MAX])
 {

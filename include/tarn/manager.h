@@ -485,7 +485,11 @@ TARN_API const char *tarn_manager_name(const tarn_manager *manager);
  * well, the call takes precedence and warns (tarn_warning_last()). Tarn checks the table
  * as tarn_manager_create() does.
  *
- * Thread-safety: any thread.
+ * While another thread's first tarn_memory_manager() creates an instance, the call waits
+ * for its end, which decides the manager: if that call fails, none is chosen.
+ *
+ * Thread-safety: any thread. The caller holds no lock that `create`, or the loading of a
+ * plugin, needs.
  *
  * @param ops     the table; copied, but for the text of its `name`. That text stays valid
  *                until the process ends. NULL: tarn_resource_manager_ops()
@@ -495,7 +499,8 @@ TARN_API const char *tarn_manager_name(const tarn_manager *manager);
  *   the process had them already, from a call or from the environment.
  * - TARN_INVALID_ARGUMENT: the table is invalid, see tarn_manager_create().
  * - TARN_ALREADY_SET: another manager was set, or tarn_memory_manager() has created an
- *   instance of another manager, or creates one now. NBEP 7 demands these checks.
+ *   instance of another manager, or `create` makes this call. NBEP 7 demands these
+ *   checks.
  * @since 0.1
  */
 TARN_API tarn_status tarn_set_memory_manager(const tarn_manager_ops *ops, void *config);

@@ -71,11 +71,12 @@ typedef enum tarn_pool_oom_policy {
      * (cuThreadExchangeStreamCaptureMode) and restores the mode of the thread. Launches
      * of other threads wait meanwhile.
      *
-     * The wait also completes orphaned memory, which no event covers. It has two kinds:
+     * The wait also completes orphaned memory, which no event covers. It has three kinds:
      *
      *   - free memory of a raw stream that the program destroyed shortly after the free
-     *   - free memory of a raw stream that has freed nothing during the last 128 frees of
-     *     the pool; frees into thread caches do not count
+     *   - free memory of a raw stream, or of the legacy stream, that has freed nothing
+     *     during the last 128 frees of the pool; frees into thread caches do not count
+     *   - free memory of a capture that streams outside of it used (tarn_pool_capture)
      *
      * Registered streams leave no orphaned memory. Once `max(64 MiB, peak_allocated / 2)`
      * bytes are orphaned, an allocation waits for the device instead of growing the pool.
@@ -345,8 +346,7 @@ typedef struct tarn_pool_statistics {
     uint64_t no_stream_deferred;
     /** Bytes of orphaned memory; a part of `unfenced`.
      *
-     * Its frees were on raw streams that were destroyed or that have freed nothing for a
-     * while. See TARN_POOL_OOM_SYNCHRONIZE. */
+     * TARN_POOL_OOM_SYNCHRONIZE lists its kinds. */
     uint64_t orphaned;
 } tarn_pool_statistics;
 

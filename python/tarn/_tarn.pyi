@@ -1358,5 +1358,8 @@ class GraphMemory:
 def _pool_get_capture(mr: UpstreamResourceAdaptor, stream: _StreamLike, /) -> GraphMemory:
     """Return the memory of the capture in progress on a stream."""
 
-def _pool_begin_oom_callbacks(mr: UpstreamResourceAdaptor, /) -> None:
-    """Have the pool call the callables in the list `mr._callbacks`."""
+def _pool_begin_oom_callbacks(mr: UpstreamResourceAdaptor, /) -> object:
+    """Have the pool call the callables in the list `mr._callbacks`.
+
+    It does so while the returned object and `mr` exist.
+    """

@@ -388,6 +388,7 @@ class _PoolCalls(UpstreamResourceAdaptor):
     """The methods of a pool and of a slab, which is a pool."""
 
     _callbacks: list[Callable[[int, int], bool]] | None = None
+    _registration: object = None  # of the C pool's callback, which all its objects share
 
     def __repr__(self) -> str:
         return f"<tarn.mr.{type(self).__name__} of device {self.device}>"
@@ -569,6 +570,9 @@ class _PoolCalls(UpstreamResourceAdaptor):
         ------
         TypeError
             `callback` is not callable.
+        TarnError
+            C code has added the 8 callbacks that a pool can have. The callbacks of Python count as
+            one, on all objects of the pool together.
 
         Notes
         -----
@@ -579,12 +583,8 @@ class _PoolCalls(UpstreamResourceAdaptor):
         if not callable(callback):
             raise TypeError(f"{callback!r} is not callable")
         if self._callbacks is None:
+            self._registration = _tarn._pool_begin_oom_callbacks(self)
             self._callbacks = []
-            try:
-                _tarn._pool_begin_oom_callbacks(self)
-            except BaseException:
-                self._callbacks = None
-                raise
         self._callbacks.append(callback)
 
     def remove_oom_callback(self, callback: Callable[[int, int], bool]) -> None:

@@ -21,14 +21,6 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-@pytest.fixture
-def all_objects():
-    """Let the collector see the objects of modules, too: tarn.nrt finds compiled functions so."""
-    gc.unfreeze()
-    yield
-    gc.freeze()
-
-
 class Counted:
     """Make a resource under a counter the current device resource for one test."""
 

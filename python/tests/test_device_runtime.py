@@ -108,6 +108,27 @@ tarn.nrt.use_device_runtime()
     )
 
 
+def test_a_linked_kernel_is_found_after_gc_freeze():
+    words = refusal("""
+import gc
+kernel = cuda.jit("void(int64[:])")(work)
+gc.freeze()
+tarn.nrt.use_device_runtime()
+""")
+    assert words.startswith("RuntimeError: tarn.nrt: too late, numba-cuda has linked ")
+
+
+def test_gc_freeze_alone_links_nothing():
+    code = """
+import gc
+import numba.cuda.dispatcher
+gc.freeze()
+tarn.nrt.use_device_runtime()
+print(tarn.nrt.device_runtime_in_use())
+"""
+    assert run_code(KERNEL + code, **ON) == "True"
+
+
 def test_without_numba_cuda_there_is_nothing_to_replace():
     words = refusal("""
 sys.modules["numba.cuda.memory_management.nrt"] = None

@@ -100,7 +100,8 @@ def other_site(n):
     return np.ones(n)
 
 
-def test_leaks_name_the_compiled_function(all_objects):
+def test_leaks_name_the_compiled_function():
+    assert gc.get_freeze_count() > 0  # also after gc.freeze(), which hides the dispatchers
     one_site(1), other_site(1)
     tarn.nrt.debug("sites")
     try:

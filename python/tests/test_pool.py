@@ -1,6 +1,8 @@
 """Pools from Python: PoolMemoryResource, FixedSizeMemoryResource, BinningMemoryResource."""
 
+import ctypes
 import gc
+import os
 import threading
 
 import pytest
@@ -327,6 +329,88 @@ def test_a_callback_that_holds_its_pool_is_no_leak():
     assert pools() == before + 1
     del pool
     assert pools() == before
+
+
+@pytest.fixture
+def wrap():
+    """Return new Python objects of a C pool, which outlives each of them."""
+    libtarn = ctypes.CDLL(os.path.join(tarn.get_library_dir(), "libtarn.so.0.2"))
+    native = ctypes.c_void_p()
+
+    def begin(pool):
+        before = tarn.mr.get_current_device_resource()
+        tarn.mr.set_current_device_resource(pool)
+        assert libtarn.tarn_device_resource(0, ctypes.byref(native)) == 0
+        tarn.mr.set_current_device_resource(before)
+
+    def make(pool=None):
+        if pool is not None:
+            begin(pool)
+        before = tarn.mr.get_current_device_resource()
+        tarn.mr.set_current_device_resource(None)
+        assert libtarn.tarn_device_set_resource(0, native, None) == 0
+        made = tarn.mr.get_current_device_resource()
+        tarn.mr.set_current_device_resource(before)
+        return made
+
+    yield make
+    libtarn.tarn_resource_release(native)
+
+
+def test_all_python_objects_of_a_pool_can_have_callbacks(wrap):
+    pool = PoolMemoryResource(None, None, 8 * MIB)
+    objects = [pool, wrap(pool), *(wrap() for _ in range(20))]
+    assert len({id(one) for one in objects}) == 22
+    asked = []
+    for i, one in enumerate(objects):
+        one.add_oom_callback(lambda nbytes, attempt, i=i: asked.append(i))
+    del one, objects[10:]
+    with pytest.raises(tarn.OutOfMemoryError):
+        buffer(pool, 16 * MIB)
+    assert asked == list(range(10))
+
+
+def test_objects_that_end_leave_no_callback_in_the_pool(wrap):
+    made = wrap(PoolMemoryResource(None, None, 8 * MIB))
+    asked = []
+    for i in range(20):
+        made.add_oom_callback(lambda nbytes, attempt, i=i: asked.append(i))
+        made = None  # no object of the pool has callbacks now
+        made = wrap()
+    with pytest.raises(tarn.OutOfMemoryError):
+        buffer(made, 16 * MIB)
+    assert asked == []
+
+
+def test_the_last_object_of_a_pool_ends_while_threads_call_its_callbacks(wrap):
+    done = threading.Event()
+    pool = wrap(PoolMemoryResource(None, None, 8 * MIB))
+
+    def allocate():
+        while not done.is_set():
+            with pytest.raises(tarn.OutOfMemoryError):
+                buffer(pool, 16 * MIB)
+
+    threads = [threading.Thread(target=allocate) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(200):
+        other = wrap()
+        other.add_oom_callback(lambda nbytes, attempt: False)
+        del other
+    done.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_callback_may_end_the_last_object_that_has_it(wrap):
+    pool, asked = wrap(PoolMemoryResource(None, None, 8 * MIB)), []
+    others = [wrap()]
+    others[0].add_oom_callback(lambda nbytes, attempt: asked.append(others.clear()))
+    for _ in range(2):
+        with pytest.raises(tarn.OutOfMemoryError):
+            buffer(pool, 16 * MIB)
+    assert len(asked) == 1
 
 
 def test_a_pool_sleeps_and_wakes_at_the_same_addresses():

@@ -71,8 +71,8 @@ extern struct sim_options sim_options;
       "the value that cuDeviceGetAttribute returns for that attribute; nothing else changes")
 /* clang-format on */
 
-/* Parse `text` (NULL is "") over the defaults. False: `words` has the error message with
- * the allowed values, and `out` is unchanged. */
+/* Parse `text` (NULL is "") over the defaults. False: `message` has the error message
+ * with the allowed values, and `out` is unchanged. */
 bool sim_options_parse(const char *text, struct sim_options *out, char *message,
                        size_t message_bytes);
 

@@ -83,8 +83,8 @@ CUresult cuGraphNodeGetType(CUgraphNode handle, int *type)
 
 /* --- lists --- */
 
-/* The output of a query: arrays (or NULL, to query only the count) with capacity for
- * `room` entries, of which `used` are written. */
+/* The output of a query: arrays of `capacity` entries (or NULL, to query only the
+ * count), of which `used` are written. */
 struct list {
     CUgraphNode *first, *second;
     CUgraphEdgeData *edges;

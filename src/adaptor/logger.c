@@ -126,7 +126,7 @@ static void forget_other_threads(struct tarn__mutex *lock)
 /* Detects whether the call was a blocking one. It also calls the hook that was set
  * before. */
 struct hook_probe {
-    tarn_blocking_hook before; /* first: told() gets its address */
+    tarn_blocking_hook before; /* first: note_blocking_call() gets its address */
     tarn_blocking_hook *outer;
     bool was_called;
 };

@@ -11,8 +11,9 @@
 #include <string.h>
 #include <tarn/status.h>
 
-/* Return TARN_INVALID_ARGUMENT, with a message that names `who`. The struct is shorter
- * than the first version's `least` bytes, or a field is set behind the `known` bytes. */
+/* Return TARN_INVALID_ARGUMENT, with a message that names `component`. The struct is
+ * shorter than the first version's `least` bytes, or a field is set behind the `known`
+ * bytes. */
 tarn_status tarn__options_reject(const char *component, const void *options, size_t least,
                                  size_t known);
 

@@ -150,7 +150,7 @@ static tarn_status simulator_path(char path[PATH_BYTES])
     return TARN_OK;
 }
 
-/* Turn `asked` into a path for dlopen. */
+/* Turn `requested` into a path for dlopen. */
 static tarn_status resolve(const char *requested, char path[PATH_BYTES])
 {
     if (strcmp(requested, "sim") == 0)
@@ -287,7 +287,8 @@ static tarn_status open_locked(const char *requested)
     return status;
 }
 
-/* Return true if `asked` is the open driver: by name, or by the file that it leads to. */
+/* Return true if `requested` is the open driver: by name, or by the file that it leads
+ * to. */
 static bool is_open_as(const char *requested)
 {
     char path[PATH_BYTES];

@@ -23,7 +23,7 @@ struct tarn__registered_stream;
 
 /* A place of the table, with a registered stream or none. The fields that cache hits read
  * lie in one cache line, which the locking of other threads does not touch. The fields up
- * to `life` change only while no stream is registered in the place, except `opening`. The
+ * to `context_generation` change only while no stream is registered in the place. The
  * lock of places guards the fields marked as the table's. */
 struct tarn__registration {
     /* number in the valid value; 0: unregistered */

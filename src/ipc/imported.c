@@ -6,8 +6,8 @@
  *
  * A block has to be freed here before its owner frees it. If the owner frees first and
  * reuses the memory, the accounting of the driver and of this module still lists the old
- * block. A new block at its address is rejected then, as it could not be told from the
- * old one.
+ * block. A new block at its address is rejected then, as it could not be distinguished
+ * from the old one.
  */
 #include "ipc/imported.h"
 #include "base/hash.h"

@@ -20,6 +20,7 @@
 #define _GNU_SOURCE
 #include "ipc/server.h"
 #include "base/mutex_assert.h"
+#include "base/warn.h"
 #include "ipc/connections.h"
 #include "ipc/descriptor.h"
 #include "ipc/export_table.h"
@@ -38,7 +39,8 @@
 #include <unistd.h>
 
 /* QUEUED: the most connections that the system holds until the server accepts them.
- * FEWEST, MOST: bounds of the maximum number of connections. PAUSE_MS: see run(). */
+ * FEWEST, MOST: the maximum number of connections lies between them. PAUSE_MS: the time
+ * to the next attempt after the system lacked something, see run(). */
 enum { QUEUED = 128, FEWEST = 32, MOST = 4096, PAUSE_MS = 50 };
 
 static struct {
@@ -82,6 +84,27 @@ static void remove_socket(void)
 
 /* --- the thread --- */
 
+/* Wait for connections without poll(), which has failed. poll() fails while RLIMIT_NOFILE
+ * is below the number of entries, as the program can lower it at any time, and while the
+ * system lacks memory. Every connection counts as ready: a receive from a connection
+ * without a message does nothing. The first failure warns. */
+static void pause_instead(struct pollfd *polls, size_t count, int why)
+{
+    static bool has_warned;
+    struct rlimit limit = {.rlim_cur = 0};
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (!has_warned)
+        tarn__warn("ipc: poll() of %zu descriptors failed: %s (RLIMIT_NOFILE is %llu); "
+                   "the server looks at its connections every %d ms until it succeeds",
+                   count + 1, strerror(why), (unsigned long long)limit.rlim_cur,
+                   PAUSE_MS);
+    has_warned = true;
+    poll(NULL, 0, PAUSE_MS);
+    for (size_t i = 0; i < count; i++)
+        polls[i].revents = POLLIN;
+}
+
 /* Serve connections until the process ends.
  *
  * `due` is the time in ms until the next silent connection without a lease has to be
@@ -106,9 +129,7 @@ static void *run(void *unused)
         if (rests && (due < 0 || due > PAUSE_MS))
             due = PAUSE_MS;
         if (poll(server.polls, count + 1, due) < 0)
-            /* The system lacks memory, or the program has lowered RLIMIT_NOFILE below the
-             * number of entries. Both can change: wait, then try again. */
-            poll(NULL, 0, PAUSE_MS);
+            pause_instead(server.polls + 1, count, errno);
         tarn__connections_serve(server.polls + 1, count);
         rests = !tarn__connections_accept(server.listener);
         tarn__export_table_sweep();

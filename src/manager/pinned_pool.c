@@ -22,7 +22,7 @@ void tarn__pinned_pool_begin(struct tarn__pinned_pool *self, int device)
     pthread_mutex_init(&self->lock, NULL);
 }
 
-/* Its blocks have references of their own, so this is never refused for them. */
+/* Release the pool. Live blocks do not prevent that: each has a reference of its own. */
 static void release_quietly(tarn_resource *pool)
 {
     struct tarn__kept_error before = tarn__error_keep();

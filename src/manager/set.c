@@ -7,7 +7,9 @@
  *
  * There is one instance for each device's primary context, shared by all callers.
  * Creating it calls the plugin, so the lock is not held meanwhile; other callers wait for
- * the creating thread. Instances stay until the process ends, as pointers and threads may
+ * the creating thread. A call that sets a manager waits as well, unless the manager is
+ * chosen already: only the end of the creation decides whether the environment's manager
+ * is the process's. Instances stay until the process ends, as pointers and threads may
  * need them until then.
  */
 #define _GNU_SOURCE
@@ -145,11 +147,23 @@ static tarn_status check_turn(const tarn_manager_ops *ops)
     return TARN_OK;
 }
 
+/* Wait until no other thread is choosing the manager. An exiting process and a forked
+ * child do not wait: the creating thread may not exist any more. `lock` held. */
+static void wait_for_choice(void)
+{
+    tarn__assert_mutex_held(&lock.mutex);
+
+    while (process.is_making && !process.is_known && !tarn__driver_gone() &&
+           !pthread_equal(process.maker, pthread_self()))
+        pthread_cond_wait(&process.made, &lock.mutex);
+}
+
 static tarn_status take_place(const tarn_manager_ops *ops, void *config, bool *is_new)
 {
     tarn_status status = TARN_OK;
 
     tarn__mutex_lock(&lock);
+    wait_for_choice();
     *is_new = !is_present(ops, config);
     if (*is_new)
         status = check_turn(ops);

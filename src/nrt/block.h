@@ -13,7 +13,7 @@
  *             then guard bytes
  *     back    in a block with the flag GUARD: 16 guard bytes
  *
- * Vocabulary of this folder:
+ * Vocabulary of this module:
  *
  *     instance        a tarn_runtime. The registry is the table of the instances.
  *     to make         to allocate a block
@@ -38,7 +38,7 @@
  *     generation      of an instance: the number of changes of its word. A shard whose
  *                     word has another one is brought up to date first.
  *     batch           a list of free blocks that moves between a shard and the instance
- *     uncounted       said of a request that changes the bytes of an allocation: it
+ *     uncounted       a request that changes the bytes of an allocation is uncounted: it
  *                     counts bytes, but no allocation and no free
  *     folded          the counters of an instance, for threads that ended or have no
  *                     shard

@@ -1,10 +1,10 @@
 /* red_zone.c -- red zones: the bytes around and in a block that reveal misuse.
  *
- * A MemInfo with red zones ("dressed") has 16 bytes or more between itself and its data.
- * The first 8 say where the data begin, since any code can overwrite the MemInfo's own
- * field. All others are guard. A guarded block has 16 guard bytes behind its data. Raw
- * memory has no front: a write before its data hits the header, whose state is then
- * invalid.
+ * A MemInfo with the flag RED_ZONE has 16 bytes or more between itself and its data. The
+ * first 8 have the offset of the data, since any code can overwrite the MemInfo's own
+ * field. All others are guard bytes. A guarded block has 16 guard bytes behind its
+ * data. Raw memory has no front: a write before its data hits the header, whose state is
+ * then invalid.
  *
  * The links of quarantine lie over the first bytes of raw memory, which are therefore not
  * checked.

@@ -4,10 +4,10 @@
  * their own avoid that. A bin is any resource, most often a slab.
  *
  * The size alone decides which bin a free goes to. The bins must therefore be the same
- * then as at the allocation, and none is added while blocks are live. `gate` ensures
- * that: it counts blocks, allocations under way included. Adding a bin needs it at 0 and
- * holds it. The list of bins never changes in place but is replaced. Old lists are kept,
- * because a trim may be reading one.
+ * then as at the allocation, and none is added while blocks are live. `admitted` ensures
+ * that: it counts blocks, allocations under way included. A bin is added only while it is
+ * 0. Meanwhile it is CHANGING, and allocations wait. The list of bins never changes in
+ * place but is replaced. Old lists are kept, because a trim may be reading one.
  *
  * The resource cannot report the bytes of a block: the upstream would also answer for the
  * memory that the bins have from it.
@@ -22,7 +22,7 @@
 
 enum { BINS_MAX = 64, LOG2_MAX = 62 };
 
-#define CHANGING ((size_t)1 << 62) /* in `gate`: a bin is being added */
+#define CHANGING ((size_t)1 << 62) /* in `admitted`: a bin is being added */
 
 struct bin {
     size_t bytes;            /* the largest request for this bin */

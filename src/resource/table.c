@@ -29,9 +29,9 @@ static struct tarn__record **bucket_of(const struct tarn__shard *shard, uint64_t
     return &shard->buckets[hash(shard->factor, block) << 4 >> shift];
 }
 
-/* Return the link that leads to the record of `block` in `life`, or to the NULL at its
- * bucket's end. Records of two context generations may have one address; the younger one
- * comes first. */
+/* Return the link that leads to the record of `block` in this context generation (0: in
+ * any), or to the NULL at its bucket's end. Records of two generations may have one
+ * address; the younger one comes first. */
 static struct tarn__record **link_of(const struct tarn__shard *shard, uint64_t block,
                                      uint64_t context_generation)
 {

@@ -52,9 +52,9 @@ void tarn__table_record_drop(struct tarn__record *record);
 /* Enter `record`. Its block is not in the table. Cannot fail. */
 void tarn__table_put(struct tarn__table *table, struct tarn__record *record);
 
-/* Remove the record of `block` in generation `life` (0: in the youngest that has it).
- * Fails, with a message that names `who`, if it is not a live block of this table, or has
- * other bytes or another alignment. */
+/* Remove the record of `block` in this context generation (0: in the youngest that has
+ * it). Fails, with a message that names `component`, if it is not a live block of this
+ * table, or has other bytes or another alignment. */
 tarn_status tarn__table_take(struct tarn__table *table, const char *component,
                              uint64_t block, size_t bytes, size_t alignment,
                              uint64_t context_generation, struct tarn__record **out);

@@ -204,8 +204,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Mean and percentiles of the allocations, or of the frees. `room` has space for as many
- * numbers as there are operations. */
+/* Mean and percentiles of the allocations, or of the frees. `scratch` has space for as
+ * many numbers as there are operations. */
 static void measure(const struct tarn__player *player, bool frees, uint64_t *scratch,
                     double *mean_out, uint64_t out[5])
 {

@@ -6,7 +6,7 @@
 For each file with assertions this makes a program from the file, as in a debug build, and calls each
 of its functions that assert a lock, static ones included. Each pointer argument points to a block
 of memory in which every word is the block's own address, so that `caller->pool->lock` is valid
-memory, and a lock that nobody holds. The assertion has to end the call before anything else does:
+memory, and a lock that no thread holds. The assertion has to end the call before anything else does:
 the program has nothing else that the file calls.
 """
 

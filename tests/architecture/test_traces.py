@@ -1,4 +1,4 @@
-"""bench/traces/generate.py makes what it is asked for, and its check sees what is wrong."""
+"""bench/traces/generate.py makes the requested traces, and its check detects wrong ones."""
 
 import gzip
 import io

@@ -1,6 +1,9 @@
 /* manager_plugin.c -- plugins for the tests of loading: one valid, and one for each
  * defect. The valid one counts its instances in functions of its own. */
+#define _GNU_SOURCE
 #include <tarn/tarn.h>
+#include <stdatomic.h>
+#include <time.h>
 
 /* For the tests, by dlsym(). */
 TARN_API int plugin_instances;
@@ -26,6 +29,20 @@ static tarn_status create_and_set(void *config, int device, void *context,
 static void plugin_destroy(void *self)
 {
     (void)self;
+}
+
+/* The test sets `plugin_goes_on` to the status that this `create` returns, plus 1. */
+TARN_API atomic_int plugin_is_creating, plugin_goes_on;
+
+static tarn_status create_and_wait(void *config, int device, void *context,
+                                   void **self_out)
+{
+    atomic_store(&plugin_is_creating, 1);
+    while (atomic_load(&plugin_goes_on) == 0)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    if (atomic_load(&plugin_goes_on) == TARN_OK + 1)
+        return plugin_create(config, device, context, self_out);
+    return tarn_error_set((tarn_status)(atomic_load(&plugin_goes_on) - 1), "fake: no");
 }
 
 static tarn_status plugin_memalloc(void *self, size_t bytes, tarn_stream stream,
@@ -57,6 +74,7 @@ static tarn_status plugin_memalloc(void *self, size_t bytes, tarn_stream stream,
 
 TARN_API const tarn_manager_ops *tarn_manager_plugin(void);
 TARN_API const tarn_manager_ops *that_sets_another(void);
+TARN_API const tarn_manager_ops *that_waits(void);
 TARN_API const tarn_manager_ops *of_version_2(void);
 TARN_API const tarn_manager_ops *too_short(void);
 TARN_API const tarn_manager_ops *without_mempin(void);
@@ -66,6 +84,14 @@ const tarn_manager_ops *tarn_manager_plugin(void)
 {
     static const tarn_manager_ops table = TABLE;
 
+    return &table;
+}
+
+const tarn_manager_ops *that_waits(void)
+{
+    static tarn_manager_ops table = TABLE;
+
+    table.create = create_and_wait;
     return &table;
 }
 

@@ -76,7 +76,7 @@ static uint64_t draw(uint64_t limit)
 
 /* --- the model ------------------------------------------------------------------------- */
 
-/* The first block at or above an address: its index in `out`, or `count`. */
+/* The first block at or above an address: its index, or `count`. */
 static size_t place_of(tarn_device_ptr address)
 {
     size_t low = 0, high = model.count;

@@ -5,7 +5,7 @@
 
 Runs the harness on a libtarn in which one rule after the other is broken (the list in
 src/pool/mutations.h), with the scenarios named below, and fails for a rule that
-no run notices or that no code asks for; and for a run that fails with none broken.
+no run notices or that no code queries; and for a run that fails with none broken.
 """
 
 import os

@@ -139,11 +139,12 @@ struct order {
     atomic_uint_fast64_t *seen; /* a bit for addresses that were allocated before */
 };
 
-/* Play a scenario with one seed; `options` are those of the simulator. */
+/* What a scenario did, with one seed or in all. */
 struct played {
     unsigned long reuses, allocations, failed_allocations;
     tarn_pool_statistics statistics;
 };
+
 /* Create the resource of a scenario: the tested one. */
 tarn_resource *order_resource(const struct scenario *scenario, bool *is_pool_out);
 

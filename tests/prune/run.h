@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum {
-    MAX_OBJECTS = 96, /* of one run; `make` ends the run at the limit */
+    MAX_OBJECTS = 96, /* of one run; the run ends at this limit */
     MAX_SHARED = 4,   /* objects that exist when the function starts */
     MAX_BLOCKS_RUN = 80,
 };

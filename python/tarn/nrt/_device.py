@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import os
 import re
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -39,11 +40,10 @@ class _State:
 def use() -> None:
     """Link device.cu with every kernel that is compiled from now on."""
     modules = _holders()
-    theirs = getattr(modules[0], NAME)
-    if theirs is _State.library:
+    if getattr(modules[0], NAME) is _State.library:
         return
     _check_layouts(modules[0])
-    linked = kernels_linked_with(theirs)
+    linked = kernels_linked_with_theirs(modules)
     if linked:
         raise RuntimeError(
             f"tarn.nrt: too late, numba-cuda has linked {linked} function(s) "
@@ -110,9 +110,20 @@ def fields(text: str, struct: str) -> tuple[str, ...]:
     return tuple(re.findall(r"(\w+)\s*;", re.sub(r"\}\s*\w+\s*;", "}", body[1]))) if body else ()
 
 
-def kernels_linked_with(library: Any) -> int:
-    """Return the number of compiled functions that are linked with a library."""
-    return sum(isinstance(holder, set) for holder in gc.get_referrers(library))
+def kernels_linked_with_theirs(modules: list[ModuleType]) -> int:
+    """Return the number of compiled functions that are linked with the library of the modules.
+
+    Each has a set with the library. gc.freeze() hides sets from the garbage collector. Then the
+    references to the library are compared with those to an object that has no other holders.
+    """
+    like = object()
+    holders = [like] * len(modules)
+    library = getattr(modules[0], NAME)
+    linked = sum(isinstance(holder, set) for holder in gc.get_referrers(library))
+    if linked == 0 and gc.get_freeze_count() > 0:
+        linked = sys.getrefcount(library) - sys.getrefcount(like)
+    del holders
+    return linked
 
 
 def _mark_cache(codegen: ModuleType, digest: str) -> None:

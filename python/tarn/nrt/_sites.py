@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import bisect
-import gc
 import sys
+import weakref
 from typing import Any, NamedTuple
 
 from tarn import _tarn
@@ -37,20 +37,32 @@ class Site(NamedTuple):
 
 
 def _compiled_functions() -> list[tuple[int, str]]:
-    """Return address and name of every function that Numba's dispatchers have compiled, sorted.
-
-    Numba keeps no list of its dispatchers; the garbage collector finds them.
-    """
+    """Return address and name of every function that Numba's dispatchers have compiled, sorted."""
     numba: Any = sys.modules.get("numba.core.dispatcher")
     found = []
-    for each in gc.get_objects() if numba else ():
-        if not issubclass(type(each), numba.Dispatcher):
-            continue
+    for each in _dispatchers(numba.Dispatcher) if numba else ():
         for result in list(each.overloads.values()):
             code = each.py_func.__code__
             name = f"{each.py_func.__qualname__} ({code.co_filename}:{code.co_firstlineno})"
             found += [(address, name) for address in _addresses(result)]
     return sorted(found)
+
+
+def _dispatchers(kind: Any) -> list[Any]:
+    """Return all dispatchers of a class and of its subclasses.
+
+    Each one enters a weak reference to itself into the typing context of its target. The garbage
+    collector does not list them all: gc.freeze() hides objects from it.
+    """
+    kinds, contexts = [kind], {}
+    for each in kinds:
+        kinds += each.__subclasses__()
+        target = getattr(each, "targetdescr", None)
+        if target is not None:
+            contexts[id(target.typing_context)] = target.typing_context
+    keys = [key for context in contexts.values() for key in list(context._globals)]
+    values = [key() for key in keys if isinstance(key, weakref.ref)]
+    return [value for value in values if issubclass(type(value), kind)]
 
 
 def _addresses(result: Any) -> list[int]:

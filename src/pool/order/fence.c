@@ -141,8 +141,8 @@ bool tarn__fence_is_due(const struct tarn__pool *pool,
 }
 
 /* `is_early` is true for the first free after an event fence, unless the interval is 0 or
- * 1, also if that block exceeds the bound. Otherwise a loop that allocates and frees one large block would record an
- * event at each free. */
+ * 1, also if that block exceeds the bound. Otherwise a loop that allocates and frees one
+ * large block would record an event at each free. */
 bool tarn__fence_can_wait(const struct tarn__pool *pool,
                           const struct tarn__stream_state *stream_state, uint64_t bytes)
 {

@@ -78,6 +78,10 @@ uint64_t tarn__no_stream_bytes(const struct tarn__pool *pool)
 
 /* --- orphaned memory --- */
 
+/* Return true if no call on another stream can fence the frees of this one. The legacy
+ * stream is one of these streams, although its handle is constant: an event on it
+ * invalidates each capture of a blocking stream, and another thread may begin one at any
+ * time. A device-wide wait invalidates none. */
 static bool is_raw(const struct tarn__stream_state *stream_state)
 {
     return stream_state->in_order && !stream_state->is_capture &&

@@ -56,8 +56,8 @@ static tarn_stream register_one(tarn_stream raw)
     return registered;
 }
 
-/* Every call of Tarn that takes a stream rejects `stream` with `status` and the message
- * `words`. */
+/* Every call of Tarn that takes a stream rejects `stream` with `status` and this
+ * message. */
 static void check_rejected(tarn_stream stream, tarn_status wanted, const char *message)
 {
     tarn_resource *async, *cuda;

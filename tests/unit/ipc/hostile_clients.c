@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -310,4 +312,86 @@ TEST(a_client_that_is_killed_at_any_step_leaves_nothing)
 {
     kill_at_each_step(FROM_EXPORTABLE);
     kill_at_each_step(FROM_ASYNC);
+}
+
+/* --- a process that lowers its limit of descriptors --- */
+
+enum { MANY = 60, REMAINING = 30 };
+
+static atomic_int *warnings; /* of the owner; in memory that it shares with the test */
+
+static void count_warning(void *data, const char *message)
+{
+    atomic_fetch_add((atomic_int *)data, strstr(message, "RLIMIT_NOFILE is 30") != NULL);
+}
+
+static void own_and_count_warnings(int line)
+{
+    tarn_set_warning_handler(count_warning, warnings);
+    own_exportable(line);
+}
+
+static void must_get_an_answer(int raw)
+{
+    struct tarn__wire_request request = request_of(&served);
+    struct tarn__wire_reply reply;
+
+    CHILD_CHECK(send(raw, &request, sizeof request, 0) == (ssize_t)sizeof request);
+    CHILD_CHECK(recv(raw, &reply, sizeof reply, 0) == (ssize_t)sizeof reply);
+    CHILD_CHECK(reply.status == TARN_OK);
+}
+
+/* Take leases, and one connection without. Then, under the lower limit, end some leases
+ * and send a request. */
+static void lease_across_the_change(int line)
+{
+    int raw[MANY];
+    char mark;
+
+    for (int i = 0; i < MANY; i++)
+        raw[i] = connect_raw();
+    for (int i = 0; i < MANY - 1; i++)
+        must_get_an_answer(raw[i]);
+    must_send(line, "x", 1);
+    must_receive(line, &mark, 1);
+    for (int i = 0; i < 5; i++)
+        close(raw[i]);
+    must_send(line, "x", 1);
+    must_receive(line, &mark, 1);
+    must_get_an_answer(raw[MANY - 1]);
+    must_send(line, "x", 1);
+    must_receive(line, &mark, 1);
+}
+
+TEST(a_server_with_more_connections_than_the_limit_of_descriptors_serves_them)
+{
+    const struct rlimit low = {REMAINING, 1024};
+    char mark;
+
+    limit_descriptors();
+    warnings = mmap(NULL, sizeof *warnings, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(warnings != MAP_FAILED);
+    socket_directory_begin();
+    owner = process_start(own_and_count_warnings);
+    allocate(owner.line, 0, MIB, 1);
+    plain = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
+    served = export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
+    struct process child = process_start(lease_across_the_change);
+    must_receive(child.line, &mark, 1);
+    CHECK_EQUAL(0, prlimit(owner.pid, RLIMIT_NOFILE, &low, NULL));
+    must_send(child.line, "x", 1); /* end leases */
+    must_receive(child.line, &mark, 1);
+    wait_for_connections(MANY - 5);
+    must_send(child.line, "x", 1); /* send a request */
+    must_receive(child.line, &mark, 1);
+    honest_one_is_served();
+    wait_for_connections(MANY - 5);
+    must_send(child.line, "x", 1);
+    process_end(&child);
+    wait_for_connections(0);
+    CHECK_EQUAL(1, atomic_load(warnings));
+    process_end(&owner);
+    socket_directory_end();
+    munmap(warnings, sizeof *warnings);
 }

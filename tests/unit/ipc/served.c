@@ -259,3 +259,24 @@ TEST(an_open_block_outlives_its_owner_and_is_not_opened_again)
     kill_the_owner(FROM_CUDA);
     kill_the_owner(FROM_ASYNC);
 }
+
+/* Under a limit of 0, as sandboxes set it, poll() fails. */
+static void open_without_descriptors(struct process *owner)
+{
+    const struct rlimit none = {0, 1024}, some = {1024, 1024};
+    struct process importer = process_start(import);
+
+    allocate(owner->line, 0, MIB, 1);
+    tarn_ipc_handle handle = export_block(owner->line, 0, 0, MIB, TARN_IPC_SERVED);
+    open_at(&importer, 0, &handle);
+    CHECK_EQUAL(0, prlimit(importer.pid, RLIMIT_NOFILE, &none, NULL));
+    open_at(&importer, 1, &handle);
+    CHECK_EQUAL(0, wrong_there(&importer, 1, 1));
+    CHECK_EQUAL(0, prlimit(importer.pid, RLIMIT_NOFILE, &some, NULL)); /* for LSan */
+    process_end(&importer);
+}
+
+TEST(an_importer_that_may_open_no_descriptor_opens_a_leased_block_again)
+{
+    for_each_source(open_without_descriptors);
+}

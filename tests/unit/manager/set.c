@@ -272,6 +272,84 @@ TEST(manager_is_not_set_while_one_is_made)
     in_child(set_while_one_is_made);
 }
 
+/* --- a call while another thread creates an instance that the environment names --- */
+
+static atomic_int *is_creating, *goes_on;
+static const tarn_manager_ops *setting;
+static atomic_int set_status = -1; /* -1: the call has not returned */
+
+static void *ask_for_the_plugin(void *wanted)
+{
+    tarn_manager *manager = NULL;
+
+    CHILD_STATUS(*(tarn_status *)wanted, tarn_memory_manager(0, &manager));
+    tarn_manager_release(manager);
+    return NULL;
+}
+
+static void *set_from_a_thread(void *unused)
+{
+    (void)unused;
+    atomic_store(&set_status, (int)tarn_set_memory_manager(setting, NULL));
+    return NULL;
+}
+
+/* Return the status of setting `ops` (NULL: the plugin's own table) while `create` runs,
+ * which then returns `created`. */
+static tarn_status set_during_create(const tarn_manager_ops *ops, tarn_status created)
+{
+    pthread_t asking, other;
+    char text[700];
+    void *library = dlopen(plugin(), RTLD_NOW);
+
+    CHILD_CHECK(library != NULL);
+    is_creating = dlsym(library, "plugin_is_creating");
+    goes_on = dlsym(library, "plugin_goes_on");
+    setting = ops;
+    if (!ops)
+        CHILD_STATUS(TARN_OK, tarn_manager_load(plugin(), "that_waits", &setting));
+    snprintf(text, sizeof text, "%s:that_waits", plugin());
+    setenv("TARN_MEMORY_MANAGER", text, 1);
+    tarn_set_warning_handler(NULL, NULL);
+    CHILD_CHECK(pthread_create(&asking, NULL, ask_for_the_plugin, &created) == 0);
+    while (!atomic_load(is_creating))
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    CHILD_CHECK(pthread_create(&other, NULL, set_from_a_thread, NULL) == 0);
+    for (int i = 0; i < 50 && atomic_load(&set_status) < 0; i++)
+        nanosleep(&(struct timespec){0, 1000000}, NULL); /* let it begin */
+    atomic_store(goes_on, (int)created + 1);
+    pthread_join(asking, NULL);
+    pthread_join(other, NULL);
+    dlclose(library);
+    return (tarn_status)atomic_load(&set_status);
+}
+
+static void set_the_same_during_create(void)
+{
+    CHILD_STATUS(TARN_OK, set_during_create(NULL, TARN_OK));
+    serves("fake", 0);
+}
+
+static void set_another_during_create(void)
+{
+    CHILD_STATUS(TARN_ALREADY_SET, set_during_create(tarn_native_manager_ops(), TARN_OK));
+    serves("fake", 0);
+}
+
+static void set_another_during_a_create_that_fails(void)
+{
+    CHILD_STATUS(TARN_OK,
+                 set_during_create(tarn_native_manager_ops(), TARN_OUT_OF_MEMORY));
+    serves("native", 0);
+}
+
+TEST(manager_that_is_set_while_a_thread_creates_one_gets_the_status_of_a_later_call)
+{
+    in_child(set_the_same_during_create);
+    in_child(set_another_during_create);
+    in_child(set_another_during_a_create_that_fails);
+}
+
 static void set_broken(void)
 {
     tarn_manager_ops broken = slow;

@@ -483,3 +483,46 @@ TEST(captures_go_on_while_the_pool_waits_for_what_streams_left)
     CHECK(device_waits > 0);
     CHECK_EQUAL(1, state);
 }
+
+/* Allocate and free two blocks, of which a thread caches at most one. */
+static void put_two(tarn_resource *pool, size_t bytes, tarn_stream stream)
+{
+    tarn_device_ptr one = take(pool, bytes, stream), two = take(pool, MIB, stream);
+
+    put(pool, one, bytes, stream);
+    put(pool, two, MIB, stream);
+}
+
+/* An event on the legacy stream would end a capture of a blocking stream. So the pool
+ * waits for the device instead. */
+TEST(capture_of_a_blocking_stream_goes_on_while_memory_of_the_legacy_stream_is_reused)
+{
+    const tarn_pool_options options = {.size = sizeof options,
+                                       .maximum_bytes = 128 * MIB};
+    tarn_stream capturing;
+    void *graph = NULL;
+    int state = 9;
+
+    use_driver(0);
+    tarn_resource *pool = new_pool(&options);
+    for (int i = 0; i < 200; i++) /* alone, it fences its frees more and more seldom */
+        put_two(pool, 100 * MIB, TARN_STREAM_LEGACY);
+    CU(cuStreamCreate(&capturing, 0));
+    tarn_stream other = new_stream();
+    CU(cuStreamBeginCapture_v2(capturing, CAPTURE_GLOBAL));
+    for (int i = 0; i < 200; i++) /* meanwhile the legacy stream frees nothing */
+        put_two(pool, 4 * MIB, other);
+    uint64_t orphaned = statistics(pool).orphaned;
+    put(pool, take(pool, 100 * MIB, other), 100 * MIB, other);
+    uint64_t device_waits = statistics(pool).device_synchronizations;
+    CU(cuStreamIsCapturing(capturing, &state));
+    CU(cuStreamEndCapture(capturing, &graph));
+    CU(cuGraphDestroy(graph));
+    CU(cuStreamDestroy_v2(capturing));
+    CU(cuStreamDestroy_v2(other));
+    adds_up(pool);
+    end_pool(pool);
+    CHECK(orphaned >= 100 * MIB);
+    CHECK_EQUAL(1, device_waits);
+    CHECK_EQUAL(1, state);
+}

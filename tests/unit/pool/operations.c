@@ -10,7 +10,7 @@ static tarn_status make(const tarn_pool_options *options, tarn_resource **out)
     return tarn_pool_create(0, NULL, options, out);
 }
 
-TEST(options_that_mean_nothing_are_refused)
+TEST(invalid_options_are_rejected)
 {
     tarn_resource *pool = NULL, *upstream;
     tarn_pool_options bad[] = {
@@ -34,7 +34,7 @@ TEST(options_that_mean_nothing_are_refused)
     CHECK(pool == NULL);
 }
 
-TEST(initial_bytes_are_there_or_the_pool_is_not)
+TEST(pool_has_its_initial_bytes_or_is_not_created)
 {
     tarn_pool_options options = {.size = sizeof options};
     tarn_resource *pool = NULL;
@@ -56,7 +56,7 @@ TEST(initial_bytes_are_there_or_the_pool_is_not)
     }
 }
 
-TEST(sizes_that_no_device_has_change_nothing)
+TEST(requests_larger_than_any_device_change_nothing)
 {
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
@@ -83,7 +83,7 @@ TEST(sizes_that_no_device_has_change_nothing)
     end_pool(pool);
 }
 
-TEST(wrong_frees_are_refused_and_change_nothing)
+TEST(wrong_frees_are_rejected_and_change_nothing)
 {
     use_driver(0);
     tarn_resource *pool = new_pool(NULL), *other = new_pool(NULL);
@@ -111,7 +111,7 @@ TEST(wrong_frees_are_refused_and_change_nothing)
     end_pool(pool);
 }
 
-static void is_not_taken(tarn_resource *pool, tarn_stream wrong, tarn_stream right)
+static void is_rejected(tarn_resource *pool, tarn_stream wrong, tarn_stream right)
 {
     tarn_device_ptr block = 77;
 
@@ -124,7 +124,7 @@ static void is_not_taken(tarn_resource *pool, tarn_stream wrong, tarn_stream rig
     put(pool, block, MIB, right);
 }
 
-TEST(streams_that_are_closed_or_of_another_device_are_refused)
+TEST(streams_that_are_unregistered_or_of_another_device_are_rejected)
 {
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
@@ -133,10 +133,10 @@ TEST(streams_that_are_closed_or_of_another_device_are_refused)
     CHECK_OK(tarn_stream_register(0, stream, &opened));
     put(pool, take(pool, MIB, opened), MIB, opened);
     CHECK_OK(tarn_stream_unregister(opened));
-    is_not_taken(pool, opened, stream);
+    is_rejected(pool, opened, stream);
     if (has_second_device()) {
         CHECK_OK(tarn_stream_create(1, true, &foreign));
-        is_not_taken(pool, foreign, stream);
+        is_rejected(pool, foreign, stream);
         CHECK_OK(tarn_stream_destroy(1, foreign));
     }
     CU(cuStreamDestroy_v2(stream));
@@ -144,7 +144,7 @@ TEST(streams_that_are_closed_or_of_another_device_are_refused)
     end_pool(pool);
 }
 
-TEST(limit_below_what_is_live_is_refused_and_idle_memory_over_it_goes)
+TEST(maximum_below_the_live_bytes_is_rejected_and_idle_memory_over_it_is_returned)
 {
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
@@ -166,7 +166,7 @@ TEST(limit_below_what_is_live_is_refused_and_idle_memory_over_it_goes)
     end_pool(pool);
 }
 
-TEST(memory_over_a_lowered_limit_goes_as_it_becomes_idle)
+TEST(memory_over_a_lowered_maximum_is_returned_once_it_is_idle)
 {
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
@@ -204,7 +204,7 @@ TEST(request_larger_than_the_device_fails_without_a_call_that_maps_memory)
     end_pool(pool);
 }
 
-TEST(trim_keeps_what_it_is_told_and_not_much_more)
+TEST(trim_keeps_the_requested_bytes_and_not_much_more)
 {
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
@@ -233,9 +233,7 @@ TEST(trim_keeps_what_it_is_told_and_not_much_more)
     end_pool(pool);
 }
 
-/* --- destroyed streams --- */
-
-TEST(no_more_is_free_than_there_is_over_memory_that_is_not_the_devices)
+TEST(pool_over_host_memory_reports_no_more_free_than_total_bytes)
 {
     tarn_resource *upstream, *pool;
     size_t free_bytes = 0, total_bytes = 0;
@@ -250,7 +248,9 @@ TEST(no_more_is_free_than_there_is_over_memory_that_is_not_the_devices)
     end_pool(pool);
 }
 
-TEST(streams_that_died_are_forgotten_and_leave_memory_to_others)
+/* --- destroyed streams --- */
+
+TEST(states_of_destroyed_streams_are_deleted_and_their_memory_is_reused)
 {
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
@@ -268,7 +268,7 @@ TEST(streams_that_died_are_forgotten_and_leave_memory_to_others)
     end_pool(pool);
 }
 
-TEST(memory_that_nobody_freed_waits_for_the_device_and_does_not_pile_up)
+TEST(memory_freed_without_a_stream_waits_for_the_device_and_does_not_accumulate)
 {
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
@@ -286,10 +286,10 @@ TEST(memory_that_nobody_freed_waits_for_the_device_and_does_not_pile_up)
 struct help {
     tarn_device_ptr block;
     unsigned calls;
-    bool recurses, leaves;
+    bool recurses, once;
 };
 
-static bool give_help(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
+static bool free_one(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
 {
     struct help *help = data;
 
@@ -297,8 +297,8 @@ static bool give_help(void *data, tarn_resource *pool, size_t bytes, unsigned at
     help->calls++;
     if (help->recurses)
         CHECK(is_refused(pool, bytes, NULL));
-    if (help->leaves)
-        CHECK_OK(tarn_pool_remove_oom_callback(pool, give_help, help));
+    if (help->once)
+        CHECK_OK(tarn_pool_remove_oom_callback(pool, free_one, help));
     if (!help->block)
         return false;
     put(pool, help->block, 3 * MIB, NULL);
@@ -306,33 +306,33 @@ static bool give_help(void *data, tarn_resource *pool, size_t bytes, unsigned at
     return true;
 }
 
-TEST(callbacks_are_asked_may_use_the_pool_and_may_leave)
+TEST(callbacks_are_called_may_use_the_pool_and_may_remove_themselves)
 {
     use_driver(0);
     tarn_resource *pool = strict_pool(4 * MIB);
-    struct help first = {.recurses = true, .leaves = true}, second = {.recurses = true};
+    struct help first = {.recurses = true, .once = true}, second = {.recurses = true};
     tarn_pool_oom_report report = {.size = sizeof report};
 
     second.block = take(pool, 3 * MIB, NULL);
-    CHECK_OK(tarn_pool_add_oom_callback(pool, give_help, &first));
-    CHECK_OK(tarn_pool_add_oom_callback(pool, give_help, &second));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, free_one, &first));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, free_one, &second));
     tarn_device_ptr block = take(pool, 3 * MIB, NULL);
     CHECK_EQUAL(1, first.calls);
     CHECK_EQUAL(1, second.calls);
-    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_remove_oom_callback(pool, give_help, &first));
+    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_remove_oom_callback(pool, free_one, &first));
     CHECK(is_refused(pool, 3 * MIB, NULL));
     CHECK_EQUAL(2, second.calls);
     CHECK_OK(tarn_pool_last_oom_report(&report));
     CHECK_EQUAL(3 * MIB, report.requested);
     put(pool, block, 3 * MIB, NULL);
     for (int i = 1; i < 8; i++)
-        CHECK_OK(tarn_pool_add_oom_callback(pool, give_help, &first));
-    CHECK_STATUS(TARN_LIMIT_REACHED, tarn_pool_add_oom_callback(pool, give_help, &first));
+        CHECK_OK(tarn_pool_add_oom_callback(pool, free_one, &first));
+    CHECK_STATUS(TARN_LIMIT_REACHED, tarn_pool_add_oom_callback(pool, free_one, &first));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_add_oom_callback(pool, NULL, NULL));
     end_pool(pool);
 }
 
-static bool fall_asleep(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
+static bool suspend(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
 {
     (void)data, (void)bytes;
     return attempt == 0 && tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD) == TARN_OK;
@@ -378,7 +378,7 @@ static void circle_destroy(void *self)
     (void)self;
 }
 
-TEST(upstream_that_uses_the_pool_over_it_is_refused_and_may_free)
+TEST(upstream_that_calls_the_pool_over_it_gets_an_error_but_may_free)
 {
     static const tarn_resource_ops ops = {.size = sizeof ops,
                                           .name = "circle",
@@ -411,7 +411,7 @@ TEST(upstream_that_uses_the_pool_over_it_is_refused_and_may_free)
     alarm(0);
 }
 
-TEST(pool_that_fell_asleep_in_a_search_hands_nothing_out)
+TEST(pool_that_is_suspended_during_a_search_allocates_nothing)
 {
     use_driver(0);
     tarn_resource *pool = strict_pool(2 * MIB);
@@ -420,7 +420,7 @@ TEST(pool_that_fell_asleep_in_a_search_hands_nothing_out)
 
     /* Too little for an event fence: no other stream can use it before a wait. */
     put(pool, take(pool, 2 * MIB, stream), 2 * MIB, stream);
-    CHECK_OK(tarn_pool_add_oom_callback(pool, fall_asleep, NULL));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, suspend, NULL));
     CHECK(tarn_resource_allocate(pool, 2 * MIB, 0, NULL, &block) != TARN_OK);
     CHECK_EQUAL(77, block);
     CHECK_EQUAL(statistics(pool).reserved, statistics(pool).suspended);
@@ -430,7 +430,7 @@ TEST(pool_that_fell_asleep_in_a_search_hands_nothing_out)
     end_pool(pool);
 }
 
-TEST(sleeping_pool_takes_frees_and_refuses_or_wakes)
+TEST(suspended_pool_accepts_frees_and_fails_allocations_or_resumes)
 {
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
@@ -580,7 +580,7 @@ TEST(threads_cache_little_and_return_it_when_they_end)
 
 /* --- little memory in many pieces --- */
 
-TEST(limited_pool_in_pieces_serves_what_moved_and_fresh_pages_make_together)
+TEST(fragmented_pool_with_a_maximum_serves_a_block_of_moved_and_new_pages)
 {
     use_driver(0);
     tarn_resource *pool = strict_pool(36 * MIB);
@@ -608,11 +608,11 @@ static struct contest {
     tarn_device_ptr block;
     size_t bytes;
     tarn_stream stream; /* none: it goes into the heap at once */
-    atomic_int given_back, ready;
+    atomic_int freed, ready;
 } contest;
 
-/* It is there, or not any more. */
-static void ask_for_bytes(void)
+/* The block is live, or is free by now. */
+static void query_bytes(void)
 {
     size_t bytes = 77;
     tarn_status status =
@@ -622,7 +622,7 @@ static void ask_for_bytes(void)
     CHECK(status == TARN_OK || status == TARN_INVALID_ARGUMENT);
 }
 
-static void *give_back_too(void *unused)
+static void *free_block(void *unused)
 {
     (void)unused;
     for (int i = 0; i < CONTESTS; i++) {
@@ -630,17 +630,17 @@ static void *give_back_too(void *unused)
         atomic_fetch_add(&contest.ready, 1);
         while (atomic_load(&contest.ready) < FREERS) /* both are running now */
             sched_yield();
-        ask_for_bytes();
+        query_bytes();
         tarn_status status = tarn_resource_deallocate(contest.pool, contest.block,
                                                       contest.bytes, 0, contest.stream);
         CHECK(status == TARN_OK || status == TARN_INVALID_ARGUMENT);
-        atomic_fetch_add(&contest.given_back, status == TARN_OK);
+        atomic_fetch_add(&contest.freed, status == TARN_OK);
         pthread_barrier_wait(&contest.turn);
     }
     return NULL;
 }
 
-TEST(block_that_two_threads_give_back_goes_back_once)
+TEST(block_that_two_threads_free_is_freed_once)
 {
     pthread_t threads[FREERS];
 
@@ -648,7 +648,7 @@ TEST(block_that_two_threads_give_back_goes_back_once)
     contest.pool = strict_pool(32 * MIB);
     CHECK_EQUAL(0, pthread_barrier_init(&contest.turn, NULL, FREERS + 1));
     for (int i = 0; i < FREERS; i++)
-        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, give_back_too, NULL));
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, free_block, NULL));
     for (int i = 0; i < CONTESTS; i++) {
         contest.bytes = i % 3 == 0 ? 1000 : i % 3 == 1 ? 100 * KIB : 3 * MIB;
         contest.stream = i % 2 ? NULL : TARN_STREAM_NONE;
@@ -656,13 +656,13 @@ TEST(block_that_two_threads_give_back_goes_back_once)
         tarn_device_ptr before = take(contest.pool, contest.bytes, NULL);
         contest.block = take(contest.pool, contest.bytes, NULL);
         tarn_device_ptr after = take(contest.pool, contest.bytes, NULL);
-        atomic_store(&contest.given_back, 0);
+        atomic_store(&contest.freed, 0);
         atomic_store(&contest.ready, 0);
         pthread_barrier_wait(&contest.turn);
         pthread_barrier_wait(&contest.turn);
         put(contest.pool, before, contest.bytes, NULL);
         put(contest.pool, after, contest.bytes, NULL);
-        CHECK_EQUAL(1, atomic_load(&contest.given_back));
+        CHECK_EQUAL(1, atomic_load(&contest.freed));
     }
     for (int i = 0; i < FREERS; i++)
         CHECK_EQUAL(0, pthread_join(threads[i], NULL));

@@ -131,8 +131,7 @@ TEST(pages_of_a_pool_that_has_little_of_a_large_device_have_larger_handles)
     struct tarn__pages *pages = open_pages();
 
     pages->vmm.device_bytes = 141 * gib;
-    CHECK_EQUAL(4 * MIB,
-                tarn__handle_size(pages, gib)); /* nobody said what it may have */
+    CHECK_EQUAL(4 * MIB, tarn__handle_size(pages, gib)); /* no maximum was set */
     tarn__pages_set_maximum(pages, UINT64_MAX);
     CHECK_EQUAL(2 * MIB, tarn__handle_size(pages, 128 * MIB));
     CHECK_EQUAL(8 * MIB, tarn__handle_size(pages, 512 * MIB));

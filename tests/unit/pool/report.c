@@ -117,6 +117,30 @@ TEST(report_counts_what_threads_keep)
     end_pool(pool);
 }
 
+/* No stream is the same one for a request without a stream: the report has deferred
+ * memory there, so that the three parts add up to the cached bytes. */
+TEST(report_of_a_request_without_a_stream_has_deferred_memory_as_its_own)
+{
+    tarn_error upstream = {.status = TARN_OUT_OF_MEMORY};
+    struct tarn__caller caller;
+    tarn_pool_oom_report report;
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(16 * MIB);
+    tarn_stream stream = new_stream();
+    tarn_device_ptr deferred = take(pool, 4 * MIB, stream);
+    put(pool, take(pool, 8 * MIB, stream), 8 * MIB, stream);
+    put(pool, deferred, 4 * MIB, TARN_STREAM_NONE);
+    CHECK_OK(tarn__resolve_begin(inside(pool), TARN_STREAM_NONE, &caller));
+    tarn__report_fill(&caller, 16 * MIB, 256, 0, &upstream, &report);
+    tarn__resolve_end(&caller);
+    CHECK_EQUAL(4 * MIB, report.same_stream);
+    CHECK_EQUAL(report.cached,
+                report.same_stream + report.other_streams + report.completed);
+    CU(cuStreamDestroy_v2(stream));
+    end_pool(pool);
+}
+
 TEST(words_of_a_refusal_have_the_numbers)
 {
     char words[64];

@@ -11,7 +11,7 @@ enum { MOST = 12, EDGES = 4 * MOST, GRAPHS = 3000 };
 static struct tarn__arena arena;
 static struct tarn__cfg cfg;
 
-/* Set `cfg` to blocks with the targets in `ends`, -1 behind the last of each. */
+/* Set `cfg` to blocks with these `targets`, -1 behind the last of each. */
 static void make(uint32_t blocks, int targets[MOST][5])
 {
     cfg = (struct tarn__cfg){

@@ -293,8 +293,8 @@ TEST(stream_driver_calls_in_a_host_function_are_rejected)
     CHECK_EQUAL(CUDA_ERROR_NOT_PERMITTED, in_host_function);
 }
 
-/* Run this program again as `role`; store its stderr in `words`. Return its wait status.
- */
+/* Run this program again as `role`; store its stderr in `message`. Return its wait
+ * status. */
 static int run_as(const char *role, char *message, size_t message_bytes)
 {
     int ends[2], status;

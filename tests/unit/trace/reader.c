@@ -24,7 +24,7 @@ static tarn_status read_log(const char *content, struct events *events)
     return status;
 }
 
-/* Check that `words` are rejected with a message that begins with `says`, after `before`
+/* Check that `content` is rejected with a message that begins with `says`, after `before`
  * rows. */
 static void check_rejected(const char *content, size_t before, const char *says)
 {
