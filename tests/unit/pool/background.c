@@ -233,6 +233,7 @@ static tarn_device_ptr take_all_but(tarn_resource *cuda, size_t left, size_t *by
     size_t free_bytes, total_bytes;
 
     CHECK_OK(tarn_resource_memory_info(cuda, NULL, &free_bytes, &total_bytes));
+    CHECK(free_bytes > left);
     *bytes_out = free_bytes - left;
     return take(cuda, *bytes_out, NULL);
 }
@@ -263,7 +264,7 @@ TEST(two_idle_pools_return_their_memory_down_to_their_minimum)
         live[i] = take(pools[i], 2 * MIB, NULL);
         put(pools[i], take(pools[i], 1024 * MIB, NULL), 1024 * MIB, NULL);
     }
-    usleep(600 * 1000);
+    usleep(1200 * 1000);
     for (int i = 0; i < 2; i++)
         CHECK(statistics(pools[i]).reserved >= 1024 * MIB); /* nothing is scarce */
     tarn_device_ptr other = take_all_but(cuda, 512 * MIB, &theirs);
@@ -290,20 +291,24 @@ TEST(two_idle_pools_return_their_memory_down_to_their_minimum)
     CHECK_OK(tarn_resource_release(cuda));
 }
 
-/* A stream that is held up keeps the memory that it freed; a pool that may not wait keeps
- * what no event fence covers. */
-TEST(memory_in_use_is_not_returned)
+static tarn_resource *pool_that_may_not_wait(void)
 {
     tarn_pool_options options = with_thread;
+
+    options.oom_policy = TARN_POOL_OOM_FAIL;
+    return new_pool(&options);
+}
+
+/* A stream that is held up keeps the memory that it freed. */
+TEST(memory_in_use_is_not_returned)
+{
     struct gate gate;
     size_t theirs;
 
     if (!on_sim())
         skip();
     use_driver(0);
-    tarn_resource *cuda = new_cuda();
-    options.oom_policy = TARN_POOL_OOM_FAIL;
-    tarn_resource *pool = new_pool(&options);
+    tarn_resource *cuda = new_cuda(), *pool = pool_that_may_not_wait();
     tarn_stream stream = new_stream();
     tarn_device_ptr block = take(pool, 256 * MIB, stream);
     hold_up(stream, &gate);
@@ -317,6 +322,37 @@ TEST(memory_in_use_is_not_returned)
     CU(cuStreamDestroy_v2(stream));
     end_pool(pool);
     CHECK_OK(tarn_resource_release(cuda));
+}
+
+/* No event fence covers it, and only a device-wide wait would complete it. */
+TEST(unfenced_memory_is_returned_only_where_the_pool_may_wait)
+{
+    size_t theirs;
+
+    if (!on_sim())
+        skip();
+    use_driver(0);
+    for (int may_wait = 0; may_wait < 2; may_wait++) {
+        tarn_resource *cuda = new_cuda();
+        tarn_resource *pool =
+            may_wait ? new_pool(&with_thread) : pool_that_may_not_wait();
+        tarn_stream stream = new_stream();
+        for (int i = 0; i < 500 && statistics(pool).unfenced < 256 * MIB; i++)
+            put(pool, take(pool, 256 * MIB, stream), 256 * MIB, stream);
+        CHECK(statistics(pool).unfenced >= 256 * MIB);
+        tarn_device_ptr other = take_all_but(cuda, 512 * MIB, &theirs);
+        if (may_wait) {
+            CHECK(shrinks_to(pool, 0));
+        } else {
+            usleep(1200 * 1000);
+            CHECK(statistics(pool).reserved >= 256 * MIB);
+        }
+        CHECK_EQUAL(may_wait, statistics(pool).device_synchronizations);
+        put(cuda, other, theirs, NULL);
+        CU(cuStreamDestroy_v2(stream));
+        end_pool(pool);
+        CHECK_OK(tarn_resource_release(cuda));
+    }
 }
 
 /* Each time that the pool takes back what it returned, the next return comes later:
