@@ -39,7 +39,8 @@ double bench_median(double *values, size_t count); /* sorts them */
 /* Create the resource that `spec` names on device 0: `cuda`, `async`, `null` (addresses
  * and no memory), `pool`, or `pool/UPSTREAM`; a pool's options follow after a colon:
  * `pool:growth=64MiB,maximum=1GiB,initial=..,release=..,no_stream_limit=..,grow_first,
- * oom_policy=fail,no_stream_policy=event`. An unknown option or value is an error.
+ * background_thread,oom_policy=fail,no_stream_policy=event`. An unknown option or value
+ * is an error.
  * `maximum` 0: as in the spec. Exits if it is unavailable. */
 tarn_resource *bench_resource(const char *spec, uint64_t maximum);
 /* Return whether it is a pool, which has statistics. */

@@ -94,6 +94,7 @@ static const struct pool_option {
     OPTION("release", BYTES, release_threshold_bytes),
     OPTION("no_stream_limit", BYTES, no_stream_limit_bytes),
     OPTION("grow_first", FLAG, grow_first),
+    OPTION("background_thread", FLAG, background_thread),
     CHOICE_OF("oom_policy", "synchronize", oom_policy, TARN_POOL_OOM_SYNCHRONIZE),
     CHOICE_OF("oom_policy", "fail", oom_policy, TARN_POOL_OOM_FAIL),
     CHOICE_OF("no_stream_policy", "synchronize", no_stream_policy,

@@ -183,6 +183,8 @@ typedef struct tarn_pool_options {
      *   - a free after that, while the pool still exceeds it
      *   - an allocation that otherwise finds no memory
      *
+     * So does the thread of `background_thread`.
+     *
      * 0 differs from the release threshold of the driver's pools
      * (CU_MEMPOOL_ATTR_RELEASE_THRESHOLD). There 0 keeps no free memory. */
     size_t release_threshold_bytes;
@@ -204,6 +206,26 @@ typedef struct tarn_pool_options {
     size_t no_stream_limit_bytes;
     tarn_pool_no_stream_policy no_stream_policy; /**< Policy for no-stream frees. */
     tarn_pool_policy policy; /**< Weight of reserved memory against time. */
+    /** true: the pool has a background thread. false: it starts no thread.
+     *
+     * The thread does two things:
+     *
+     *   - While the peak of live bytes rises, it grows the pool ahead of demand. It keeps
+     *     `max(reserved / 16, 64 MiB)` free. It does not do so with
+     *     TARN_POOL_POLICY_TIGHT, and not once the pool has half of its maximum or of the
+     *     device. The device has to keep twice the free memory named below.
+     *   - While the device has less than `max(2 GiB, total / 10)` free, it returns idle
+     *     memory to the device within a second, down to `initial_bytes`. Memory counts as
+     *     idle if it was free for 250 ms. If no thread used the pool in this time, the
+     *     thread may wait for the device, as `oom_policy` allows.
+     *
+     * The first allocation that grows the pool starts the thread. tarn_pool_suspend() and
+     * the last release of the pool end it. A pool with an upstream, or without VMM, has no
+     * thread, nor has a forked child. Where the system cannot create it, the pool works
+     * without it. Its calls invalidate no capture.
+     *
+     * @since 0.2 */
+    bool background_thread;
 } tarn_pool_options;
 
 /** Create a pool on `device`.
@@ -649,6 +671,8 @@ TARN_API tarn_status tarn_pool_resume(tarn_resource *pool);
  *   - a free, above `release_threshold_bytes` or after the maximum was lowered
  *   - an allocation that moves free memory (compaction), or that returns idle memory to
  *     obtain other memory
+ *
+ * The thread of `background_thread` increases it, too, when it returns memory.
  *
  * A program may share memory of the pool with another process by a handle, such as a
  * plain handle (ipc.h). Such a handle is valid for one generation of the pool only. The

@@ -1291,6 +1291,7 @@ def _open_pool(
     no_stream: int,
     no_stream_limit: int,
     tight: bool,
+    background_thread: bool,
     /,
 ) -> None:
     """Create the resource of a PoolMemoryResource; sizes are bytes."""

@@ -173,6 +173,21 @@ class CudaAsyncMemoryResource(_Source):
         number = _device_of(device)
         _tarn._open_async(self, number, initial, keep, use_default_pool, enable_ipc)
 
+    def trim(self, keep_bytes: int | str = 0) -> int:
+        """Release free memory of the driver's pool.
+
+        Parameters
+        ----------
+        keep_bytes : int or str
+            Free bytes that the driver's pool keeps.
+
+        Returns
+        -------
+        int
+            The released bytes.
+        """
+        return _tarn._trim(self, _bytes_of(keep_bytes))
+
 
 class ManagedMemoryResource(_Source):
     """Allocate managed memory, which host and device can use, with cuMemAllocManaged.
@@ -644,6 +659,10 @@ class PoolMemoryResource(_PoolCalls):
     policy : {"default", "tight"}
         "tight": reserve little more than the live bytes; growth and compaction take several
         times as long. "default": balance memory and time.
+    background_thread : bool
+        True: a thread grows the pool ahead of demand while its peak rises. It also returns idle
+        memory within a second when the device has less than `max(2 GiB, total / 10)` free, down to
+        `initial_pool_size`. False: the pool starts no thread. A pool with an upstream has none.
 
     Raises
     ------
@@ -683,6 +702,7 @@ class PoolMemoryResource(_PoolCalls):
         no_stream: str = "synchronize",
         no_stream_limit: int | str = 0,
         policy: str = "default",
+        background_thread: bool = False,
     ) -> None:
         if policy not in ("default", "tight"):
             raise ValueError(f"policy has to be 'default' or 'tight', not {policy!r}")
@@ -703,6 +723,7 @@ class PoolMemoryResource(_PoolCalls):
             _NO_STREAM.index(no_stream),
             _bytes_of(no_stream_limit),
             policy == "tight",
+            background_thread,
         )
 
 

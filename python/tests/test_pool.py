@@ -122,6 +122,7 @@ def test_the_options_of_a_pool_are_taken_by_their_names_alone():
     with pytest.raises(TypeError):
         PoolMemoryResource(None, None, None, 0)
     buffer(PoolMemoryResource(policy="tight"))
+    buffer(PoolMemoryResource(background_thread=True))
     with pytest.raises(ValueError, match="policy has to be 'default' or 'tight'"):
         PoolMemoryResource(policy="small")
     with pytest.raises(TypeError, match="grow_frist"):

@@ -7,7 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "base/thread.h"
-#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -53,4 +53,15 @@ uint64_t tarn__thread_id(void)
     if (id == 0)
         id = (uint64_t)syscall(SYS_gettid);
     return id;
+}
+
+int tarn__thread_start(pthread_t *out, void *(*function)(void *data), void *data)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int why = pthread_create(out, NULL, function, data);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return why;
 }

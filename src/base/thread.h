@@ -3,10 +3,15 @@
 #define TARN_BASE_THREAD_H
 
 #include <tarn/status.h>
+#include <pthread.h>
 #include <stdint.h>
 
 /* Return the system's id of the calling thread. Each thread queries it once. */
 uint64_t tarn__thread_id(void);
+
+/* Start a thread of the library with all signals blocked, so that the system delivers the
+ * signals of the process to the program's own threads. Returns 0, or an error number. */
+int tarn__thread_start(pthread_t *out, void *(*function)(void *data), void *data);
 
 struct tarn__thread_messages {
     tarn_error error;

@@ -20,6 +20,7 @@
 #define _GNU_SOURCE
 #include "ipc/server.h"
 #include "base/mutex_assert.h"
+#include "base/thread.h"
 #include "base/warn.h"
 #include "ipc/connections.h"
 #include "ipc/descriptor.h"
@@ -27,7 +28,6 @@
 #include "ipc/socket_directory.h"
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,25 +137,16 @@ static void *run(void *unused)
     return NULL; /* not reached */
 }
 
-/* Start the thread with all signals blocked, so that the system delivers the signals of
- * the process to the program's own threads. */
 static tarn_status start_thread(void)
 {
-    pthread_attr_t attributes;
-    sigset_t all, before;
     pthread_t thread;
+    int why = tarn__thread_start(&thread, run, NULL);
 
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int why = pthread_create(&thread, &attributes, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
     if (why != 0)
         return tarn_error_set_native(TARN_SYSTEM_FAILURE, why,
                                      "ipc: cannot create the server thread: %s",
                                      strerror(why));
+    pthread_detach(thread);
     return TARN_OK;
 }
 

@@ -14,6 +14,7 @@
 #include "pool/blocks/take.h"
 #include "pool/cache/thread_cache.h"
 #include "pool/cache/thread_table.h"
+#include "pool/compact/background.h"
 #include "pool/compact/grow.h"
 #include "pool/oom_callback.h"
 #include "pool/order/capture.h"
@@ -205,6 +206,22 @@ static bool wait_for_last_use(struct tarn__pool *pool)
            tarn__pool_end_after_reset(pool);
 }
 
+/* Return true if the pool has a background thread. No other thread uses the pool. */
+static bool has_background(const struct tarn__pool *pool) TARN__NO_THREAD_SAFETY_ANALYSIS
+{
+    return pool->background != NULL;
+}
+
+/* End the background thread. No other thread uses the pool. */
+static void stop_background(struct tarn__pool *pool)
+{
+    if (tarn__pool_take_growth(pool) != TARN_OK)
+        return; /* not reached: this thread does not hold it */
+    tarn__pool_assert_growth(pool);
+    tarn__background_stop(pool);
+    tarn__pool_leave_growth(pool);
+}
+
 /* Destroy a pool without users. Its memory is released only when the device has finished
  * with it. */
 static void destroy(void *self)
@@ -215,9 +232,11 @@ static void destroy(void *self)
      * other threads may still use the pool. The pool's host memory ends with the
      * process. */
     if (tarn__driver_gone()) {
-        tarn__pages_close(pool->pages);
+        if (!has_background(pool)) /* else its thread may still use them */
+            tarn__pages_close(pool->pages);
         return;
     }
+    stop_background(pool);
     tarn__registration_callback_remove(stream_closes, pool);
     tarn__thread_table_remove_pool(pool);
     tarn__thread_caches_free(pool);

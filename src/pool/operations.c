@@ -361,11 +361,8 @@ static void shrink_to_threshold_now(struct tarn__pool *pool)
     tarn__pool_lock(pool);
     bool over = threshold && pool->heap.free_bytes > threshold;
     tarn__pool_unlock(pool);
-    if ((!over && !atomic_load(&pool->over_limit)) ||
-        pthread_mutex_trylock(&pool->growth.mutex) != 0)
+    if ((!over && !atomic_load(&pool->over_limit)) || !tarn__pool_try_growth(pool))
         return;
-    atomic_store(&pool->growth.owner, pthread_self());
-    tarn__pool_assert_growth(pool);
     tarn__fences_poll_all(pool);
     if (over)
         tarn__reclaimable_shrink(pool, threshold, &released);

@@ -19,9 +19,20 @@ tarn_status tarn__pool_take_growth(struct tarn__pool *pool)
                               "pool: the upstream of the pool of device %d called the "
                               "pool while it was growing",
                               pool->device);
+    atomic_fetch_add(&pool->growth.waiting, 1);
     pthread_mutex_lock(&pool->growth.mutex);
+    atomic_fetch_sub(&pool->growth.waiting, 1);
     atomic_store(&pool->growth.owner, pthread_self());
     return TARN_OK;
+}
+
+bool tarn__pool_try_growth(struct tarn__pool *pool) TARN__NO_THREAD_SAFETY_ANALYSIS
+{
+    if (atomic_load(&pool->growth.waiting) > 0 ||
+        pthread_mutex_trylock(&pool->growth.mutex) != 0)
+        return false;
+    atomic_store(&pool->growth.owner, pthread_self());
+    return true;
 }
 
 void tarn__pool_leave_growth(struct tarn__pool *pool) TARN__NO_THREAD_SAFETY_ANALYSIS

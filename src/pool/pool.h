@@ -52,6 +52,7 @@ struct tarn__oom_callbacks {
 struct tarn__owned_mutex {
     pthread_mutex_t mutex;
     _Atomic(pthread_t) owner; /* 0: none */
+    atomic_uint waiting;      /* number of threads that are taking it */
 };
 
 /* What the pool did, since it was created. */
@@ -125,6 +126,8 @@ struct tarn__pool {
     struct tarn__retired *retired TARN__GUARDED_BY(growth);
     size_t retired_count TARN__GUARDED_BY(growth);
     size_t retired_capacity TARN__GUARDED_BY(growth);
+    /* the background thread, under `growth`; NULL: the pool has none (background.c) */
+    struct tarn__background *background TARN__GUARDED_BY(growth);
     /* NULL until the first; capture.c */
     struct tarn__captures *captures TARN__GUARDED_BY(pool_lock);
     struct tarn__pool *next; /* in the list of pools; under its lock */
@@ -159,6 +162,8 @@ static inline void tarn__pool_unlock(struct tarn__pool *pool)
 /* Take and release `growth`. TARN_REENTRANT_CALL: this thread has it, so its upstream,
  * which is called under it, has called the pool. */
 tarn_status tarn__pool_take_growth(struct tarn__pool *pool);
+/* Take it if no other thread has it or waits for it. */
+bool tarn__pool_try_growth(struct tarn__pool *pool) TARN__TRY_ACQUIRE(true, growth);
 void tarn__pool_leave_growth(struct tarn__pool *pool) TARN__RELEASE(growth);
 /* Assert that this thread has `growth`. A caller of tarn__pool_take_growth() does this
  * after it has checked the status, which Clang cannot follow. */

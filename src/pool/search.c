@@ -10,6 +10,7 @@
 #include "pool/blocks/runs.h"
 #include "pool/blocks/take.h"
 #include "pool/cache/thread_cache.h"
+#include "pool/compact/background.h"
 #include "pool/compact/grow.h"
 #include "pool/compact/reclaimable.h"
 #include "pool/oom_callback.h"
@@ -185,9 +186,12 @@ static tarn__index grown(struct search *search)
         tarn__pool_leave_growth(pool);
         return 0;
     }
+    size_t reserved = tarn__pages_reserved(pool->pages);
     index = available(search);
     if (!index && tarn__grow(search->caller, search->request, &index) != TARN_OK)
         search->upstream = *tarn_error_last();
+    if (tarn__pages_reserved(pool->pages) > reserved)
+        tarn__background_note_growth(pool);
     tarn__pool_leave_growth(pool);
     return index;
 }

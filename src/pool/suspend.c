@@ -7,6 +7,7 @@
  * none.
  */
 #include "pool/cache/thread_cache.h"
+#include "pool/compact/background.h"
 #include "pool/compact/retired.h"
 #include "pool/order/fence.h"
 #include "pool/pool.h"
@@ -93,6 +94,7 @@ tarn_status tarn_pool_suspend(tarn_resource *resource, tarn_pool_suspend_mode mo
     tarn__pool_assert_growth(pool);
     if (!(atomic_load(&pool->lifecycle) & TARN__POOL_SUSPENDED)) {
         atomic_fetch_or(&pool->lifecycle, TARN__POOL_SUSPENDED);
+        tarn__background_stop(pool);
         tarn__thread_caches_drain(pool);
         status = suspend(pool, mode);
         tarn__pool_lock(pool);

@@ -36,6 +36,7 @@ PRIMITIVES = {
     *TAKES.values(),
     "tarn__pool_leave_growth",
     "tarn__pool_try_device_wait",
+    "tarn__pool_try_growth",
 }
 
 # The other functions that Clang does not analyse. A comment on each has the reason.
@@ -49,6 +50,7 @@ ESCAPES = {
     # no other thread uses the pool
     "free_events",
     "free_pool",
+    "has_background",
     "is_all_completed",
     "new_pool",
     "open_pool",

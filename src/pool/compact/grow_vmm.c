@@ -408,3 +408,34 @@ tarn_status tarn__grow_vmm(struct tarn__caller *caller,
     *out = growth.block;
     return status;
 }
+
+/* Plan one handle at the site that needs the least. `lock` held. */
+static bool plan_ahead(struct growth *growth, uint64_t handle) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__pool *pool = growth->caller->pool;
+
+    tarn__assert_held(&pool->lock);
+    struct tarn__site site =
+        tarn__ranges_find_site(&pool->heap, NULL, growth->request, handle);
+    if (!site.range || handle > tarn__budget_headroom(pool))
+        return false;
+    growth->plan =
+        (struct plan){.at = site.address, .new_bytes = handle, .least = handle};
+    return take_nodes(pool, &growth->plan);
+}
+
+uint64_t tarn__grow_vmm_ahead(struct tarn__pool *pool, uint64_t bytes)
+{
+    tarn__assert_held(&pool->growth);
+
+    uint64_t handle = tarn__handle_size(pool->pages, bytes);
+    struct tarn__caller caller = {.pool = pool}; /* of no stream */
+    struct tarn__request request = {(uint32_t)(handle >> TARN__QUANTUM_SHIFT),
+                                    TARN__QUANTUM};
+    struct growth growth = {.caller = &caller, .request = &request};
+
+    tarn__pool_lock(pool);
+    bool is_planned = plan_ahead(&growth, handle);
+    tarn__pool_unlock(pool);
+    return is_planned && carry_out(&growth) == TARN_OK ? handle : 0;
+}

@@ -9,4 +9,9 @@ tarn_status tarn__grow_vmm(struct tarn__caller *caller,
                            const struct tarn__request *request, tarn__index *out)
     TARN__REQUIRES(growth);
 
+/* Map one handle where the pool would grow next, towards `bytes` more, and make it
+ * completed memory. Nothing moves. Returns its bytes; 0: there is none. `growth` held. */
+uint64_t tarn__grow_vmm_ahead(struct tarn__pool *pool, uint64_t bytes)
+    TARN__REQUIRES(growth);
+
 #endif

@@ -400,3 +400,40 @@ TEST(data_may_be_freed_once_its_callback_is_removed)
         CHECK_EQUAL(0, pthread_join(threads[i], NULL));
     end_pool(pool);
 }
+
+/* --- memory of the driver's pools --- */
+
+/* The callback of docs/pool.md: `data` is the resource over a pool of the driver. */
+static bool trim_driver_pool(void *data, tarn_resource *pool, size_t bytes,
+                             unsigned attempt)
+{
+    size_t released = 0;
+
+    (void)pool, (void)bytes;
+    return attempt == 0 && tarn_resource_trim(data, 0, &released) == TARN_OK &&
+           released > 0;
+}
+
+TEST(callback_trims_the_default_pool_of_the_driver_before_a_request_fails)
+{
+    tarn_async_options options = {.size = sizeof options,
+                                  .release_threshold_bytes = SIZE_MAX,
+                                  .use_default_pool = true};
+    tarn_resource *driver_pool;
+    size_t released = 77;
+
+    use_driver(0);
+    CHECK_OK(tarn_async_create(0, &options, &driver_pool));
+    put(driver_pool, take(driver_pool, 64 * MIB, NULL), 64 * MIB, NULL);
+    CU(cuCtxSynchronize());
+    tarn_resource *pool = strict_pool(2 * MIB);
+    CHECK_OK(tarn_pool_add_oom_callback(pool, trim_driver_pool, driver_pool));
+    CHECK(is_refused(pool, 3 * MIB, NULL)); /* over the maximum of this pool */
+    CHECK_OK(tarn_resource_trim(driver_pool, 0, &released));
+    CHECK_EQUAL(0, released); /* the callback has released it */
+    tarn_pool_oom_report report = {.size = sizeof report};
+    CHECK_OK(tarn_pool_last_oom_report(&report));
+    CHECK_EQUAL(1, report.attempts);
+    end_pool(pool);
+    CHECK_OK(tarn_resource_release(driver_pool));
+}
