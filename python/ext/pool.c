@@ -85,7 +85,7 @@ static PyObject *finish(tarn__state *state, struct fresh *fresh, tarn_status sta
 
 /* (self, upstream, device, initial_bytes, maximum_bytes, growth_bytes,
  * release_threshold_bytes, grow_first, is oom_policy FAIL, is suspended_policy RESUME,
- * no_stream_policy, no_stream_limit_bytes, is policy TIGHT) */
+ * no_stream_policy, no_stream_limit_bytes, is policy TIGHT, is moves NEVER) */
 static PyObject *open_pool(PyObject *module, PyObject *args)
 {
     TARN__CALL;
@@ -93,14 +93,14 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
     tarn_pool_options options = {.size = sizeof options};
     PyObject *object, *upstream, *initial, *maximum, *growth, *threshold;
     PyObject *no_stream_limit;
-    int device, grow_first, oom_fail, resume, no_stream_policy, tight;
+    int device, grow_first, oom_fail, resume, no_stream_policy, tight, stays;
     tarn_resource *made = NULL;
     struct fresh fresh;
     tarn_status status;
 
-    if (!PyArg_ParseTuple(args, "OOiOOOOpppiOp", &object, &upstream, &device, &initial,
+    if (!PyArg_ParseTuple(args, "OOiOOOOpppiOpp", &object, &upstream, &device, &initial,
                           &maximum, &growth, &threshold, &grow_first, &oom_fail, &resume,
-                          &no_stream_policy, &no_stream_limit, &tight) ||
+                          &no_stream_policy, &no_stream_limit, &tight, &stays) ||
         tarn__arguments_size(no_stream_limit, &options.no_stream_limit_bytes) != 0 ||
         tarn__arguments_size(initial, &options.initial_bytes) != 0 ||
         tarn__arguments_size(maximum, &options.maximum_bytes) != 0 ||
@@ -109,6 +109,7 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
         return NULL;
     options.grow_first = grow_first;
     options.policy = tight ? TARN_POOL_POLICY_TIGHT : TARN_POOL_POLICY_DEFAULT;
+    options.moves = stays ? TARN_POOL_MOVES_NEVER : TARN_POOL_MOVES_DEFAULT;
     options.oom_policy = oom_fail ? TARN_POOL_OOM_FAIL : TARN_POOL_OOM_SYNCHRONIZE;
     options.no_stream_policy = (tarn_pool_no_stream_policy)no_stream_policy;
     options.suspended_policy =

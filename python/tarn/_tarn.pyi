@@ -1280,6 +1280,7 @@ def _open_pool(
     no_stream: int,
     no_stream_limit: int,
     tight: bool,
+    never_moves: bool,
     /,
 ) -> None:
     """Create the resource of a PoolMemoryResource; sizes are bytes."""

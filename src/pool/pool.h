@@ -249,6 +249,12 @@ static inline bool tarn__pool_is_tight(const struct tarn__pool *pool)
     return pool->options.policy == TARN_POOL_POLICY_TIGHT;
 }
 
+/* Return true if no memory may leave its addresses, but in a call that asks for it. */
+static inline bool tarn__pool_never_moves(const struct tarn__pool *pool)
+{
+    return pool->options.moves == TARN_POOL_MOVES_NEVER && !TARN_MUTATION(moves_anyway);
+}
+
 /* Return the bytes that bounds of unfenced and thread-cached memory are parts of: the
  * reserved bytes, but no more than twice the peak of live bytes. Otherwise memory that
  * ended streams left would raise the bounds, and more would be left. `lock` held. */

@@ -8,7 +8,7 @@
  * of the range.
  *
  * Moves have a budget of time (budget.c). Once it is spent, and while the device has room,
- * the pool grows instead.
+ * the pool grows instead. With TARN_POOL_MOVES_NEVER nothing moves.
  *
  * A pool without free memory would have to move memory for nearly every large request,
  * and moving a handle costs about as much as a new one. So where one stream has all of
@@ -439,7 +439,9 @@ tarn_status tarn__grow_vmm(struct tarn__caller *caller,
 
     tarn__assert_held(&caller->pool->growth);
     tarn__retired_unmap_completed(caller->pool);
-    if (!grew_instead(&growth))
+    if (tarn__pool_never_moves(caller->pool))
+        status = grow(&growth, NULL);
+    else if (!grew_instead(&growth))
         status = grow_with_moves(&growth);
     *out = growth.block;
     return status;
