@@ -101,6 +101,8 @@ static const struct pool_option {
               TARN_POOL_NO_STREAM_SYNCHRONIZE),
     CHOICE_OF("no_stream_policy", "event", no_stream_policy, TARN_POOL_NO_STREAM_EVENT),
     CHOICE_OF("no_stream_policy", "single", no_stream_policy, TARN_POOL_NO_STREAM_SINGLE),
+    CHOICE_OF("moves", "default", moves, TARN_POOL_MOVES_DEFAULT),
+    CHOICE_OF("moves", "never", moves, TARN_POOL_MOVES_NEVER),
     CHOICE_OF("policy", "default", policy, TARN_POOL_POLICY_DEFAULT),
     CHOICE_OF("policy", "tight", policy, TARN_POOL_POLICY_TIGHT),
 #undef OPTION

@@ -150,6 +150,33 @@ typedef enum tarn_pool_policy {
     TARN_POOL_POLICY_TIGHT = 1
 } tarn_pool_policy;
 
+/** Whether a pool moves or returns memory by itself.
+ *
+ * @since 0.2 */
+typedef enum tarn_pool_moves {
+    /** Move free memory to where an allocation needs it, and return idle memory before an
+     * allocation fails. */
+    TARN_POOL_MOVES_DEFAULT = 0,
+    /** Keep all memory at its addresses, for programs that register it elsewhere.
+     *
+     * UCX, NCCL and RDMA verbs register addresses with a device. The registration becomes
+     * invalid when other physical memory is mapped there. With this value the pool unmaps
+     * memory in these calls only:
+     *
+     *   - tarn_resource_trim()
+     *   - tarn_pool_set_maximum(), if the pool exceeds the new maximum
+     *   - tarn_pool_suspend(); tarn_pool_resume() then maps other memory
+     *   - the last tarn_resource_release()
+     *
+     * Deregister the memory of the pool before such a call. Other consequences are:
+     *
+     *   - The pool reserves more memory, since it grows where it would move.
+     *   - An allocation can fail where TARN_POOL_MOVES_DEFAULT finds memory.
+     *   - A `release_threshold_bytes` is rejected.
+     *   - Frees after tarn_pool_set_maximum() return no memory. */
+    TARN_POOL_MOVES_NEVER = 1
+} tarn_pool_moves;
+
 /** Options of a pool; zeros are the defaults. */
 typedef struct tarn_pool_options {
     size_t size; /**< Size of this struct in bytes: sizeof(tarn_pool_options). */
@@ -206,6 +233,7 @@ typedef struct tarn_pool_options {
     size_t no_stream_limit_bytes;
     tarn_pool_no_stream_policy no_stream_policy; /**< Policy for no-stream frees. */
     tarn_pool_policy policy; /**< Weight of reserved memory against time. */
+    tarn_pool_moves moves;   /**< Whether memory may leave its addresses. */
     /** true: the pool has a background thread. false: it starts no thread.
      *
      * The thread does two things:
@@ -217,7 +245,8 @@ typedef struct tarn_pool_options {
      *   - While the device has less than `max(2 GiB, total / 10)` free, it returns idle
      *     memory to the device within a second, down to `initial_bytes`. Memory counts as
      *     idle if it was free for 250 ms. If no thread used the pool in this time, the
-     *     thread may wait for the device, as `oom_policy` allows.
+     *     thread may wait for the device, as `oom_policy` allows. With
+     *     TARN_POOL_MOVES_NEVER it returns nothing.
      *
      * The first allocation that grows the pool starts the thread. tarn_pool_suspend() and
      * the last release of the pool end it. A pool with an upstream, or without VMM, has no
@@ -252,7 +281,8 @@ typedef struct tarn_pool_options {
  * - TARN_OK: the pool is ready.
  * - TARN_INVALID_ARGUMENT: `device` does not exist, or `out` is NULL. The upstream is of
  *   another device. `initial_bytes` or `growth_bytes` is over `maximum_bytes`. A policy
- *   has an unknown value. `options` has a nonzero member that this version of Tarn does
+ *   or `moves` has an unknown value. `moves` is TARN_POOL_MOVES_NEVER, and there is a
+ *   `release_threshold_bytes`. `options` has a nonzero member that this version of Tarn does
  *   not know.
  * - TARN_OUT_OF_MEMORY: the initial memory or host memory is unavailable.
  * - Other statuses of the driver or of the upstream.

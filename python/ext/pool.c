@@ -85,7 +85,8 @@ static PyObject *finish(tarn__state *state, struct fresh *fresh, tarn_status sta
 
 /* (self, upstream, device, initial_bytes, maximum_bytes, growth_bytes,
  * release_threshold_bytes, grow_first, is oom_policy FAIL, is suspended_policy RESUME,
- * no_stream_policy, no_stream_limit_bytes, is policy TIGHT, background_thread) */
+ * no_stream_policy, no_stream_limit_bytes, is policy TIGHT, is moves NEVER,
+ * background_thread) */
 static PyObject *open_pool(PyObject *module, PyObject *args)
 {
     TARN__CALL;
@@ -93,14 +94,15 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
     tarn_pool_options options = {.size = sizeof options};
     PyObject *object, *upstream, *initial, *maximum, *growth, *threshold;
     PyObject *no_stream_limit;
-    int device, grow_first, oom_fail, resume, no_stream_policy, tight, background_thread;
+    int device, grow_first, oom_fail, resume, no_stream_policy, tight, stays,
+        background_thread;
     tarn_resource *made = NULL;
     struct fresh fresh;
     tarn_status status;
 
-    if (!PyArg_ParseTuple(args, "OOiOOOOpppiOpp", &object, &upstream, &device, &initial,
+    if (!PyArg_ParseTuple(args, "OOiOOOOpppiOppp", &object, &upstream, &device, &initial,
                           &maximum, &growth, &threshold, &grow_first, &oom_fail, &resume,
-                          &no_stream_policy, &no_stream_limit, &tight,
+                          &no_stream_policy, &no_stream_limit, &tight, &stays,
                           &background_thread) ||
         tarn__arguments_size(no_stream_limit, &options.no_stream_limit_bytes) != 0 ||
         tarn__arguments_size(initial, &options.initial_bytes) != 0 ||
@@ -111,6 +113,7 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
     options.grow_first = grow_first;
     options.background_thread = background_thread;
     options.policy = tight ? TARN_POOL_POLICY_TIGHT : TARN_POOL_POLICY_DEFAULT;
+    options.moves = stays ? TARN_POOL_MOVES_NEVER : TARN_POOL_MOVES_DEFAULT;
     options.oom_policy = oom_fail ? TARN_POOL_OOM_FAIL : TARN_POOL_OOM_SYNCHRONIZE;
     options.no_stream_policy = (tarn_pool_no_stream_policy)no_stream_policy;
     options.suspended_policy =
@@ -508,8 +511,8 @@ static PyObject *snapshot(PyObject *module, PyObject *object)
 static PyMethodDef pool_functions[] = {
     {"_open_pool", open_pool, METH_VARARGS,
      "_open_pool(mr, upstream, device, initial, maximum, growth, threshold, grow_first, "
-     "fail_on_oom, resume_on_use, no_stream, no_stream_limit, tight, background_thread, "
-     "/)\n--\n\n"
+     "fail_on_oom, resume_on_use, no_stream, no_stream_limit, tight, never_moves, "
+     "background_thread, /)\n--\n\n"
      "Create the resource of a PoolMemoryResource; sizes are bytes."},
     {"_open_slab", open_slab, METH_VARARGS,
      "_open_slab(mr, upstream, device, block_bytes, initial_blocks, maximum_blocks, "

@@ -1291,6 +1291,7 @@ def _open_pool(
     no_stream: int,
     no_stream_limit: int,
     tight: bool,
+    never_moves: bool,
     background_thread: bool,
     /,
 ) -> None:

@@ -659,6 +659,10 @@ class PoolMemoryResource(_PoolCalls):
     policy : {"default", "tight"}
         "tight": reserve little more than the live bytes; growth and compaction take several
         times as long. "default": balance memory and time.
+    moves : {"default", "never"}
+        "never": keep all memory at its addresses, for memory that UCX, NCCL or RDMA registers. It
+        leaves them only in trim(), set_maximum() and suspend(): deregister it before. The pool then
+        reserves more, and can fail where "default" finds memory. "default": move free memory.
     background_thread : bool
         True: a thread grows the pool ahead of demand while its peak rises. It also returns idle
         memory within a second when the device has less than `max(2 GiB, total / 10)` free, down to
@@ -670,9 +674,9 @@ class PoolMemoryResource(_PoolCalls):
         The initial bytes are unavailable.
     InvalidArgumentError
         The initial bytes are over the maximum, the upstream is of another device, or the device
-        does not exist.
+        does not exist. Or there is a `release_threshold`, and `moves` is "never".
     ValueError
-        `no_stream` or `policy` is unknown, or a size is a string without a known unit.
+        `no_stream`, `policy` or `moves` is unknown, or a size is a string without a known unit.
 
     Notes
     -----
@@ -702,10 +706,13 @@ class PoolMemoryResource(_PoolCalls):
         no_stream: str = "synchronize",
         no_stream_limit: int | str = 0,
         policy: str = "default",
+        moves: str = "default",
         background_thread: bool = False,
     ) -> None:
         if policy not in ("default", "tight"):
             raise ValueError(f"policy has to be 'default' or 'tight', not {policy!r}")
+        if moves not in ("default", "never"):
+            raise ValueError(f"moves has to be 'default' or 'never', not {moves!r}")
         if no_stream not in _NO_STREAM:
             known = ", ".join(_NO_STREAM)
             raise ValueError(f"no_stream has to be one of {known}, not {no_stream!r}")
@@ -723,6 +730,7 @@ class PoolMemoryResource(_PoolCalls):
             _NO_STREAM.index(no_stream),
             _bytes_of(no_stream_limit),
             policy == "tight",
+            moves == "never",
             background_thread,
         )
 

@@ -125,6 +125,11 @@ def test_the_options_of_a_pool_are_taken_by_their_names_alone():
     buffer(PoolMemoryResource(background_thread=True))
     with pytest.raises(ValueError, match="policy has to be 'default' or 'tight'"):
         PoolMemoryResource(policy="small")
+    buffer(PoolMemoryResource(moves="never"))
+    with pytest.raises(ValueError, match="moves has to be 'default' or 'never'"):
+        PoolMemoryResource(moves="seldom")
+    with pytest.raises(tarn.InvalidArgumentError, match="release_threshold_bytes 1048576"):
+        PoolMemoryResource(moves="never", release_threshold="1 MiB")
     with pytest.raises(TypeError, match="grow_frist"):
         PoolMemoryResource(grow_frist=True)
     for size in -1, "-1MiB", "1 MiB more":

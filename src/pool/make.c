@@ -46,6 +46,18 @@ static tarn_status check_policy(const char *name, unsigned value, unsigned most)
                           (int)value, most);
 }
 
+/* A free over the threshold unmaps memory at any time, so nobody can deregister it
+ * before. */
+static tarn_status check_moves(const tarn_pool_options *options)
+{
+    if (options->moves != TARN_POOL_MOVES_NEVER || options->release_threshold_bytes == 0)
+        return TARN_OK;
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "pool: release_threshold_bytes %zu has frees unmap memory, "
+                          "moves %d forbids it",
+                          options->release_threshold_bytes, (int)options->moves);
+}
+
 static tarn_status check_options(int device, tarn_resource *upstream,
                                  const tarn_pool_options *options)
 {
@@ -65,6 +77,10 @@ static tarn_status check_options(int device, tarn_resource *upstream,
     if (status == TARN_OK)
         status =
             check_policy("policy", (unsigned)options->policy, TARN_POOL_POLICY_TIGHT);
+    if (status == TARN_OK)
+        status = check_policy("moves", (unsigned)options->moves, TARN_POOL_MOVES_NEVER);
+    if (status == TARN_OK)
+        status = check_moves(options);
     if (status != TARN_OK)
         return status;
     if (upstream && tarn_resource_device(upstream) != device &&

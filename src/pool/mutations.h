@@ -41,6 +41,7 @@
       "memory moved behind event fences is used without a wait")                         \
     X(assembled_without_wait, "memory gathered from several streams is used unwaited")   \
     X(retired_unmapped_early, "moved memory is unmapped while queued work may use it")   \
+    X(moves_anyway, "memory leaves its addresses in a pool that must not move any")      \
     X(growth_published_before_mapped, "addresses are published before they are mapped")  \
     X(wait_failed_taken_as_done, "a wait that failed in the driver counts as done")      \
     X(steal_without_wait, "a block of another stream is stolen without a wait")          \

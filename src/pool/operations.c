@@ -340,7 +340,7 @@ static void shrink_to_limit(struct tarn__pool *pool) TARN__REQUIRES(growth)
         uint64_t over = reserved > limit ? reserved - limit : 0;
         uint64_t free_bytes = pool->heap.free_bytes;
         tarn__pool_unlock(pool);
-        atomic_store(&pool->over_limit, over > 0);
+        atomic_store(&pool->over_limit, over > 0 && !tarn__pool_never_moves(pool));
         if (over == 0 || turn == 2)
             return;
         /* Handles may be larger than the excess. */

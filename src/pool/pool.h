@@ -118,6 +118,13 @@ struct tarn__pool {
     /* Number of the poll round. A round queries the oldest event fence of each stream
      * state once, over several calls (tarn__fences_poll()). */
     uint64_t poll_round TARN__GUARDED_BY(pool_lock);
+    /* The budget of moves (budget.c): their time in ns that no operation has paid for yet,
+     * the number of operations that have paid, and the bytes obtained instead of moves. */
+    uint64_t moves_ns TARN__GUARDED_BY(pool_lock);
+    uint64_t moves_operations TARN__GUARDED_BY(pool_lock);
+    uint64_t grown_instead TARN__GUARDED_BY(pool_lock);
+    /* operations that thread caches counted, up to the last drain of each */
+    uint64_t drained_operations TARN__GUARDED_BY(pool_lock);
     struct tarn__pool_counters counters TARN__GUARDED_BY(pool_lock);
     uint64_t peak_allocated TARN__GUARDED_BY(pool_lock);
     uint64_t peak_reserved TARN__GUARDED_BY(pool_lock);
@@ -246,6 +253,12 @@ static inline uint64_t tarn__pool_maximum(const struct tarn__pool *pool)
 static inline bool tarn__pool_is_tight(const struct tarn__pool *pool)
 {
     return pool->options.policy == TARN_POOL_POLICY_TIGHT;
+}
+
+/* Return true if no memory may leave its addresses, but in a call that asks for it. */
+static inline bool tarn__pool_never_moves(const struct tarn__pool *pool)
+{
+    return pool->options.moves == TARN_POOL_MOVES_NEVER && !TARN_MUTATION(moves_anyway);
 }
 
 /* Return the bytes that bounds of unfenced and thread-cached memory are parts of: the

@@ -241,7 +241,7 @@ static tarn__index reclaimed(struct search *search)
         index = coalesced(search);
     if (!index && tarn__pages_is_vmm(pool->pages))
         index = grown(search);
-    if (index || !is_enough(search))
+    if (index || tarn__pool_never_moves(pool) || !is_enough(search))
         return index;
     if (tarn__pool_take_growth(pool) != TARN_OK)
         return 0;

@@ -173,6 +173,18 @@ static void check_races(void)
         order_fail("nothing orders two of them");
 }
 
+/* Check that no address got other memory in a pool that must not move any. */
+static void check_addresses(const struct order *order)
+{
+    uint64_t generation = 0;
+
+    if (!order->is_pool || order->scenario->pool.moves != TARN_POOL_MOVES_NEVER)
+        return;
+    if (tarn_pool_generation(order->resource, &generation) != TARN_OK || generation > 0)
+        order_fail("memory left its addresses %llu times",
+                   (unsigned long long)generation);
+}
+
 /* The figures of a run, added to those before. */
 static void add(struct played *sum, const struct order *order)
 {
@@ -221,6 +233,7 @@ static void play(const struct scenario *scenario, unsigned seed, unsigned long r
     for (unsigned i = 0; i < scenario->actors; i++)
         actor_end(&order.actors[i]);
     check_races();
+    check_addresses(&order);
     add(sum, &order);
     device_configure(NULL);
     if (tarn_resource_release(order.resource) != TARN_OK)

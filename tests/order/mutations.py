@@ -42,6 +42,7 @@ RUNS = {
     "moved_taken_as_completed": ["--scenario moves --seeds 40"],
     "assembled_without_wait": ["--scenario moves --seeds 40"],
     "retired_unmapped_early": ["--scenario moves --seeds 40"],
+    "moves_anyway": ["--scenario moves-never --seeds 40"],
     "growth_published_before_mapped": [
         "--scenario growth-fails --seeds 40",
         "--scenario growth --mode eager --seeds 20",

@@ -308,6 +308,19 @@ void tarn__thread_cache_grant(struct tarn__pool *pool, struct tarn__thread_cache
     leave_list(pool, cache, TARN__CACHES_WITH_GRANT);
 }
 
+/* Count the cache's uses since its last drain as operations of the pool. `lock` held. */
+static void note_uses(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+    TARN__REQUIRES(pool_lock)
+{
+    tarn__assert_held(&pool->lock);
+
+    uint64_t uses = tarn__counts_read(&cache->counts.allocations) +
+                    tarn__counts_read(&cache->counts.frees);
+
+    pool->drained_operations += uses - cache->drained_uses;
+    cache->drained_uses = uses;
+}
+
 /* Return blocks of a cache to the heap, up to BLOCKS_AT_ONCE; this waits for a cache in
  * use. Returns false if it has more. */
 static bool drain_step(struct tarn__pool *pool, struct tarn__thread_cache *cache,
@@ -318,6 +331,7 @@ static bool drain_step(struct tarn__pool *pool, struct tarn__thread_cache *cache
     return_last_freed(pool, cache, during);
     uint64_t left = TARN__CACHE_READ(cache->bytes);
     tarn__thread_cache_grant(pool, cache, left);
+    note_uses(pool, cache);
     tarn__thread_cache_admit_owner(pool, cache);
     return left == 0;
 }
@@ -468,6 +482,7 @@ void tarn__thread_cache_delete(struct tarn__pool *pool, struct tarn__thread_cach
         leave_list(pool, cache, (enum tarn__cache_list)i);
     tarn__counts_add(&pool->counts, &cache->counts);
     pool->counts.hits += tarn__counts_read(&cache->counts.allocations);
+    pool->drained_operations -= cache->drained_uses; /* they are in `counts` now */
     cache->stream_state->users--;
     tarn__identity_delete_if_unused(&pool->heap, cache->stream_state);
     free(cache);

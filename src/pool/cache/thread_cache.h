@@ -73,6 +73,7 @@ struct tarn__thread_cache {
     /* Under the pool's lock (grants.c): */
     /* number of uses when the pool last saw a new one; of frees in no cache then */
     uint64_t noted_uses, noted_at;
+    uint64_t drained_uses; /* number of uses at the last drain (budget.c) */
     struct tarn__backoff grant_backoff;
     struct {
         struct tarn__thread_cache *next, **from; /* from: NULL if it is not in the list */

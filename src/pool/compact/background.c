@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "pool/cache/thread_cache.h"
+#include "pool/compact/budget.h"
 #include "pool/compact/grow_vmm.h"
 #include "pool/compact/reclaimable.h"
 #include "pool/order/fence.h"
@@ -24,10 +25,6 @@ enum { GROWTH_TURN_US = 200, GROWTH_TURNS = 500, WATCH_MS = 250 };
 /* Bytes to be free ahead of demand: a part of the pool, at least AHEAD_MIN. */
 #define AHEAD_MIN (64 * MIB)
 enum { AHEAD_PART = 16 };
-
-/* The device's memory is scarce below this: a part of it, at least SCARCE_MIN. */
-#define SCARCE_MIN (2048 * MIB)
-enum { SCARCE_PART = 10 };
 
 /* Most bytes to unmap in one hold of `growth`; a handle has no more. */
 #define RETURNED_MAX ((uint64_t)TARN__HANDLE_BYTES_MAX)
@@ -56,23 +53,6 @@ struct tarn__background {
 };
 
 /* --- the device's memory --- */
-
-/* In a scope: set `*free_out` to the free bytes of the device, and `*scarce_out` to the
- * bound of scarcity. Returns false if the driver does not answer. */
-static bool query_device(const struct tarn__background *self,
-                         const struct tarn__scope *scope, uint64_t *free_out,
-                         uint64_t *scarce_out)
-{
-    size_t free_bytes = 0, total_bytes = 0;
-
-    tarn__pages_note_call(self->pool->pages);
-    if (scope->calls->mem_get_info(&free_bytes, &total_bytes) != CUDA_SUCCESS_)
-        return false;
-    *free_out = free_bytes;
-    *scarce_out =
-        total_bytes / SCARCE_PART > SCARCE_MIN ? total_bytes / SCARCE_PART : SCARCE_MIN;
-    return true;
-}
 
 /* Enter the context of the pool, in relaxed capture mode. A context that was reset is not
  * created again. */
@@ -143,7 +123,7 @@ static bool has_room(const struct tarn__background *self, const struct tarn__sco
 {
     uint64_t free_bytes, scarce_bytes;
 
-    return query_device(self, scope, &free_bytes, &scarce_bytes) &&
+    return tarn__budget_query_device(self->pool, scope, &free_bytes, &scarce_bytes) &&
            free_bytes >= 2 * scarce_bytes + bytes;
 }
 
@@ -261,10 +241,12 @@ static void watch(struct tarn__background *self)
     uint64_t idle = now_idle < self->idle_bytes ? now_idle : self->idle_bytes;
 
     self->idle_bytes = now_idle;
+    if (tarn__pool_never_moves(self->pool))
+        return;
     if (idle < TARN__PAGE_BYTES || tarn__clock_now_ns() < self->next_return_ns ||
         !enter(self->pool, &scope))
         return;
-    if (query_device(self, &scope, &free_bytes, &scarce_bytes) &&
+    if (tarn__budget_query_device(self->pool, &scope, &free_bytes, &scarce_bytes) &&
         free_bytes < scarce_bytes) {
         complete(self->pool, is_unused);
         return_bytes(self, idle);

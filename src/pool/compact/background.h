@@ -15,7 +15,7 @@
  *   - The thread returned memory during the last 10 s.
  *
  * Scarcity. The device's memory is scarce below 2 GiB free, or a tenth of it where that
- * is more. While the pool does not grow, the thread looks each 250 ms. It queries the
+ * is more (budget.c). With TARN_POOL_MOVES_NEVER the thread returns nothing. While the pool does not grow, the thread looks each 250 ms. It queries the
  * driver only if the pool has memory that was free at the last look as well, beyond its
  * minimum: `initial_bytes`. If the device's memory is scarce, the thread returns that
  * memory. First it queries all event fences. If no thread used the pool since the last

@@ -1,5 +1,12 @@
-/* budget.c -- how much memory a pool may still obtain, and what follows from its size. */
+/* budget.c -- how much memory a pool may still obtain, and what follows from its size;
+ * and how much time moves may take.
+ *
+ * A move saves memory and costs time. While the device has room, the moves of a pool may
+ * take 100 ns for each of its operations. Beyond that the pool grows. It returns this
+ * memory at a growth that finds little room on the device.
+ */
 #include "pool/compact/budget.h"
+#include "pool/compact/reclaimable.h"
 
 /* The largest fenced or completed neighbour that a free coalesces with, as a part of the
  * pool. In trials on bench/traces/, a smaller part kept memory in pieces, and a larger
@@ -52,4 +59,116 @@ uint64_t tarn__budget_headroom(const struct tarn__pool *pool)
         tarn__pages_is_vmm(pool->pages) ? tarn__pool_maximum(pool) : pool->limit;
 
     return most > reserved ? most - reserved : 0;
+}
+
+/* --- moves --- */
+
+/* Time in ns that moves may take: for each operation, and ahead of the operations. The
+ * first pass of a program moves most. MOVE_NS is the time of one handle, as measured on
+ * an H200 (docs/pool.md). */
+enum { NS_AN_OPERATION = 100, NS_AHEAD = 20 * 1000 * 1000, MOVE_NS = 26 * 1000 };
+
+/* The device's memory is scarce below this: a part of it, at least SCARCE_MIN. */
+enum { SCARCE_PART = 10 };
+#define SCARCE_MIN ((uint64_t)2 << 30)
+
+/* What the pool may have instead of moves, in twentieths of the peak of live bytes. */
+enum { MOST_INSTEAD = 29, TWENTIETHS = 20 };
+
+/* Have the operations since the last call pay for moves. Cache hits count when their
+ * cache is drained. `lock` held. */
+static void note_operations(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    tarn__assert_held(&pool->lock);
+
+    uint64_t operations =
+        pool->counts.allocations + pool->counts.frees + pool->drained_operations;
+    uint64_t paid = (operations - pool->moves_operations) * NS_AN_OPERATION;
+
+    pool->moves_operations = operations;
+    pool->moves_ns -= paid < pool->moves_ns ? paid : pool->moves_ns;
+}
+
+void tarn__budget_note_move(struct tarn__pool *pool, unsigned handles)
+{
+    tarn__assert_held(&pool->lock);
+
+    pool->moves_ns += (uint64_t)handles * MOVE_NS;
+}
+
+/* Return true if the budget is spent and the pool may have `need` bytes more. With a
+ * maximum, or in a tight pool, memory is worth more than time. `lock` held. */
+static bool is_spent(struct tarn__pool *pool, uint64_t need) TARN__REQUIRES(pool_lock)
+{
+    tarn__assert_held(&pool->lock);
+
+    uint64_t live = pool->heap.allocated_bytes + need;
+    uint64_t peak = live > pool->peak_allocated ? live : pool->peak_allocated;
+
+    note_operations(pool);
+    return pool->moves_ns > NS_AHEAD && pool->limit >= pool->device_bytes &&
+           !tarn__pool_is_tight(pool) &&
+           tarn__pages_reserved(pool->pages) + need <= peak / TWENTIETHS * MOST_INSTEAD;
+}
+
+bool tarn__budget_query_device(struct tarn__pool *pool, const struct tarn__scope *scope,
+                               uint64_t *free_out, uint64_t *scarce_out)
+{
+    size_t free_bytes = 0, total_bytes = 0;
+
+    tarn__pages_note_call(pool->pages);
+    if (scope->calls->mem_get_info(&free_bytes, &total_bytes) != CUDA_SUCCESS_)
+        return false;
+    *free_out = free_bytes;
+    *scarce_out =
+        total_bytes / SCARCE_PART > SCARCE_MIN ? total_bytes / SCARCE_PART : SCARCE_MIN;
+    return true;
+}
+
+/* Return true if the device has room after `need` bytes more. */
+static bool has_room(const struct tarn__caller *caller, uint64_t need)
+{
+    uint64_t free_bytes, scarce_bytes;
+
+    return tarn__budget_query_device(caller->pool, &caller->scope, &free_bytes,
+                                     &scarce_bytes) &&
+           free_bytes >= need + scarce_bytes;
+}
+
+bool tarn__budget_is_spent(const struct tarn__caller *caller,
+                           const struct tarn__request *request)
+{
+    struct tarn__pool *pool = caller->pool;
+    uint64_t need = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
+
+    tarn__assert_held(&pool->growth);
+    tarn__pool_lock(pool);
+    bool spent = is_spent(pool, need);
+    tarn__pool_unlock(pool);
+    return spent && has_room(caller, need);
+}
+
+void tarn__budget_note_growth(struct tarn__pool *pool, uint64_t bytes)
+{
+    tarn__assert_held(&pool->lock);
+
+    pool->grown_instead += bytes;
+}
+
+void tarn__budget_release_excess(const struct tarn__caller *caller)
+{
+    struct tarn__pool *pool = caller->pool;
+    uint64_t released = 0;
+
+    tarn__assert_held(&pool->growth);
+    tarn__pool_lock(pool);
+    uint64_t bytes = pool->grown_instead, free_bytes = pool->heap.free_bytes;
+    tarn__pool_unlock(pool);
+    if (bytes == 0 || has_room(caller, 0))
+        return;
+    tarn__reclaimable_shrink(pool, free_bytes > bytes ? free_bytes - bytes : 0,
+                             &released);
+    tarn__pool_lock(pool);
+    pool->grown_instead -= released < bytes ? released : bytes;
+    tarn__pool_unlock(pool);
 }

@@ -2,10 +2,13 @@
  * and only the missing part is new.
  *
  * Every allocation that fits nowhere ends here. This file therefore decides how much
- * memory a pool reserves beyond the live blocks. Free memory in whole handles is never a
+ * memory a pool reserves beyond the live blocks. Free memory in whole handles is no
  * reason to grow. The pool maps it beside the memory that the request can use already
  * (placement.c). Where it is not enough, new memory comes behind it, usually at the end
  * of the range.
+ *
+ * Moves have a budget of time (budget.c). Once it is spent, and while the device has room,
+ * the pool grows instead. With TARN_POOL_MOVES_NEVER nothing moves.
  *
  * A pool without free memory would have to move memory for nearly every large request,
  * and moving a handle costs about as much as a new one. So where one stream has all of
@@ -237,6 +240,15 @@ static tarn_status map_new(struct tarn__pool *pool, struct plan *plan)
     return tarn__pages_grow(pool->pages, at, plan->least, TARN_STREAM_NONE, &span);
 }
 
+static unsigned moved_handles(const struct plan *plan)
+{
+    unsigned handles = 0;
+
+    for (unsigned i = 0; i < plan->reclaimable->count; i++)
+        handles += plan->reclaimable->parts[i].handles;
+    return handles;
+}
+
 /* Publish the moved memory at its new place: as completed, or, where the stream waited
  * for some of it, in the order of the caller's stream. `lock` held. */
 static void publish_moved(struct tarn__caller *caller, struct plan *plan)
@@ -248,6 +260,7 @@ static void publish_moved(struct tarn__caller *caller, struct plan *plan)
     bool is_completed = plan->reclaimable->completed == plan->reclaimable->count ||
                         TARN_MUTATION(moved_taken_as_completed);
 
+    tarn__budget_note_move(pool, moved_handles(plan));
     tarn__reclaimable_retire(plan->reclaimable, plan->reclaimable->count);
     tarn__heap_put(&pool->heap, plan->moved_node,
                    is_completed ? NULL : caller->stream_state);
@@ -386,25 +399,50 @@ static bool is_below_extra(struct tarn__pool *pool, const struct tarn__request *
     return is;
 }
 
+/* Grow without a move if the pool has less than its reserve, or has spent its budget of
+ * moves. */
+static bool grew_instead(struct growth *growth) TARN__REQUIRES(growth)
+{
+    struct tarn__pool *pool = growth->caller->pool;
+    bool is_below = is_below_extra(pool, growth->request);
+    bool is_spent = !is_below && tarn__budget_is_spent(growth->caller, growth->request);
+
+    if ((!is_below && !is_spent) || grow(growth, NULL) != TARN_OK)
+        return false;
+    tarn__pool_lock(pool);
+    tarn__budget_note_growth(pool, is_spent ? growth->plan.new_bytes : 0);
+    tarn__pool_unlock(pool);
+    return true;
+}
+
+/* Move memory, and grow for the remainder. Then release what was grown instead of earlier
+ * moves, if the device has little room. */
+static tarn_status grow_with_moves(struct growth *growth) TARN__REQUIRES(growth)
+{
+    struct tarn__reclaimable *found =
+        malloc(sizeof *found); /* without it nothing moves */
+    tarn_status status = grow(growth, found);
+
+    /* The driver does not move it: then all of it must be new. */
+    if (status != TARN_OK && !growth->has_moved)
+        status = grow(growth, NULL);
+    free(found);
+    tarn__budget_release_excess(growth->caller);
+    return status;
+}
+
 tarn_status tarn__grow_vmm(struct tarn__caller *caller,
                            const struct tarn__request *request, tarn__index *out)
 {
     struct growth growth = {.caller = caller, .request = request};
+    tarn_status status = TARN_OK;
 
     tarn__assert_held(&caller->pool->growth);
     tarn__retired_unmap_completed(caller->pool);
-    if (is_below_extra(caller->pool, request) && grow(&growth, NULL) == TARN_OK) {
-        *out = growth.block;
-        return TARN_OK;
-    }
-    struct tarn__reclaimable *found =
-        malloc(sizeof *found); /* without it nothing moves */
-    tarn_status status = grow(&growth, found);
-
-    /* The driver does not move it: then all of it must be new. */
-    if (status != TARN_OK && !growth.has_moved)
+    if (tarn__pool_never_moves(caller->pool))
         status = grow(&growth, NULL);
-    free(found);
+    else if (!grew_instead(&growth))
+        status = grow_with_moves(&growth);
     *out = growth.block;
     return status;
 }

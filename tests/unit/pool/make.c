@@ -206,6 +206,9 @@ TEST(options_that_contradict_each_other_are_rejected_with_both_numbers)
          "no_stream_policy 3 is unknown, this version knows 0 to 2"},
         {{.policy = (tarn_pool_policy)2},
          "policy 2 is unknown, this version knows 0 to 1"},
+        {{.moves = (tarn_pool_moves)2}, "moves 2 is unknown, this version knows 0 to 1"},
+        {{.moves = TARN_POOL_MOVES_NEVER, .release_threshold_bytes = 65},
+         "release_threshold_bytes 65 has frees unmap memory, moves 1 forbids it"},
     };
     unsigned long long before = on_sim() ? sim_live_bytes() : 0;
 
