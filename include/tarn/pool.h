@@ -218,10 +218,11 @@ typedef struct tarn_pool_options {
      *     idle if it was free for 250 ms. If no thread used the pool in this time, the
      *     thread may wait for the device, as `oom_policy` allows.
      *
-     * The first allocation that grows the pool starts the thread. tarn_pool_suspend() and
-     * the last release of the pool end it. A pool with an upstream, or without VMM, has no
-     * thread, nor has a forked child. Where the system cannot create it, the pool works
-     * without it. Its calls invalidate no capture.
+     * The first allocation that grows the pool starts the thread, and so does the first
+     * one after tarn_pool_resume(). tarn_pool_suspend() and the last release of the pool
+     * end it. A pool with an upstream, or without VMM, has no thread, nor has a forked
+     * child. Where the system cannot create it, the pool works without it. Its calls
+     * invalidate no capture.
      *
      * @since 0.2 */
     bool background_thread;
