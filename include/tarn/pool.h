@@ -248,10 +248,11 @@ typedef struct tarn_pool_options {
      *     thread may wait for the device, as `oom_policy` allows. With
      *     TARN_POOL_MOVES_NEVER it returns nothing.
      *
-     * The first allocation that grows the pool starts the thread. tarn_pool_suspend() and
-     * the last release of the pool end it. A pool with an upstream, or without VMM, has no
-     * thread, nor has a forked child. Where the system cannot create it, the pool works
-     * without it. Its calls invalidate no capture.
+     * The first allocation that grows the pool starts the thread, and so does the first
+     * one after tarn_pool_resume(). tarn_pool_suspend() and the last release of the pool
+     * end it. A pool with an upstream, or without VMM, has no thread, nor has a forked
+     * child. Where the system cannot create it, the pool works without it. Its calls
+     * invalidate no capture.
      *
      * @since 0.2 */
     bool background_thread;
