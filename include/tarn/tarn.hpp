@@ -42,6 +42,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -205,12 +206,25 @@ using out_of_memory = detail::exception<detail::memory_exhausted>;
 namespace detail
 {
 
-/* Throw the last failure of the thread. `Other` is thrown unless memory is exhausted. */
-template <class Other> [[noreturn]] TARN_HPP_THROWS void raise(tarn_status status)
+/* Return the last failure of the thread. If it has another status, then one whose message
+ * describes this status. */
+inline tarn_error failure_of(tarn_status status) noexcept
 {
     tarn_error failure = *tarn_error_last();
 
-    failure.status = status;
+    if (failure.status != status) {
+        failure = {status, 0, {}};
+        std::snprintf(failure.message, sizeof failure.message, "%s",
+                      tarn_status_string(status));
+    }
+    return failure;
+}
+
+/* Throw the failure of this thread. `Other` is thrown unless memory is exhausted. */
+template <class Other> [[noreturn]] TARN_HPP_THROWS void raise(tarn_status status)
+{
+    const tarn_error failure = failure_of(status);
+
     if (status == TARN_OUT_OF_MEMORY)
         throw out_of_memory(failure);
     throw exception<Other>(failure);
@@ -1353,8 +1367,9 @@ class device_buffer
      * @param stream  New stream of the buffer; borrowed. It is ordered after all work on
      *                the buffer.
      * @throws tarn::out_of_memory  The resource or the host has no memory.
-     * @throws tarn::error          Another failure, also of the copy. The buffer is
-     *                              unchanged after every exception.
+     * @throws tarn::error          Another failure, also of the copy. After every exception
+     *                              the data and the size are unchanged; the stream may be
+     *                              the new one.
      * @since 0.2 */
     TARN_HPP_THROWS void resize(std::size_t bytes, stream_view stream)
     {
