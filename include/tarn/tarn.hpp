@@ -4,13 +4,13 @@
  * returns its C object by get(), so the functions of the other headers work on it, and
  * tarn::check() turns their status into an exception.
  *
- * | Class                      | Owns                                    | Copy             |
- * |----------------------------|-----------------------------------------|------------------|
- * | tarn::resource             | a reference to a memory resource        | a reference more |
- * | tarn::host_device_resource | the same; the host can use its memory   | a reference more |
- * | tarn::host_resource        | the same; the host alone can use it     | a reference more |
- * | tarn::stream               | a stream                                | no               |
- * | tarn::device_buffer        | a block of a resource, with its size    | with a stream    |
+ * | Class                      | Owns                                  | Copy          |
+ * |----------------------------|---------------------------------------|---------------|
+ * | tarn::resource             | a reference to a memory resource      | a reference   |
+ * | tarn::host_device_resource | the same; the host can use its memory | a reference   |
+ * | tarn::host_resource        | the same; the host alone can use it   | a reference   |
+ * | tarn::stream               | a stream                              | no            |
+ * | tarn::device_buffer        | a block of a resource, with its size  | with a stream |
  *
  * CCCL. With <cuda/memory_resource>, tarn::resource models
  * cuda::mr::resource_with<cuda::mr::device_accessible>. tarn::host_device_resource is
@@ -42,6 +42,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -205,12 +206,25 @@ using out_of_memory = detail::exception<detail::memory_exhausted>;
 namespace detail
 {
 
-/* Throw the last failure of the thread. `Other` is thrown unless memory is exhausted. */
-template <class Other> [[noreturn]] TARN_HPP_THROWS void raise(tarn_status status)
+/* Return the last failure of the thread. If it has another status, then one whose message
+ * describes this status. */
+inline tarn_error failure_of(tarn_status status) noexcept
 {
     tarn_error failure = *tarn_error_last();
 
-    failure.status = status;
+    if (failure.status != status) {
+        failure = {status, 0, {}};
+        std::snprintf(failure.message, sizeof failure.message, "%s",
+                      tarn_status_string(status));
+    }
+    return failure;
+}
+
+/* Throw the failure of this thread. `Other` is thrown unless memory is exhausted. */
+template <class Other> [[noreturn]] TARN_HPP_THROWS void raise(tarn_status status)
+{
+    const tarn_error failure = failure_of(status);
+
     if (status == TARN_OUT_OF_MEMORY)
         throw out_of_memory(failure);
     throw exception<Other>(failure);
@@ -488,8 +502,8 @@ class stream
  * It has the size of a pointer. A copy is another reference. After a move the object is
  * empty: it can be destroyed and assigned to, and get() returns NULL.
  *
- * Thread-safety: any thread may call the members. One thread at a time may assign to, move
- * from or destroy one object.
+ * Thread-safety: any thread may call the members. One thread at a time may assign to,
+ * move from or destroy one object.
  */
 class resource
 {
@@ -600,8 +614,8 @@ class resource
      * @param alignment  Alignment in bytes, a power of two; less than 256 counts as 256.
      * @return The block.
      * @throws tarn::out_of_memory  The resource cannot obtain the memory.
-     * @throws tarn::error          Another failure, see tarn_resource_allocate(). With RMM
-     *                              also a rmm::bad_alloc.
+     * @throws tarn::error          Another failure, see tarn_resource_allocate(). With
+     *                              RMM also a rmm::bad_alloc.
      * @since 0.2 */
     TARN_HPP_THROWS void *allocate(stream_view stream, std::size_t bytes,
                                    std::size_t alignment = TARN_ALIGNMENT)
@@ -1263,8 +1277,8 @@ class device_buffer
      *
      * Thread-safety: one thread at a time for one buffer.
      *
-     * @return The address; borrowed until the buffer is destroyed or its capacity changes.
-     *         NULL if the capacity is 0.
+     * @return The address; borrowed until the buffer is destroyed or its capacity
+     *         changes. NULL if the capacity is 0.
      * @since 0.2 */
     void *data() noexcept
     {
@@ -1275,8 +1289,8 @@ class device_buffer
      *
      * Thread-safety: any thread, while no other one changes the buffer.
      *
-     * @return The address; borrowed until the buffer is destroyed or its capacity changes.
-     *         NULL if the capacity is 0.
+     * @return The address; borrowed until the buffer is destroyed or its capacity
+     *         changes. NULL if the capacity is 0.
      * @since 0.2 */
     const void *data() const noexcept
     {
@@ -1353,8 +1367,9 @@ class device_buffer
      * @param stream  New stream of the buffer; borrowed. It is ordered after all work on
      *                the buffer.
      * @throws tarn::out_of_memory  The resource or the host has no memory.
-     * @throws tarn::error          Another failure, also of the copy. The buffer is
-     *                              unchanged after every exception.
+     * @throws tarn::error          Another failure, also of the copy. After every
+     *                              exception the data and the size are unchanged; the
+     *                              stream may be the new one.
      * @since 0.2 */
     TARN_HPP_THROWS void resize(std::size_t bytes, stream_view stream)
     {

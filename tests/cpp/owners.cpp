@@ -146,6 +146,8 @@ TEST(exceptions_have_the_status_and_the_message_of_the_failure)
     CHECK(THROWN(std::runtime_error, (void)limiter.allocate({}, 80, 3)).size() > 0);
     CHECK(THROWN(tarn::error, tarn::check(tarn_error_set(TARN_NOT_FOUND, "mine: no"))) ==
           "mine: no");
+    CHECK(THROWN(tarn::error, tarn::check(TARN_NOT_SUPPORTED)) ==
+          tarn_status_string(TARN_NOT_SUPPORTED));
     test::configure("fail=call:cuMemAlloc");
     try {
         (void)tarn::make_cuda().allocate({}, 2000);
