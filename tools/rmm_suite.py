@@ -26,7 +26,7 @@ MISSING = "missing name"
 OTHER = "other behaviour"
 
 # It runs in the process of the tests: RMM's names become Tarn's before any test is imported.
-PLUGIN = '''
+PLUGIN = """
 import collections, json, os
 import tarn.rmm
 tarn.rmm.install_as_rmm()
@@ -53,7 +53,7 @@ def pytest_collectreport(report):
 def pytest_sessionfinish(session):
     with open(os.environ["RMM_SUITE_RESULTS"], "w") as file:
         json.dump(results, file)
-'''
+"""
 
 
 def arguments():

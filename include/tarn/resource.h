@@ -800,8 +800,8 @@ TARN_API tarn_status tarn_binning_create(tarn_resource *upstream,
  * Add a bin for requests of up to `bytes` bytes that fit into no smaller bin.
  *
  * If the binning resource already has a bin of that size, the call changes nothing and
- * returns TARN_OK. At a free, the size of the block selects its bin. The bins must then
- * be those of the allocation, so the call fails while blocks are live.
+ * returns TARN_OK. Live blocks stay where they are, and return to the resource that they
+ * came from.
  *
  * The depth of a resource is the number of resources beneath it, see
  * TARN_RESOURCE_DEPTH_MAX. A bin whose depth is at least that of `binning` increases the
@@ -816,8 +816,8 @@ TARN_API tarn_status tarn_binning_create(tarn_resource *upstream,
  *                 upstream.
  * @return
  * - TARN_OK: a bin of that size exists.
- * - TARN_STILL_IN_USE: blocks are live. Or the bin would increase the depth of `binning`,
- *   and a resource has been created over `binning`.
+ * - TARN_STILL_IN_USE: the bin would increase the depth of `binning`, and a resource has
+ *   been created over `binning`.
  * - TARN_INVALID_ARGUMENT: `binning` is no binning resource, or `bytes` is 0. Or `bin` is
  *   `binning`, or of another device, or its depth is TARN_RESOURCE_DEPTH_MAX. Or
  *   `binning` has 64 bins already.

@@ -14,7 +14,7 @@ import threading
 from typing import TextIO
 
 
-class level_enum(enum.IntEnum):  # noqa: N801: RMM's name
+class level_enum(enum.IntEnum):
     """The levels of the debug log, from the most to the least detailed.
 
     Attributes
@@ -80,7 +80,7 @@ def _out() -> TextIO:
     global _file
     name = os.environ.get("RMM_DEBUG_LOG_FILE")
     if name and _file is None:
-        _file = open(name, "a", encoding="utf-8")  # noqa: SIM115: it ends with the process
+        _file = open(name, "a", encoding="utf-8")  # noqa: SIM115
     return _file or sys.stderr
 
 

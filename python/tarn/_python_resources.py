@@ -95,9 +95,7 @@ class FailureCallbackResourceAdaptor(UpstreamResourceAdaptor):
         without a limit. An exception in it fails the allocation, as in CallbackMemoryResource.
     """
 
-    def __init__(
-        self, upstream_mr: DeviceMemoryResource, callback: Callable[[int], bool]
-    ) -> None:
+    def __init__(self, upstream_mr: DeviceMemoryResource, callback: Callable[[int], bool]) -> None:
         super().__init__(upstream_mr)
         self._callback = callback
 

@@ -223,7 +223,9 @@ class CudaAsyncViewMemoryResource(_Source):
         except (TypeError, ValueError):
             number = 0
         if number <= 0:
-            raise ValueError(f"pool_handle must be a cudaMemPool_t or CUmemoryPool: {pool_handle!r}")
+            raise ValueError(
+                f"pool_handle must be a cudaMemPool_t or CUmemoryPool: {pool_handle!r}"
+            )
         self._handle = pool_handle
         _tarn._open_async(self, _device_of(device), 0, 0, False, False, False, number)
 
@@ -753,7 +755,6 @@ class _PoolCalls(UpstreamResourceAdaptor):
         (self._callbacks or []).remove(callback)
 
 
-_PAGE = 2 << 20  # the granularity of a pool in bytes
 _NO_STREAM = ("synchronize", "event", "single-stream")  # in the order of the C enum
 
 
@@ -769,8 +770,7 @@ class PoolMemoryResource(_PoolCalls):
     initial_pool_size : int or str, optional
         Bytes to reserve at the start. None: none. RMM reserves half of the free memory instead.
     maximum_pool_size : int or str, optional
-        The most bytes of the pool. It uses whole pages of 2 MiB of them, and at least one. None:
-        no maximum.
+        The most bytes of the pool. It uses whole pages of 2 MiB of them. None: no maximum.
     device : int, optional
         Number of the device. None: the upstream's, or the current device.
     growth : int or str
@@ -849,7 +849,7 @@ class PoolMemoryResource(_PoolCalls):
             upstream_mr,
             _pool_device(upstream_mr, device),
             initial,
-            max(maximum, _PAGE) if maximum else 0,
+            maximum,
             _bytes_of(growth),
             _bytes_of(release_threshold),
             grow_first,
@@ -876,7 +876,7 @@ class ArenaMemoryResource(_PoolCalls):
     upstream_mr : DeviceMemoryResource
         The resource that the arena takes its memory from; the arena keeps it alive.
     arena_size : int or str, optional
-        Bytes of the arena, in whole pages of 2 MiB. None: half of the device's free memory.
+        Bytes of the arena. None: half of the device's free memory.
     dump_log_on_failure : bool
         Append a report of the arena to the file `rmm_arena_memory_dump.log` in the current
         folder when an allocation fails.
@@ -904,7 +904,6 @@ class ArenaMemoryResource(_PoolCalls):
             raise _tarn.InvalidArgumentError(
                 f"arena: arena_size is {size} bytes, it has to be at least 1 MiB"
             )
-        size = -(-size // _PAGE) * _PAGE
         _tarn._open_pool(self, upstream_mr, -1, size, size, 0, 0, False, False, False, 0, 0, False)
         if dump_log_on_failure:
             self.add_oom_callback(functools.partial(_dump, weakref.ref(self)))
@@ -1012,7 +1011,8 @@ class BinningMemoryResource(_Adaptor):
     ) -> None:
         """Serve requests of up to `allocation_size` bytes from another resource.
 
-        An existing bin of that size stays as it is.
+        An existing bin of that size stays as it is. Live blocks return to the resource that they
+        came from.
 
         Parameters
         ----------
@@ -1024,8 +1024,8 @@ class BinningMemoryResource(_Adaptor):
         Raises
         ------
         TarnError
-            Blocks are live: a block returns to its bin by its size. Or `bin_resource` makes the
-            stack deeper, and another resource has this one as its upstream already.
+            `bin_resource` makes the stack deeper, and another resource has this one as its
+            upstream already.
         InvalidArgumentError
             The bin is of another device, or there are 64 bins already.
         ValueError

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from tarn._tarn import DeviceBuffer
 from tarn.rmm import _cuda, librmm, mr, pylibrmm, statistics  # noqa: F401
-from tarn.rmm._cuda import gpu as _gpu  # noqa: F401: rmm._cuda.gpu is there after `import rmm`
+from tarn.rmm._cuda import gpu as _gpu  # noqa: F401
 from tarn.rmm._install import install_as_rmm
-from tarn.rmm._version import __git_commit__, __version__
+from tarn.rmm._version import __git_commit__, __version__  # noqa: F401
 from tarn.rmm.mr import disable_logging, enable_logging, get_log_filenames
 from tarn.rmm.pylibrmm.logger import (
     flush_logger,

@@ -84,12 +84,12 @@ def _driver(call: str, *args: Any) -> Any:
     return results[0] if results else None
 
 
-def driverGetVersion() -> int:  # noqa: N802
+def driverGetVersion() -> int:
     """Return the CUDA version of the driver: 1000 * major + 10 * minor."""
     return _tarn.driver_info().version
 
 
-def runtimeGetVersion() -> int:  # noqa: N802
+def runtimeGetVersion() -> int:
     """Return the CUDA version of cuda-bindings' runtime, or that of the driver without it."""
     try:
         status, version = _bindings("runtime").getLocalRuntimeVersion()
@@ -98,12 +98,12 @@ def runtimeGetVersion() -> int:  # noqa: N802
     return int(version) if int(status) == 0 else driverGetVersion()
 
 
-def getDevice() -> int:  # noqa: N802
+def getDevice() -> int:
     """Return the number of the current device."""
     return _tarn.current_device()
 
 
-def setDevice(device: int) -> None:  # noqa: N802
+def setDevice(device: int) -> None:
     """Make the primary context of a device current in this thread.
 
     Parameters
@@ -120,12 +120,12 @@ def setDevice(device: int) -> None:  # noqa: N802
     _driver("cuCtxSetCurrent", _driver("cuDevicePrimaryCtxRetain", handle))
 
 
-def getDeviceCount() -> int:  # noqa: N802
+def getDeviceCount() -> int:
     """Return the number of devices."""
     return _tarn.driver_info().device_count
 
 
-def getDeviceAttribute(attr: Any, device: int) -> int:  # noqa: N802
+def getDeviceAttribute(attr: Any, device: int) -> int:
     """Return an attribute of a device.
 
     Parameters
@@ -144,7 +144,7 @@ def getDeviceAttribute(attr: Any, device: int) -> int:  # noqa: N802
     return int(_driver("cuDeviceGetAttribute", attribute, _driver("cuDeviceGet", device)))
 
 
-def getDeviceProperties(device: int) -> Any:  # noqa: N802
+def getDeviceProperties(device: int) -> Any:
     """Return the cudaDeviceProp of a device, which the CUDA runtime fills.
 
     Parameters
@@ -164,7 +164,7 @@ def getDeviceProperties(device: int) -> Any:  # noqa: N802
     return properties
 
 
-def deviceGetName(device: int) -> str:  # noqa: N802
+def deviceGetName(device: int) -> str:
     """Return the name of a device.
 
     Parameters

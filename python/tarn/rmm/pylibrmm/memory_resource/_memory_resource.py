@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
-import tarn.mr
 from tarn import _tarn
 from tarn.mr import (
     ArenaMemoryResource,
@@ -161,6 +159,5 @@ def get_log_filenames() -> dict[int, str | None]:
     files: dict[int, str | None] = {}
     for device in sorted(_known()):
         found = get_per_device_resource(device)
-        is_log = isinstance(found, LoggingResourceAdaptor)
-        files[device] = found.get_file_name() if is_log else None
+        files[device] = found.get_file_name() if isinstance(found, LoggingResourceAdaptor) else None
     return files
