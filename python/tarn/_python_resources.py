@@ -61,15 +61,17 @@ class CallbackMemoryResource(DeviceMemoryResource):
 
     def allocate(self, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> int:
         """Return the address of a block, from the program's function."""
+        given = _stream_of(stream)
         try:
-            return self._allocate_func(nbytes, _stream_of(stream))
+            return self._allocate_func(nbytes, given)
         except BaseException as error:
             _fail(error)
 
     def deallocate(self, ptr: int, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> None:
         """Free a block with the program's function."""
+        given = _stream_of(stream)
         try:
-            self._deallocate_func(ptr, nbytes, _stream_of(stream))
+            self._deallocate_func(ptr, nbytes, given)
         except BaseException as error:
             _fail(error)
 

@@ -12,8 +12,8 @@ from types import ModuleType
 
 _OURS = "tarn.rmm"
 _THEIRS = "rmm"
-# What an extension fails with that imports the Cython interface of a module without it.
-_CYTHON = ("__pyx_capi__", "__pyx_vtable__", "size changed, may indicate binary")
+# Parts of the errors with which an extension fails that imports RMM's Cython interface.
+_CYTHON = ("__pyx_capi__", "__pyx_vtable__", "size changed, may indicate binary", "tarn.rmm.")
 
 
 def _is_theirs(name: str) -> bool:
