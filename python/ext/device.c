@@ -44,9 +44,8 @@ static PyObject *known_object(tarn__state *state, int device,
 static int keep_wrapped(tarn__state *state, int device, PyObject *object)
 {
     PyObject *key = PyLong_FromLong(device);
-    PyObject *before = key != NULL
-                           ? Py_XNewRef(PyDict_GetItemWithError(state->wrapped, key))
-                           : NULL;
+    PyObject *before =
+        key != NULL ? Py_XNewRef(PyDict_GetItemWithError(state->wrapped, key)) : NULL;
     int result = key != NULL && !PyErr_Occurred()
                      ? PyDict_SetItem(state->wrapped, key, object)
                      : -1;

@@ -366,7 +366,8 @@ static PyMethodDef maker_functions[] = {
      "_open_pinned(mr, device, /)\n--\n\n"
      "Create the resource of a PinnedHostMemoryResource."},
     {"_open_async", open_async, METH_VARARGS,
-     "_open_async(mr, device, initial, threshold, use_default, exportable, managed, pool,\n"
+     "_open_async(mr, device, initial, threshold, use_default, exportable, managed, "
+     "pool,\n"
      "            /)\n--\n\n"
      "Create the resource of a class over a pool of the driver; sizes are bytes."},
     {"_open_system", open_system, METH_VARARGS,

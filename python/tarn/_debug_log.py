@@ -6,11 +6,11 @@ are not part of it (tarn_set_warning_handler() in C).
 
 from __future__ import annotations
 
-import datetime
 import enum
 import os
 import sys
 import threading
+import time
 from typing import TextIO
 
 
@@ -88,7 +88,8 @@ def write(level: level_enum, message: str) -> None:
     """Write a message, if its level is written."""
     if not should_log(level):
         return
-    now = datetime.datetime.now().strftime("%H:%M:%S:%f")
+    seconds, nanoseconds = divmod(time.time_ns(), 10**9)
+    now = f"{time.strftime('%H:%M:%S', time.localtime(seconds))}:{nanoseconds // 1000:06}"
     with _lock:
         out = _out()
         out.write(f"[{threading.get_native_id():6}][{now}][{level.name:6}] {message}\n")

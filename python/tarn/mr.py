@@ -915,7 +915,7 @@ def _dump(arena: weakref.ref[ArenaMemoryResource], nbytes: int, attempt: int) ->
     if pool is not None and attempt == 0:
         numbers = pool.statistics()
         with open("rmm_arena_memory_dump.log", "a", encoding="utf-8") as file:
-            file.write(f"No room in {pool!r} for {nbytes} bytes\n{numbers}\n")
+            file.write(f"{pool!r} has no memory for {nbytes} bytes\n{numbers}\n")
             for block in pool.snapshot():
                 file.write(f"{block}\n")
     return False
