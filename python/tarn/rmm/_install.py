@@ -59,21 +59,28 @@ class _Extension(importlib.machinery.ExtensionFileLoader):
             return b"rmm.pylibrmm" in file.read()
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Find `rmm` and its modules in tarn.rmm, and load extensions with an explanation."""
+class _Modules(importlib.abc.MetaPathFinder):
+    """Find `rmm` and its modules in tarn.rmm."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if _is_theirs(fullname):
-            if importlib.util.find_spec(_ours(fullname)) is None:
-                return None
-            return importlib.machinery.ModuleSpec(fullname, _Alias(), is_package=True)
+        if not _is_theirs(fullname) or importlib.util.find_spec(_ours(fullname)) is None:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, _Alias(), is_package=True)
+
+
+class _Extensions(importlib.abc.MetaPathFinder):
+    """Find extensions where Python finds them, and load them with an explanation."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        if spec is not None and type(spec.loader) is importlib.machinery.ExtensionFileLoader:
-            spec.loader = _Extension(spec.loader.name, spec.loader.path)
-            return spec
-        return None
+        if spec is None or type(spec.loader) is not importlib.machinery.ExtensionFileLoader:
+            return None
+        spec.loader = _Extension(spec.loader.name, spec.loader.path)
+        return spec
 
 
 def install_as_rmm() -> None:
@@ -96,5 +103,8 @@ def install_as_rmm() -> None:
             f"rmm is imported already, from {present.__file__}: call install_as_rmm() before, "
             "or pass it a resource of Tarn with tarn.mr.to_rmm()"
         )
-    sys.meta_path.insert(0, _Finder())
+    finders = sys.meta_path
+    python = importlib.machinery.PathFinder
+    finders.insert(finders.index(python) if python in finders else len(finders), _Extensions())
+    finders.insert(0, _Modules())
     importlib.import_module(_THEIRS)
