@@ -1,10 +1,11 @@
-/* adaptor.h -- resources over a resource: a limit, a log, counters.
+/* adaptor.h -- resources over a resource: a limit, a log, counters, prefetches.
  *
- * | Adaptor | Purpose                                                      |
- * |---------|--------------------------------------------------------------|
- * | limiter | keeps the memory of its upstream within a number of bytes    |
- * | logger  | writes each allocation and each free to a trace              |
- * | counter | counts bytes and blocks: current, peak, total                |
+ * | Adaptor    | Purpose                                                   |
+ * |------------|-----------------------------------------------------------|
+ * | limiter    | keeps the memory of its upstream within a number of bytes |
+ * | logger     | writes each allocation and each free to a trace           |
+ * | counter    | counts bytes and blocks: current, peak, total             |
+ * | prefetcher | prefetches each block of managed memory to the device     |
  *
  * - Adaptors stack in any order, up to TARN_RESOURCE_DEPTH_MAX of them.
  * - An adaptor retains its upstream.
@@ -180,11 +181,31 @@ TARN_API tarn_status tarn_counter_push(tarn_resource *counter, tarn_counts *out)
 TARN_API tarn_status tarn_counter_pop(tarn_resource *counter, tarn_counts *out);
 
 /**
+ * Create a prefetcher: a resource that prefetches each new block to its device.
+ *
+ * The prefetch is queued on the stream of the allocation, as tarn_prefetch_async() does.
+ * It has no effect on memory that is not managed. If the driver rejects the prefetch, the
+ * allocation fails with the status of tarn_prefetch_async().
+ *
+ * Thread-safety: any thread.
+ *
+ * @param upstream  The resource beneath; retained.
+ * @param[out] out  The prefetcher; the caller owns a reference.
+ * @return
+ * - TARN_OK: the prefetcher exists.
+ * - TARN_INVALID_ARGUMENT: `upstream` or `out` is NULL, or the stack exceeds
+ *   TARN_RESOURCE_DEPTH_MAX.
+ * - TARN_OUT_OF_MEMORY: host memory is exhausted.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_prefetcher_create(tarn_resource *upstream, tarn_resource **out);
+
+/**
  * Return the upstream of an adaptor of this header.
  *
  * Thread-safety: any thread.
  *
- * @param adaptor   A limiter, a logger or a counter; borrowed.
+ * @param adaptor   A limiter, a logger, a counter or a prefetcher; borrowed.
  * @param[out] out  The upstream, retained; the caller releases it.
  * @return
  * - TARN_OK: `*out` is set.

@@ -368,6 +368,31 @@ TARN_API tarn_status tarn_memcpy_async(int device, tarn_device_ptr to,
                                        tarn_stream stream);
 
 /**
+ * Queue a migration of managed memory to a device or to the host, as cuMemPrefetchAsync.
+ *
+ * A prefetch is a hint. The call does nothing for memory that the driver cannot migrate:
+ * memory that is not managed, and any memory if `to` cannot access managed memory while
+ * the host does.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device   The device number, for `stream`.
+ * @param address  The first byte.
+ * @param bytes    Size in bytes. 0 does nothing.
+ * @param to       The device number of the destination; -1 for the host.
+ * @param stream   The stream of the prefetch; borrowed. TARN_STREAM_NONE: the legacy
+ *                 default stream.
+ * @return
+ * - TARN_OK: the prefetch is queued, or there is nothing to migrate.
+ * - TARN_INVALID_ARGUMENT: `device` or `to` does not exist, or `stream` belongs to another
+ *   context or is not registered any more.
+ * - Other statuses: those of the driver, see the head of driver.h.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_prefetch_async(int device, tarn_device_ptr address,
+                                         size_t bytes, int to, tarn_stream stream);
+
+/**
  * Queue a fill of `bytes` bytes with one value, as cuMemsetD8Async.
  *
  * Thread-safety: any thread.

@@ -13,6 +13,7 @@
  * | cuda       | cuMemAlloc                 | no                | yes               |
  * | managed    | cuMemAllocManaged          | no                | yes               |
  * | pinned     | cuMemHostAlloc             | no                | yes               |
+ * | system     | aligned host memory        | no                | yes               |
  * | host       | aligned host memory        | no                | no                |
  * | async      | cuMemAllocFromPoolAsync    | yes               | no                |
  * | pool, slab | the device, or an upstream | yes               | see below         |
@@ -262,8 +263,8 @@ TARN_API tarn_status tarn_resource_release(tarn_resource *resource);
  * The block is ready for work that is queued on `stream` from now on. Another stream must
  * first wait for an event that is recorded on `stream` after this call. With
  * TARN_STREAM_NONE the block is ready for every stream if
- * tarn_resource_supports_no_stream() is true. Blocks of `cuda`, `managed`, `pinned` and
- * `host` are ready for every stream, whatever `stream` is.
+ * tarn_resource_supports_no_stream() is true. Blocks of `cuda`, `managed`, `pinned`,
+ * `system` and `host` are ready for every stream, whatever `stream` is.
  *
  * Thread-safety: any thread.
  *
@@ -405,6 +406,7 @@ TARN_API bool tarn_resource_deallocate_synchronizes(const tarn_resource *resourc
  * | Resource                    | Result                                                |
  * |-----------------------------|-------------------------------------------------------|
  * | `cuda`, `managed`, `pinned` | true, because their frees wait                        |
+ * | `system`                    | true, because its frees wait                          |
  * | `host`, `async`             | false                                                 |
  * | a pool or a slab            | true without an upstream                              |
  * | a pool or a slab            | true if the upstream returns true                     |
@@ -555,6 +557,18 @@ typedef struct tarn_async_options {
      *
      * It needs a new pool, never the default pool of the device. */
     bool exportable;
+    /** Let the new pool hold managed memory, which host and device can use.
+     *
+     * It excludes `exportable`, `use_default_pool` and `pool`. CUDA 13 introduced such
+     * pools.
+     * @since 0.2 */
+    bool managed;
+    /** Allocate from this pool of the driver, a CUmemoryPool; borrowed.
+     *
+     * The program keeps it until the resource ends. It excludes `exportable`,
+     * `use_default_pool` and `managed`. NULL: a new pool.
+     * @since 0.2 */
+    void *pool;
 } tarn_async_options;
 
 /**
@@ -579,10 +593,10 @@ typedef struct tarn_async_options {
  * @param[out] out  The resource; the caller owns a reference.
  * @return
  * - TARN_OK: `*out` is set.
- * - TARN_INVALID_ARGUMENT: `exportable` together with `use_default_pool`, no such device,
- *   `out` is NULL, or `options` has a nonzero member that this version of Tarn does not
- *   know.
- * - TARN_NOT_SUPPORTED: the device has no memory pools, or none that can be exported.
+ * - TARN_INVALID_ARGUMENT: two options that exclude each other, no such device, `out` is
+ *   NULL, or `options` has a nonzero member that this version of Tarn does not know.
+ * - TARN_NOT_SUPPORTED: the device has no memory pools, none that can be exported, or
+ *   none of managed memory.
  * - TARN_NO_DRIVER: the driver is not open, and the call could not open it.
  * - TARN_OUT_OF_MEMORY: the initial bytes or host memory are unavailable.
  * - TARN_DRIVER_FAILURE: a driver call failed.
@@ -590,6 +604,20 @@ typedef struct tarn_async_options {
  */
 TARN_API tarn_status tarn_async_create(int device, const tarn_async_options *options,
                                        tarn_resource **out);
+
+/**
+ * Query the driver's pool of an async resource.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param async     The async resource; borrowed.
+ * @param[out] out  The CUmemoryPool; borrowed, valid while the resource exists.
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `async` is another kind of resource, or `out` is NULL.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_async_pool(tarn_resource *async, void **out);
 
 /**
  * Return the resource of managed memory (cuMemAllocManaged) on a device.
@@ -631,6 +659,42 @@ TARN_API tarn_status tarn_managed_create(int device, tarn_resource **out);
  * @since 0.1
  */
 TARN_API tarn_status tarn_pinned_create(int device, tarn_resource **out);
+
+/** Options of a system resource; zeros are the defaults. */
+typedef struct tarn_system_options {
+    size_t size; /**< sizeof(tarn_system_options) */
+    /** Advise the driver where the memory of each block should be (cuMemAdvise).
+     *
+     * The part of a block that fits into the free memory of the device, less
+     * `headroom_bytes`, prefers the device. The rest prefers the host. */
+    bool advise;
+    size_t headroom_bytes; /**< Bytes of the device to leave free; needs `advise`. */
+} tarn_system_options;
+
+/**
+ * Return a resource of ordinary host memory that a device can access by itself.
+ *
+ * The device needs pageable memory access (CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS).
+ * The memory comes from aligned_alloc(). A free waits until the device has finished with
+ * the block. Without `advise` there is one object per device, as with tarn_cuda_create().
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device    The device number.
+ * @param options   The options; copied. NULL: the defaults.
+ * @param[out] out  The resource; the caller owns a reference.
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: there is no such device, `out` is NULL, or `headroom_bytes` is
+ *   set without `advise`. Or `options` has a nonzero member that this version of Tarn
+ *   does not know.
+ * - TARN_NOT_SUPPORTED: the device cannot access pageable host memory.
+ * - TARN_NO_DRIVER: the driver is not open, and the call could not open it.
+ * - TARN_OUT_OF_MEMORY: host memory is exhausted.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_system_create(int device, const tarn_system_options *options,
+                                        tarn_resource **out);
 
 /**
  * Return the resource of ordinary host memory.
@@ -736,8 +800,8 @@ TARN_API tarn_status tarn_binning_create(tarn_resource *upstream,
  * Add a bin for requests of up to `bytes` bytes that fit into no smaller bin.
  *
  * If the binning resource already has a bin of that size, the call changes nothing and
- * returns TARN_OK. At a free, the size of the block selects its bin. The bins must then
- * be those of the allocation, so the call fails while blocks are live.
+ * returns TARN_OK. Live blocks stay where they are, and return to the resource that they
+ * came from.
  *
  * The depth of a resource is the number of resources beneath it, see
  * TARN_RESOURCE_DEPTH_MAX. A bin whose depth is at least that of `binning` increases the
@@ -752,8 +816,8 @@ TARN_API tarn_status tarn_binning_create(tarn_resource *upstream,
  *                 upstream.
  * @return
  * - TARN_OK: a bin of that size exists.
- * - TARN_STILL_IN_USE: blocks are live. Or the bin would increase the depth of `binning`,
- *   and a resource has been created over `binning`.
+ * - TARN_STILL_IN_USE: the bin would increase the depth of `binning`, and a resource has
+ *   been created over `binning`.
  * - TARN_INVALID_ARGUMENT: `binning` is no binning resource, or `bytes` is 0. Or `bin` is
  *   `binning`, or of another device, or its depth is TARN_RESOURCE_DEPTH_MAX. Or
  *   `binning` has 64 bins already.

@@ -113,20 +113,60 @@ static PyObject *buffer_bytes(PyObject *object, PyObject *Py_UNUSED(none))
     return bytes_on((tarn__buffer *)object, TARN_STREAM_DEFAULT);
 }
 
+/* The call that makes the buffer again from `content`, which is taken over. */
+static PyObject *reduced_to(PyObject *object, PyObject *content)
+{
+    PyObject *make_it =
+        content != NULL ? PyObject_GetAttrString((PyObject *)Py_TYPE(object), "to_device")
+                        : NULL;
+
+    if (make_it == NULL) {
+        Py_XDECREF(content);
+        return NULL;
+    }
+    return Py_BuildValue("(N(N))", make_it, content);
+}
+
 /* The bytes after all work queued on the buffer's own stream. */
 static PyObject *buffer_reduce(PyObject *object, PyObject *Py_UNUSED(none))
 {
     tarn__buffer *self = (tarn__buffer *)object;
-    PyObject *bytes = bytes_on(self, tarn__buffer_stream(self));
-    PyObject *make_it =
-        bytes != NULL ? PyObject_GetAttrString((PyObject *)Py_TYPE(object), "to_device")
-                      : NULL;
 
-    if (make_it == NULL) {
-        Py_XDECREF(bytes);
+    return reduced_to(object, bytes_on(self, tarn__buffer_stream(self)));
+}
+
+/* Does a class derived in Python define __reduce__() itself? -1 with an exception set. */
+static int reduces_itself(tarn__state *state, PyObject *object)
+{
+    PyObject *own = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__reduce__");
+    PyObject *ours = PyObject_GetAttrString(state->DeviceBuffer, "__reduce__");
+    int result = own != NULL && ours != NULL ? own != ours : -1;
+
+    Py_XDECREF(own);
+    Py_XDECREF(ours);
+    return result;
+}
+
+enum { FIRST_PROTOCOL_WITH_BUFFERS = 5 };
+
+/* From protocol 5 on, pickle can pass the bytes beside the stream, without another copy.
+ */
+static PyObject *buffer_reduce_ex(PyObject *object, PyObject *protocol)
+{
+    tarn__buffer *self = (tarn__buffer *)object;
+    long number = PyLong_AsLong(protocol);
+    int itself = number == -1 && PyErr_Occurred()
+                     ? -1
+                     : reduces_itself(tarn__state_of(Py_TYPE(object)), object);
+
+    if (itself < 0)
         return NULL;
-    }
-    return Py_BuildValue("(N(N))", make_it, bytes);
+    if (itself || number < FIRST_PROTOCOL_WITH_BUFFERS)
+        return PyObject_CallMethod(object, "__reduce__", NULL);
+    PyObject *bytes = bytes_on(self, tarn__buffer_stream(self));
+    PyObject *content = bytes != NULL ? PyPickleBuffer_FromObject(bytes) : NULL;
+    Py_XDECREF(bytes);
+    return reduced_to(object, content);
 }
 
 PyDoc_STRVAR(
@@ -382,6 +422,137 @@ static PyObject *buffer_copy_from_device(PyObject *object, PyObject *args,
     Py_RETURN_NONE;
 }
 
+/* --- where managed memory is --- */
+
+static int queue_prefetch(tarn__state *state, tarn__buffer *self, int device,
+                          tarn_stream stream)
+{
+    struct tarn__block_use use;
+    tarn_status status;
+
+    tarn__buffer_use(self, &use);
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_prefetch_async(self->device, tarn_pointer_address(use.pointer),
+                                 self->bytes, device, stream);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        tarn__error_raise(state, status);
+    tarn__buffer_unuse(self, &use);
+    return status == TARN_OK ? 0 : -1;
+}
+
+PyDoc_STRVAR(
+    prefetch_doc,
+    "prefetch($self, device=None, stream=None)\n--\n\n"
+    "Queue the migration of managed memory to a device.\n\n"
+    "device: number of the device, -1 for the host; None: the current device. stream:\n"
+    "None is the buffer's own stream. Memory that is not managed stays where it is.\n\n"
+    "Raises InvalidArgumentError if the device does not exist.");
+
+static PyObject *buffer_prefetch(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"device", "stream", NULL};
+    tarn__buffer *self = (tarn__buffer *)object;
+    tarn__state *state = tarn__state_of(Py_TYPE(object));
+    PyObject *device_object = Py_None, *stream_object = Py_None;
+    tarn_stream stream = tarn__buffer_stream(self);
+    int device;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:prefetch", names, &device_object,
+                                     &stream_object) ||
+        (stream_object != Py_None &&
+         tarn__stream_from(state, stream_object, &stream) != 0))
+        return NULL;
+    if (device_object == Py_None) {
+        tarn_status status = tarn_driver_current_device(&device);
+        if (status != TARN_OK)
+            return tarn__error_raise(state, status);
+    } else if (!PyArg_Parse(device_object, "i;device", &device)) {
+        return NULL;
+    }
+    if (queue_prefetch(state, self, device, stream) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* --- copies between addresses --- */
+
+/* (to, from, bytes, stream): a copy as cuMemcpyAsync on the current device; on the default
+ * stream it is complete on return. */
+static PyObject *copy_addresses(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    PyObject *to_object, *from_object, *bytes_object, *stream_object;
+    size_t to, from, bytes;
+    tarn_stream stream;
+    tarn_status status;
+    int device;
+
+    if (!PyArg_ParseTuple(args, "OOOO", &to_object, &from_object, &bytes_object,
+                          &stream_object) ||
+        tarn__arguments_size(to_object, &to) != 0 ||
+        tarn__arguments_size(from_object, &from) != 0 ||
+        tarn__arguments_size(bytes_object, &bytes) != 0 ||
+        tarn__stream_from(state, stream_object, &stream) != 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_driver_current_device(&device);
+    if (status == TARN_OK)
+        status = tarn_memcpy_async(device, to, from, bytes, stream);
+    if (status == TARN_OK && tarn__stream_is_default(stream))
+        status = tarn_stream_synchronize(device, stream);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__error_raise(state, status);
+    Py_RETURN_NONE;
+}
+
+/* (to, buffer, stream) or (buffer, from, stream): a copy between device memory and the
+ * contiguous buffer of a host object. */
+static PyObject *copy_host(PyObject *module, PyObject *args, bool to_host)
+{
+    PyObject *first, *second, *stream, *result = NULL;
+    Py_buffer view;
+
+    if (!PyArg_ParseTuple(args, "OOO", &first, &second, &stream) ||
+        PyObject_GetBuffer(to_host ? first : second, &view,
+                           to_host ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0)
+        return NULL;
+    PyObject *host = PyLong_FromVoidPtr(view.buf);
+    PyObject *call = host == NULL ? NULL
+                     : to_host ? Py_BuildValue("(OOnO)", host, second, view.len, stream)
+                               : Py_BuildValue("(OOnO)", first, host, view.len, stream);
+    if (call != NULL)
+        result = copy_addresses(module, call);
+    Py_XDECREF(call);
+    Py_XDECREF(host);
+    PyBuffer_Release(&view);
+    return result;
+}
+
+static PyObject *copy_to_host_object(PyObject *module, PyObject *args)
+{
+    return copy_host(module, args, true);
+}
+
+static PyObject *copy_from_host_object(PyObject *module, PyObject *args)
+{
+    return copy_host(module, args, false);
+}
+
+static PyMethodDef functions[] = {
+    {"_copy", copy_addresses, METH_VARARGS,
+     "_copy(to, src, nbytes, stream, /)\n--\n\n"
+     "Queue a copy between two addresses on the current device."},
+    {"_copy_to_host", copy_to_host_object, METH_VARARGS,
+     "_copy_to_host(ary, src, stream, /)\n--\n\n"
+     "Queue a copy from an address into a writable host object."},
+    {"_copy_from_host", copy_from_host_object, METH_VARARGS,
+     "_copy_from_host(to, ary, stream, /)\n--\n\n"
+     "Queue a copy of a host object to an address."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyMethodDef copies[] = {
     {"copy_to_host", TARN__WITH_KEYWORDS(buffer_copy_to_host),
      METH_VARARGS | METH_KEYWORDS, copy_to_host_doc},
@@ -394,6 +565,11 @@ static PyMethodDef copies[] = {
     {"__bytes__", buffer_bytes, METH_NOARGS,
      "__bytes__($self)\n--\n\n"
      "Return a copy of all bytes, as tobytes()."},
+    {"prefetch", TARN__WITH_KEYWORDS(buffer_prefetch), METH_VARARGS | METH_KEYWORDS,
+     prefetch_doc},
+    {"__reduce_ex__", buffer_reduce_ex, METH_O,
+     "__reduce_ex__($self, protocol, /)\n--\n\n"
+     "Return the bytes for pickle; from protocol 5 on as a PickleBuffer."},
     {"__reduce__", buffer_reduce, METH_NOARGS,
      "__reduce__($self)\n--\n\n"
      "Return the bytes for pickle, after the work of the buffer's stream."},
@@ -402,5 +578,7 @@ static PyMethodDef copies[] = {
 
 int tarn__copies_init(PyObject *module)
 {
+    if (PyModule_AddFunctions(module, functions) != 0)
+        return -1;
     return tarn__state_add_methods(tarn__state_get(module)->DeviceBuffer, copies);
 }

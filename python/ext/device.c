@@ -2,7 +2,8 @@
  *
  * The registry is libtarn's, one per process: a resource that Python sets serves C code
  * too, and vice versa. `registered` in the module's state only serves to return the very
- * object that Python set, with its attributes.
+ * object that Python set, with its attributes. `wrapped` has the object that was made for
+ * another resource, the default one for example: the same one again at each call.
  *
  * The two change together. From the call that changes the registry until `registered` is
  * updated, the GIL is held and no other code runs, an object's end included. So anything
@@ -14,19 +15,58 @@
 #include "module.h"
 #include "resource.h"
 
-/* The object that Python set for `device`, if `resource` is still the one behind it;
+/* The object that `objects` has for `device`, if `resource` is still the one behind it;
  * borrowed, or NULL. */
-static PyObject *registered_object(tarn__state *state, int device,
-                                   const tarn_resource *resource)
+static PyObject *object_in(PyObject *objects, int device, const tarn_resource *resource)
 {
     PyObject *key = PyLong_FromLong(device);
-    PyObject *object =
-        key != NULL ? PyDict_GetItemWithError(state->registered, key) : NULL;
+    PyObject *object = key != NULL ? PyDict_GetItemWithError(objects, key) : NULL;
 
     Py_XDECREF(key);
     if (object != NULL && ((tarn__resource_object *)object)->native == resource)
         return object;
     return NULL;
+}
+
+/* The object that Python set for `device`, or that was made for it; borrowed, or NULL. */
+static PyObject *known_object(tarn__state *state, int device,
+                              const tarn_resource *resource)
+{
+    PyObject *object = object_in(state->registered, device, resource);
+
+    return object != NULL || PyErr_Occurred()
+               ? object
+               : object_in(state->wrapped, device, resource);
+}
+
+/* Make `object` the one for `resource` on `device`, if it holds it itself. The caller has
+ * another reference. */
+static int keep_wrapped(tarn__state *state, int device, PyObject *object)
+{
+    PyObject *key = PyLong_FromLong(device);
+    PyObject *before =
+        key != NULL ? Py_XNewRef(PyDict_GetItemWithError(state->wrapped, key)) : NULL;
+    int result = key != NULL && !PyErr_Occurred()
+                     ? PyDict_SetItem(state->wrapped, key, object)
+                     : -1;
+
+    Py_XDECREF(key);
+    Py_XDECREF(before); /* last: its end may run any code */
+    return result;
+}
+
+/* Take the object that was made for `device`, which is kept no longer. NULL: none. */
+static PyObject *take_wrapped(tarn__state *state, int device)
+{
+    PyObject *key = PyLong_FromLong(device);
+    PyObject *object =
+        key != NULL ? Py_XNewRef(PyDict_GetItemWithError(state->wrapped, key)) : NULL;
+
+    if (object != NULL)
+        PyDict_DelItem(state->wrapped, key);
+    Py_XDECREF(key);
+    PyErr_Clear();
+    return object;
 }
 
 /* The object returned last, if it still serves `device` (-1: the current one): no lock,
@@ -46,14 +86,19 @@ static PyObject *served_object(tarn__state *state, int device)
 /* The object of `resource`, which serves `device`; takes over one reference to it. */
 static PyObject *object_of(tarn__state *state, int device, tarn_resource *resource)
 {
-    PyObject *object = Py_XNewRef(registered_object(state, device, resource));
+    PyObject *object = Py_XNewRef(known_object(state, device, resource));
 
     if (object == NULL && PyErr_Occurred()) {
         tarn__resource_release(state, resource, NULL);
         return NULL;
     }
-    if (object == NULL)
-        return tarn__resource_wrap(state, resource);
+    if (object == NULL) {
+        bool is_bridge = tarn__bridge_object(resource) != NULL;
+        object = tarn__resource_wrap(state, resource);
+        if (object != NULL && !is_bridge && keep_wrapped(state, device, object) != 0)
+            Py_CLEAR(object);
+        return object;
+    }
     PyObject *before = state->served;
     state->served = Py_NewRef(object);
     state->served_device = device;
@@ -166,11 +211,13 @@ static int remember(tarn__state *state, int device, PyObject *object, PyObject *
     return result;
 }
 
-/* The object of `resource`, which served until now, where `registered` had `before`.
- * Takes over one reference to it. */
+/* The object of `resource`, which served until now, where `registered` had `before` and
+ * `wrapped` had `wrapped`. Takes over one reference to it. */
 static PyObject *object_before(tarn__state *state, tarn_resource *resource,
-                               PyObject *before)
+                               PyObject *before, PyObject *wrapped)
 {
+    if (before == NULL || ((tarn__resource_object *)before)->native != resource)
+        before = wrapped;
     if (before == NULL || ((tarn__resource_object *)before)->native != resource)
         return tarn__resource_wrap(state, resource);
     tarn__resource_drop(state, resource, before);
@@ -190,9 +237,11 @@ static PyObject *set_resource(tarn__state *state, int device, PyObject *object)
         PyObject *served = state->served, *unused = NULL;
         tarn_status status = tarn_device_set_resource(device, next.resource, &previous);
         if (status == TARN_OK) {
+            PyObject *wrapped = take_wrapped(state, device);
             state->served = NULL;
-            result = object_before(state, previous, before);
+            result = object_before(state, previous, before, wrapped);
             Py_XDECREF(served);
+            Py_XDECREF(wrapped);
         } else {
             remember(state, device, before, &unused); /* as it was */
             tarn__error_raise(state, status);
@@ -320,7 +369,8 @@ int tarn__device_init(PyObject *module)
     tarn__state *state = tarn__state_get(module);
 
     state->registered = PyDict_New();
-    if (state->registered == NULL)
+    state->wrapped = PyDict_New();
+    if (state->registered == NULL || state->wrapped == NULL)
         return -1;
     return PyModule_AddFunctions(module, device_functions);
 }

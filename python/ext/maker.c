@@ -74,30 +74,60 @@ static PyObject *open_pinned(PyObject *module, PyObject *args)
     return adopt(module, args, tarn_pinned_create);
 }
 
-/* (self, device, initial_bytes, release_threshold_bytes, use_default_pool, exportable) */
+/* (self, device, initial_bytes, release_threshold_bytes, use_default_pool, exportable,
+ * managed, pool) */
 static PyObject *open_async(PyObject *module, PyObject *args)
 {
     TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_async_options options = {.size = sizeof options};
     tarn_resource *resource = NULL;
-    PyObject *object, *initial, *threshold;
+    PyObject *object, *initial, *threshold, *handle;
     tarn_status status;
-    int device, use_default, exportable;
+    int device, use_default, exportable, managed;
+    size_t pool;
 
-    if (!PyArg_ParseTuple(args, "OiOOpp", &object, &device, &initial, &threshold,
-                          &use_default, &exportable))
+    if (!PyArg_ParseTuple(args, "OiOOpppO", &object, &device, &initial, &threshold,
+                          &use_default, &exportable, &managed, &handle))
         return NULL;
     tarn__resource_object *self = resource_arg(state, object);
     if (self == NULL || tarn__arguments_size(initial, &options.initial_bytes) != 0 ||
-        tarn__arguments_size(threshold, &options.release_threshold_bytes) != 0)
+        tarn__arguments_size(threshold, &options.release_threshold_bytes) != 0 ||
+        tarn__arguments_size(handle, &pool) != 0)
         return NULL;
     if (self->native != NULL)
         return PyErr_Format(PyExc_ValueError, "a resource can be initialised only once");
     options.use_default_pool = use_default;
     options.exportable = exportable;
+    options.managed = managed;
+    options.pool = (void *)pool;
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_async_create(device, &options, &resource);
+    Py_END_ALLOW_THREADS;
+    return keep(state, self, status, resource);
+}
+
+/* (self, device, advise, headroom_bytes) */
+static PyObject *open_system(PyObject *module, PyObject *args)
+{
+    TARN__CALL;
+    tarn__state *state = tarn__state_get(module);
+    tarn_system_options options = {.size = sizeof options};
+    tarn_resource *resource = NULL;
+    PyObject *object, *headroom;
+    tarn_status status;
+    int device, advise;
+
+    if (!PyArg_ParseTuple(args, "OipO", &object, &device, &advise, &headroom))
+        return NULL;
+    tarn__resource_object *self = resource_arg(state, object);
+    if (self == NULL || tarn__arguments_size(headroom, &options.headroom_bytes) != 0)
+        return NULL;
+    if (self->native != NULL)
+        return PyErr_Format(PyExc_ValueError, "a resource can be initialised only once");
+    options.advise = advise;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_system_create(device, &options, &resource);
     Py_END_ALLOW_THREADS;
     return keep(state, self, status, resource);
 }
@@ -178,8 +208,9 @@ static PyObject *wrap_limiter(PyObject *module, PyObject *args)
     return replace(state, self, status, wrapper);
 }
 
-/* (self) */
-static PyObject *wrap_counter(PyObject *module, PyObject *object)
+/* Wrap with an adaptor that takes no options. */
+static PyObject *wrap(PyObject *module, PyObject *object,
+                      tarn_status (*create)(tarn_resource *upstream, tarn_resource **out))
 {
     tarn__state *state = tarn__state_get(module);
     tarn__resource_object *self = unwrapped(state, object);
@@ -187,8 +218,20 @@ static PyObject *wrap_counter(PyObject *module, PyObject *object)
 
     if (self == NULL)
         return NULL;
-    tarn_status status = tarn_counter_create(self->native, &wrapper);
+    tarn_status status = create(self->native, &wrapper);
     return replace(state, self, status, wrapper);
+}
+
+/* (self) */
+static PyObject *wrap_counter(PyObject *module, PyObject *object)
+{
+    return wrap(module, object, tarn_counter_create);
+}
+
+/* (self) */
+static PyObject *wrap_prefetcher(PyObject *module, PyObject *object)
+{
+    return wrap(module, object, tarn_prefetcher_create);
 }
 
 /* --- queries --- */
@@ -224,6 +267,19 @@ static PyObject *limiter_used(PyObject *module, PyObject *object)
 static PyObject *limiter_limit(PyObject *module, PyObject *object)
 {
     return limiter_number(module, object, tarn_limiter_limit_bytes);
+}
+
+static PyObject *async_pool(PyObject *module, PyObject *object)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *native = native_of(state, object);
+    void *pool;
+
+    if (native == NULL)
+        return NULL;
+    tarn_status status = tarn_async_pool(native, &pool);
+    return status == TARN_OK ? PyLong_FromVoidPtr(pool)
+                             : tarn__error_raise(state, status);
 }
 
 static PyObject *counts(PyObject *module, PyObject *object,
@@ -310,8 +366,13 @@ static PyMethodDef maker_functions[] = {
      "_open_pinned(mr, device, /)\n--\n\n"
      "Create the resource of a PinnedHostMemoryResource."},
     {"_open_async", open_async, METH_VARARGS,
-     "_open_async(mr, device, initial, threshold, use_default, exportable, /)\n--\n\n"
-     "Create the resource of a CudaAsyncMemoryResource; sizes are bytes."},
+     "_open_async(mr, device, initial, threshold, use_default, exportable, managed, "
+     "pool,\n"
+     "            /)\n--\n\n"
+     "Create the resource of a class over a pool of the driver; sizes are bytes."},
+    {"_open_system", open_system, METH_VARARGS,
+     "_open_system(mr, device, advise, headroom, /)\n--\n\n"
+     "Create the resource of a SystemMemoryResource; `headroom` is bytes."},
     {"_wrap_logger", wrap_logger, METH_VARARGS,
      "_wrap_logger(mr, path, format, /)\n--\n\n"
      "Put a logger over the upstream of an adaptor; `format` is a tarn_trace_format."},
@@ -321,6 +382,12 @@ static PyMethodDef maker_functions[] = {
     {"_wrap_counter", wrap_counter, METH_O,
      "_wrap_counter(mr, /)\n--\n\n"
      "Put a counter over the upstream of an adaptor."},
+    {"_wrap_prefetcher", wrap_prefetcher, METH_O,
+     "_wrap_prefetcher(mr, /)\n--\n\n"
+     "Put a prefetcher over the upstream of an adaptor."},
+    {"_async_pool", async_pool, METH_O,
+     "_async_pool(mr, /)\n--\n\n"
+     "Return the CUmemoryPool of a class over a pool of the driver."},
     {"_limiter_used", limiter_used, METH_O,
      "_limiter_used(mr, /)\n--\n\n"
      "Return the bytes that a limiter has charged."},

@@ -38,6 +38,7 @@
     X(DeferredFrees)                                                                   \
     X(resource_types) /* dict: name of a C resource -> class of tarn.mr */             \
     X(registered)     /* dict: device -> the object that Python set there, device.c */ \
+    X(wrapped)        /* dict: device -> the object made for what C code set there */  \
     X(served)         /* the last one returned */                                      \
     X(DeviceBuffer)   /* type, buffer.c */                                             \
     X(name_ptr)       /* names of its arguments, interned */                           \

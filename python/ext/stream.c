@@ -57,7 +57,8 @@ static int from_protocol(PyObject *method, tarn_stream *out)
             result = from_integer(handle, out);
         else if (!PyErr_Occurred())
             PyErr_Format(PyExc_NotImplementedError,
-                         "unknown version %R of __cuda_stream__, only 0 is supported",
+                         "__cuda_stream__ has the unknown version: '%R', only 0 is "
+                         "supported",
                          version);
     }
     Py_DECREF(pair);
@@ -97,6 +98,12 @@ static int from_older(PyObject *object, tarn_stream *out)
 
     if (handle == NULL && PyErr_Occurred())
         return -1;
+    if (object == Py_None) {
+        PyErr_SetString(PyExc_TypeError,
+                        "stream argument cannot be None, DEFAULT_STREAM is the default "
+                        "stream");
+        return -1;
+    }
     if (handle == NULL) {
         PyErr_Format(PyExc_TypeError,
                      "%R is not a stream: neither a tarn.Stream nor an int (a handle) "
@@ -245,7 +252,8 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return new_of_our_own(type, state, flags);
     if (flags != Py_None) {
         PyErr_SetString(PyExc_ValueError,
-                        "flags can be given only for a new stream, not with obj");
+                        "flags may only be specified when obj is None, for a new "
+                        "stream");
         return NULL;
     }
     if (PyObject_TypeCheck(object, (PyTypeObject *)state->Stream))

@@ -14,6 +14,7 @@ import os
 from typing import Any
 
 from tarn import _tarn, mr, nrt  # noqa: F401
+from tarn._stream_pool import CudaStreamPool
 from tarn._tarn import (
     DEFAULT_STREAM,
     LEGACY_DEFAULT_STREAM,
@@ -46,6 +47,7 @@ __all__ = [
     "NO_STREAM",
     "PER_THREAD_DEFAULT_STREAM",
     "CudaStreamFlags",
+    "CudaStreamPool",
     "DeferredFrees",
     "DeviceBuffer",
     "DeviceInfo",

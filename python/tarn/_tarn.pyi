@@ -659,6 +659,21 @@ class DeviceBuffer:
         ValueError
             The array has more bytes than the buffer, or another shape.
         """
+    def prefetch(self, device: int | None = None, stream: _StreamLike | None = None) -> None:
+        """Queue the migration of managed memory to a device; other memory stays where it is.
+
+        Parameters
+        ----------
+        device : int, optional
+            Number of the device, -1 for the host. None: the current device.
+        stream : Stream, int or object with __cuda_stream__, optional
+            The stream of the prefetch. None: the buffer's own stream.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The device does not exist.
+        """
     def tobytes(self, stream: _StreamLike = ...) -> bytes:
         """Return a copy of all bytes, complete on return."""
     def reserve(self, new_capacity: int, stream: _StreamLike = ...) -> None:
@@ -1237,9 +1252,17 @@ def _open_async(
     threshold: int,
     use_default: bool,
     exportable: bool,
+    managed: bool,
+    pool: int,
     /,
 ) -> None:
-    """Create the resource of a CudaAsyncMemoryResource; sizes are bytes."""
+    """Create the resource of a class over a pool of the driver; sizes are bytes."""
+
+def _open_system(mr: DeviceMemoryResource, device: int, advise: bool, headroom: int, /) -> None:
+    """Create the resource of a SystemMemoryResource; `headroom` is bytes."""
+
+def _async_pool(mr: DeviceMemoryResource, /) -> int:
+    """Return the CUmemoryPool of a class over a pool of the driver."""
 
 def _wrap_logger(mr: UpstreamResourceAdaptor, path: str, format: int, /) -> None:
     """Put a logger over the upstream of an adaptor; `format` is a `tarn_trace_format`."""
@@ -1249,6 +1272,18 @@ def _wrap_limiter(mr: UpstreamResourceAdaptor, limit: int, /) -> None:
 
 def _wrap_counter(mr: UpstreamResourceAdaptor, /) -> None:
     """Put a counter over the upstream of an adaptor."""
+
+def _wrap_prefetcher(mr: UpstreamResourceAdaptor, /) -> None:
+    """Put a prefetcher over the upstream of an adaptor."""
+
+def _copy(to: int, src: int, nbytes: int, stream: _StreamLike, /) -> None:
+    """Queue a copy between two addresses on the current device."""
+
+def _copy_to_host(ary: Buffer, src: int, stream: _StreamLike, /) -> None:
+    """Queue a copy from an address into a writable host object."""
+
+def _copy_from_host(to: int, ary: Buffer, stream: _StreamLike, /) -> None:
+    """Queue a copy of a host object to an address."""
 
 def _limiter_used(mr: UpstreamResourceAdaptor, /) -> int:
     """Return the bytes that a limiter has charged."""

@@ -10,7 +10,9 @@ string without a known unit raises ValueError.
 
 from __future__ import annotations
 
+import functools
 import os
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +28,11 @@ from tarn._pool import (
     last_oom_report,
     maximum_of,
 )
+from tarn._python_resources import (
+    CallbackMemoryResource,
+    FailureCallbackResourceAdaptor,
+    TrackingResourceAdaptor,
+)
 from tarn._rmm_bridge import from_rmm, to_rmm
 from tarn._tarn import (
     DeviceMemoryResource,
@@ -38,12 +45,17 @@ from tarn._tarn import (
 )
 
 __all__ = [
+    "ArenaMemoryResource",
     "BinningMemoryResource",
+    "CallbackMemoryResource",
+    "CudaAsyncManagedMemoryResource",
     "CudaAsyncMemoryResource",
+    "CudaAsyncViewMemoryResource",
     "CudaMemoryResource",
     "CupyMemoryResource",
     "DeviceMemoryResource",
     "ExportableMemoryResource",
+    "FailureCallbackResourceAdaptor",
     "FixedSizeMemoryResource",
     "LimitingResourceAdaptor",
     "LoggingResourceAdaptor",
@@ -55,8 +67,12 @@ __all__ = [
     "PoolMemoryResource",
     "PoolOomReport",
     "PoolStatistics",
+    "PrefetchResourceAdaptor",
+    "SamHeadroomMemoryResource",
     "Statistics",
     "StatisticsResourceAdaptor",
+    "SystemMemoryResource",
+    "TrackingResourceAdaptor",
     "UpstreamResourceAdaptor",
     "available_device_memory",
     "from_rmm",
@@ -87,7 +103,7 @@ def _bytes_of(size: int | str | None) -> int:
     try:
         return int(float(digits) * _UNITS[unit])
     except (KeyError, ValueError, OverflowError):
-        raise ValueError(f"{size!r} is not a number of bytes") from None
+        raise ValueError(f"Could not parse {size!r} as a number of bytes") from None
 
 
 def _device_of(device: int | None) -> int:
@@ -125,7 +141,30 @@ class CudaMemoryResource(_Source):
         _tarn._open_cuda(self, _device_of(device))
 
 
-class CudaAsyncMemoryResource(_Source):
+class _DriverPoolCalls(_Source):
+    """The calls of a resource over a stream-ordered pool of the driver."""
+
+    def pool_handle(self) -> int:
+        """Return the driver's pool, a CUmemoryPool as an int."""
+        return _tarn._async_pool(self)
+
+    def trim(self, keep_bytes: int | str = 0) -> int:
+        """Release free memory of the driver's pool.
+
+        Parameters
+        ----------
+        keep_bytes : int or str
+            Free bytes that the driver's pool keeps.
+
+        Returns
+        -------
+        int
+            The released bytes.
+        """
+        return _tarn._trim(self, _bytes_of(keep_bytes))
+
+
+class CudaAsyncMemoryResource(_DriverPoolCalls):
     """Allocate from a stream-ordered pool of the driver with cuMemAllocAsync.
 
     Parameters
@@ -166,27 +205,74 @@ class CudaAsyncMemoryResource(_Source):
         use_default_pool: bool = False,
     ) -> None:
         if enable_fabric:
-            raise _tarn.NotSupportedError("async: enable_fabric is not supported")
+            raise _tarn.NotSupportedError(
+                "async: enable_fabric: Requested IPC memory handle type not supported"
+            )
         # In C 0 means the default, which is to keep all; 1 byte is never kept.
         keep = 0 if release_threshold is None else max(release_threshold, 1)
         initial = _bytes_of(initial_pool_size)
         number = _device_of(device)
-        _tarn._open_async(self, number, initial, keep, use_default_pool, enable_ipc)
+        _tarn._open_async(self, number, initial, keep, use_default_pool, enable_ipc, False, 0)
 
-    def trim(self, keep_bytes: int | str = 0) -> int:
-        """Release free memory of the driver's pool.
 
-        Parameters
-        ----------
-        keep_bytes : int or str
-            Free bytes that the driver's pool keeps.
+class CudaAsyncViewMemoryResource(_DriverPoolCalls):
+    """Allocate from a stream-ordered pool of the driver that the program has made.
 
-        Returns
-        -------
-        int
-            The released bytes.
-        """
-        return _tarn._trim(self, _bytes_of(keep_bytes))
+    Parameters
+    ----------
+    pool_handle : cudaMemPool_t, CUmemoryPool or int
+        The pool. The program keeps it until the resource and its blocks have ended.
+    device : int, optional
+        Number of the device. None: the current device.
+
+    Raises
+    ------
+    ValueError
+        `pool_handle` is no handle, or 0.
+    NotSupportedError
+        The device has no pools.
+    InvalidArgumentError
+        The device does not exist.
+
+    Notes
+    -----
+    An allocation from a pool that the program has destroyed raises OutOfMemoryError.
+    """
+
+    def __init__(self, pool_handle: Any, *, device: int | None = None) -> None:
+        try:
+            number = int(pool_handle)
+        except (TypeError, ValueError):
+            number = 0
+        if number <= 0:
+            raise ValueError(
+                f"pool_handle must be a cudaMemPool_t or CUmemoryPool: {pool_handle!r}"
+            )
+        self._handle = pool_handle
+        _tarn._open_async(self, _device_of(device), 0, 0, False, False, False, number)
+
+
+class CudaAsyncManagedMemoryResource(_DriverPoolCalls):
+    """Allocate managed memory from a stream-ordered pool of the driver.
+
+    Host and device can use the memory. The pool is a new one and keeps all freed memory.
+
+    Parameters
+    ----------
+    device : int, optional
+        Number of the device. None: the current device.
+
+    Raises
+    ------
+    NotSupportedError
+        The driver is older than CUDA 13, or the device cannot use managed memory while the host
+        does.
+    InvalidArgumentError
+        The device does not exist.
+    """
+
+    def __init__(self, *, device: int | None = None) -> None:
+        _tarn._open_async(self, _device_of(device), 0, 0, False, False, True, 0)
 
 
 class ManagedMemoryResource(_Source):
@@ -248,6 +334,53 @@ class PinnedHostMemoryResource(_Source):
 
     def __init__(self, *, device: int | None = None) -> None:
         _tarn._open_pinned(self, _device_of(device))
+
+
+class SystemMemoryResource(_Source):
+    """Allocate ordinary host memory, which the device reads and writes by itself.
+
+    A free waits for the device. The resource ignores streams.
+
+    Parameters
+    ----------
+    device : int, optional
+        Number of the device. None: the current device.
+
+    Raises
+    ------
+    NotSupportedError
+        The device cannot access pageable host memory.
+    InvalidArgumentError
+        The device does not exist.
+    """
+
+    def __init__(self, *, device: int | None = None) -> None:
+        _tarn._open_system(self, _device_of(device), False, 0)
+
+
+class SamHeadroomMemoryResource(_Source):
+    """Allocate ordinary host memory, and keep some memory of the device free.
+
+    It is a SystemMemoryResource that advises the driver: the part of a block that fits into the
+    free memory of the device, less `headroom`, should be there. The rest should be on the host.
+
+    Parameters
+    ----------
+    headroom : int
+        Bytes of the device to leave free.
+    device : int, optional
+        Number of the device. None: the current device.
+
+    Raises
+    ------
+    NotSupportedError
+        The device cannot access pageable host memory.
+    InvalidArgumentError
+        The device does not exist.
+    """
+
+    def __init__(self, headroom: int, *, device: int | None = None) -> None:
+        _tarn._open_system(self, _device_of(device), True, headroom)
 
 
 class _Adaptor(UpstreamResourceAdaptor):
@@ -395,8 +528,24 @@ class StatisticsResourceAdaptor(_Adaptor):
         """
         try:
             return _tarn._counter_pop(self)
-        except _tarn.InvalidArgumentError as error:
-            raise IndexError(str(error)) from None
+        except _tarn.InvalidArgumentError:
+            raise IndexError("cannot pop the last counter pair: no push began it") from None
+
+
+class PrefetchResourceAdaptor(_Adaptor):
+    """Prefetch each new block of managed memory to the device.
+
+    The prefetch has no effect on memory that is not managed.
+
+    Parameters
+    ----------
+    upstream_mr : DeviceMemoryResource
+        The resource beneath; the adaptor keeps it alive.
+    """
+
+    def __init__(self, upstream_mr: DeviceMemoryResource) -> None:
+        super().__init__(upstream_mr)
+        _tarn._wrap_prefetcher(self)
 
 
 class _PoolCalls(UpstreamResourceAdaptor):
@@ -709,6 +858,11 @@ class PoolMemoryResource(_PoolCalls):
         moves: str = "default",
         background_thread: bool = False,
     ) -> None:
+        initial, maximum = _bytes_of(initial_pool_size), _bytes_of(maximum_pool_size)
+        if maximum and initial > maximum:
+            raise _tarn.InvalidArgumentError(
+                f"pool: Initial pool size exceeds the maximum pool size: {initial} > {maximum} bytes"
+            )
         if policy not in ("default", "tight"):
             raise ValueError(f"policy has to be 'default' or 'tight', not {policy!r}")
         if moves not in ("default", "never"):
@@ -720,8 +874,8 @@ class PoolMemoryResource(_PoolCalls):
             self,
             upstream_mr,
             _pool_device(upstream_mr, device),
-            _bytes_of(initial_pool_size),
-            _bytes_of(maximum_pool_size),
+            initial,
+            maximum,
             _bytes_of(growth),
             _bytes_of(release_threshold),
             grow_first,
@@ -738,6 +892,61 @@ class PoolMemoryResource(_PoolCalls):
 def _pool_device(upstream_mr: DeviceMemoryResource | None, device: int | None) -> int:
     """The given device; by default the upstream's (-1), if there is one."""
     return -1 if upstream_mr is not None and device is None else _device_of(device)
+
+
+class ArenaMemoryResource(_PoolCalls):
+    """Reuse memory of one size, taken from upstream at once.
+
+    It is a pool of `arena_size` bytes that does not grow.
+
+    Parameters
+    ----------
+    upstream_mr : DeviceMemoryResource
+        The resource that the arena takes its memory from; the arena keeps it alive.
+    arena_size : int or str, optional
+        Bytes of the arena. None: half of the device's free memory.
+    dump_log_on_failure : bool
+        Append a report of the arena to the file `rmm_arena_memory_dump.log` in the current
+        folder when an allocation fails.
+
+    Raises
+    ------
+    InvalidArgumentError
+        `arena_size` is less than 1 MiB, or the upstream is no resource of the device.
+    OutOfMemoryError
+        The bytes are unavailable.
+    ValueError
+        `arena_size` is a string without a known unit.
+    """
+
+    def __init__(
+        self,
+        upstream_mr: DeviceMemoryResource,
+        arena_size: int | str | None = None,
+        dump_log_on_failure: bool = False,
+    ) -> None:
+        if not isinstance(upstream_mr, DeviceMemoryResource):
+            raise TypeError(f"{upstream_mr!r} is not a tarn.mr.DeviceMemoryResource")
+        size = available_device_memory()[0] // 2 if arena_size is None else _bytes_of(arena_size)
+        if size < 1 << 20:
+            raise _tarn.InvalidArgumentError(
+                f"arena: arena_size is {size} bytes, it has to be at least 1 MiB"
+            )
+        _tarn._open_pool(self, upstream_mr, -1, size, size, 0, 0, False, False, False, 0, 0, False)
+        if dump_log_on_failure:
+            self.add_oom_callback(functools.partial(_dump, weakref.ref(self)))
+
+
+def _dump(arena: weakref.ref[ArenaMemoryResource], nbytes: int, attempt: int) -> bool:
+    """Append the report of an arena that has no room to the file that RMM writes, too."""
+    pool = arena()
+    if pool is not None and attempt == 0:
+        numbers = pool.statistics()
+        with open("rmm_arena_memory_dump.log", "a", encoding="utf-8") as file:
+            file.write(f"{pool!r} has no memory for {nbytes} bytes\n{numbers}\n")
+            for block in pool.snapshot():
+                file.write(f"{block}\n")
+    return False
 
 
 class FixedSizeMemoryResource(_PoolCalls):
@@ -783,6 +992,11 @@ class FixedSizeMemoryResource(_PoolCalls):
         place = _pool_device(upstream_mr, device)
         most = 0 if maximum_blocks is None else maximum_blocks
         _tarn._open_slab(self, upstream_mr, place, block_size, blocks_to_preallocate, most)
+        self._block_size = block_size
+
+    def get_block_size(self) -> int:
+        """Return the bytes of a block, as passed to the constructor."""
+        return self._block_size
 
 
 class BinningMemoryResource(_Adaptor):
@@ -825,7 +1039,8 @@ class BinningMemoryResource(_Adaptor):
     ) -> None:
         """Serve requests of up to `allocation_size` bytes from another resource.
 
-        An existing bin of that size stays as it is.
+        An existing bin of that size stays as it is. Live blocks return to the resource that they
+        came from.
 
         Parameters
         ----------
@@ -837,8 +1052,8 @@ class BinningMemoryResource(_Adaptor):
         Raises
         ------
         TarnError
-            Blocks are live: a block returns to its bin by its size. Or `bin_resource` makes the
-            stack deeper, and another resource has this one as its upstream already.
+            `bin_resource` makes the stack deeper, and another resource has this one as its
+            upstream already.
         InvalidArgumentError
             The bin is of another device, or there are 64 bins already.
         ValueError
@@ -890,6 +1105,8 @@ _tarn._resource_types.update(
         "pool": PoolMemoryResource,
         "slab": FixedSizeMemoryResource,
         "binning": BinningMemoryResource,
+        "system": SystemMemoryResource,
+        "prefetcher": PrefetchResourceAdaptor,
         "limiter": LimitingResourceAdaptor,
         "counter": StatisticsResourceAdaptor,
     }

@@ -14,8 +14,15 @@ import tarn.nrt
 import tarn.nrt.aot
 import tarn.numba
 import tarn.prune
+import tarn.rmm
+import tarn.rmm.allocators.cupy
 
-MODULES = (tarn, tarn.mr, tarn.numba, tarn.ipc, tarn.nrt, tarn.nrt.aot, tarn.prune)
+MODULES = (
+    tarn, tarn.mr, tarn.numba, tarn.ipc, tarn.nrt, tarn.nrt.aot, tarn.prune,
+    tarn.rmm, tarn.rmm.mr, tarn.rmm.rmm, tarn.rmm.statistics, tarn.rmm._cuda.gpu,
+    tarn.rmm.allocators.cupy, tarn.rmm.pylibrmm.device_buffer, tarn.rmm.pylibrmm.helper,
+    tarn.rmm.pylibrmm.logger, tarn.rmm.pylibrmm.utils,
+)  # fmt: skip
 STUB = Path(tarn.__file__).parent / "_tarn.pyi"
 WORDS_MAX = 25
 

@@ -4,6 +4,7 @@ RMM is read with ast, not imported: importing it needs a driver.
 """
 
 import ast
+import importlib
 import importlib.util
 import re
 from pathlib import Path
@@ -13,6 +14,31 @@ import tarn
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "rmm-names.md"
+PACKAGE = Path(tarn.__file__).parent
+
+# Each table, and the file of RMM that has its names.
+MODULES = {
+    "rmm": "__init__.py",
+    "rmm.mr": "mr/__init__.py",
+    "rmm.mr.experimental": "mr/experimental.py",
+    "rmm.statistics": "statistics.py",
+    "rmm.allocators.cupy": "allocators/cupy.py",
+    "rmm.allocators.numba": "allocators/numba.py",
+    "rmm.allocators.torch": "allocators/torch.py",
+    "rmm.pylibrmm.stream": "pylibrmm/stream.pyi",
+    "rmm.pylibrmm.cuda_stream_pool": "pylibrmm/cuda_stream_pool.pyi",
+    "rmm.pylibrmm.device_buffer": "pylibrmm/device_buffer.pyi",
+    "rmm.pylibrmm.logger": "pylibrmm/logger.pyi",
+    "rmm.pylibrmm.utils": "pylibrmm/utils.pyi",
+    "rmm.pylibrmm.helper": "pylibrmm/helper.pyi",
+    "rmm._cuda.gpu": "_cuda/gpu.py",
+}
+# Files whose names are those of another one, or for RMM's own use.
+OTHERS = {
+    "_version.py", "rmm.py", "librmm/__init__.py", "pylibrmm/__init__.py",
+    "pylibrmm/memory_resource/__init__.py", "pylibrmm/memory_resource/_memory_resource.pyi",
+    "pylibrmm/memory_resource/experimental.pyi", "allocators/__init__.py",
+}  # fmt: skip
 
 
 def rmm_folder():
@@ -22,11 +48,19 @@ def rmm_folder():
     return Path(spec.origin).parent
 
 
-def names_in_all(path):
+def names_of(path):
+    """Return the names of `__all__`, or else the public names that the file defines."""
+    defined = set()
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
             return set(ast.literal_eval(node.value))
-    raise AssertionError(f"{path} has no __all__")
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            defined.add(node.name)
+        elif isinstance(node, ast.Assign):
+            defined.add(node.targets[0].id)
+        elif isinstance(node, ast.AnnAssign):
+            defined.add(node.target.id)
+    return {name for name in defined if not name.startswith("_") and len(name) > 1}
 
 
 def members(path, inherited=False):
@@ -46,6 +80,14 @@ def members(path, inherited=False):
     return classes
 
 
+def rmm_members():
+    """Return the members of RMM's classes of buffers and resources."""
+    folder = rmm_folder() / "pylibrmm"
+    buffers = members(folder / "device_buffer.pyi")
+    resources = members(folder / "memory_resource" / "_memory_resource.pyi")
+    return {"DeviceBuffer": buffers["DeviceBuffer"], **resources}
+
+
 def rows(heading):
     """Return {name: (word, note)} of the table under a heading."""
     section = TABLE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
@@ -53,60 +95,73 @@ def rows(heading):
     return {name: (word, note) for name, word, note in found}
 
 
-def test_the_table_has_every_name_of_rmm_and_no_other():
+@pytest.mark.parametrize("module", MODULES)
+def test_a_table_has_every_name_of_its_module_and_no_other(module):
+    assert set(rows(f"`{module}`")) == names_of(rmm_folder() / MODULES[module])
+
+
+def test_every_module_of_rmm_has_a_table():
     folder = rmm_folder()
-    assert set(rows("`rmm`")) == names_in_all(folder / "__init__.py")
-    assert set(rows("`rmm.mr`")) == names_in_all(folder / "mr" / "__init__.py")
-
-
-@pytest.mark.parametrize(
-    "heading, module", [("`rmm`", tarn), ("`rmm.mr`", tarn.mr), ("Members", None)]
-)
-def test_what_the_table_says_is_there_is_there(heading, module):
-    for name, (word, _) in rows(heading).items():
-        place, attribute = module, name
-        if module is None:
-            owner, attribute = name.split(".")
-            place = tarn.DeviceBuffer if owner == "DeviceBuffer" else getattr(tarn.mr, owner)
-        assert word in ("same", "different", "absent")
-        assert hasattr(place, attribute) == (word != "absent"), name
-
-
-def test_the_table_has_every_member_of_the_classes_that_are_there():
-    folder = rmm_folder() / "pylibrmm"
-    ours = {name.split(".")[0] for name in rows("Members")}
-    theirs = {
-        **members(folder / "device_buffer.pyi"),
-        **members(folder / "memory_resource" / "_memory_resource.pyi"),
+    files = {
+        str(path.relative_to(folder))
+        for suffix in ("py", "pyi")
+        for path in folder.rglob(f"*.{suffix}")
     }
+    assert files - set(MODULES.values()) - OTHERS <= {"__init__.pyi"}
+    for file in sorted(OTHERS - {"allocators/__init__.py"}):
+        module = file.rpartition(".")[0].removesuffix("/__init__").replace("/", ".")
+        assert importlib.import_module(f"tarn.rmm.{module}")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_a_table_says_is_there_is_there(module):
+    ours = importlib.import_module(f"tarn.{module}")
+    for name, (word, note) in rows(f"`{module}`").items():
+        assert word in ("same", "different", "absent")
+        assert (word == "same") == (note == ""), name
+        if word != "absent":
+            assert hasattr(ours, name), name
+
+
+def test_the_table_has_every_member_of_the_classes():
     listed = {
         f"{owner}.{member}"
-        for owner in ours
-        for member in theirs[owner]
+        for owner, found in rmm_members().items()
+        for member in found
         if not member.startswith("_")
     }
     assert set(rows("Members")) == listed
-
-
-def test_members_that_are_there_take_the_arguments_of_rmm():
-    theirs = members(rmm_folder() / "pylibrmm" / "device_buffer.pyi")
-    theirs.update(members(rmm_folder() / "pylibrmm" / "memory_resource" / "_memory_resource.pyi"))
-    package = Path(tarn.__file__).parent
-    ours = {**members(package / "_tarn.pyi"), **members(package / "mr.py", inherited=True)}
-    for name, (word, _) in rows("Members").items():
+    for name in listed:
         owner, member = name.split(".")
-        if word != "absent":
-            wanted = theirs[owner][member]
-            assert ours[owner][member][: len(wanted)] == wanted, name
-    for name, (word, _) in rows("`rmm.mr`").items():
-        if word != "absent" and "__init__" in theirs.get(name, {}):
+        place = tarn.DeviceBuffer if owner == "DeviceBuffer" else getattr(tarn.mr, owner)
+        assert hasattr(place, member), name
+
+
+def test_classes_and_members_take_the_arguments_of_rmm():
+    theirs = rmm_members()
+    ours = {
+        **members(PACKAGE / "_tarn.pyi"),
+        **members(PACKAGE / "mr.py", inherited=True),
+        **members(PACKAGE / "_python_resources.py"),
+    }
+    for name in rows("Members"):
+        owner, member = name.split(".")
+        wanted = theirs[owner][member]
+        assert ours[owner][member][: len(wanted)] == wanted, name
+    for name in rows("`rmm.mr`"):
+        if "__init__" in theirs.get(name, {}):
             wanted = [a for a in theirs[name]["__init__"] if a not in ("args", "kwargs")]
             assert ours[name]["__init__"][: len(wanted)] == wanted, name
 
 
-def test_what_is_beside_them_is_there():
-    for name, (word, note) in rows("Beside them").items():
-        if word != "absent":
-            assert note.startswith("`tarn."), name
-            ours = note.split("`")[1].removeprefix("tarn.")
-            assert hasattr(tarn, ours) or importlib.util.find_spec(f"tarn.{ours}"), name
+@pytest.mark.parametrize("file", ["rmm.py", "statistics.py", "_cuda/gpu.py", "allocators/cupy.py"])
+def test_functions_take_the_arguments_of_rmm(file):
+    def functions(path):
+        return {
+            node.name: [argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)]
+            for node in ast.parse(path.read_text()).body
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+        }
+
+    theirs, ours = functions(rmm_folder() / file), functions(PACKAGE / "rmm" / file)
+    assert theirs == {name: ours.get(name) for name in theirs}

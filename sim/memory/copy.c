@@ -172,9 +172,9 @@ static bool is_allowed(enum sim_place to, enum sim_place from, unsigned needs)
 {
     if (to == PLACE_BAD || from == PLACE_BAD)
         return false;
-    if (needs & TO_DEVICE && to == PLACE_PAGEABLE)
+    if (needs & TO_DEVICE && !sim_place_is_accessible(to))
         return false;
-    return !(needs & FROM_DEVICE) || from != PLACE_PAGEABLE;
+    return !(needs & FROM_DEVICE) || sim_place_is_accessible(from);
 }
 
 static CUresult copy_row(struct sim_stream *stream, uintptr_t to, uintptr_t from,

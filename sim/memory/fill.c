@@ -99,7 +99,7 @@ CUresult sim_fill_check(const struct sim_fill *fill, const struct sim_stream *st
         return CUDA_ERROR_INVALID_VALUE;
     *out = sim_place_for(stream, (uintptr_t)fill->to, bytes);
     const struct sim_block *block = sim_block_find((uintptr_t)fill->to);
-    return *out == PLACE_BAD || *out == PLACE_PAGEABLE ||
+    return !sim_place_is_accessible(*out) ||
                    (stream && block && !sim_block_is_reached(block, stream->context))
                ? CUDA_ERROR_INVALID_VALUE
                : CUDA_SUCCESS;

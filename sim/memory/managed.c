@@ -4,6 +4,7 @@
 #include "sim/core/call.h"
 #include "sim/core/device.h"
 #include "sim/memory/block.h"
+#include "sim/memory/place.h"
 #include "sim/work/stream_lookup.h"
 
 /* The values of CUmem_advise and CUmem_range_attribute that this file distinguishes. */
@@ -29,6 +30,13 @@ static struct sim_block *find_managed(CUdeviceptr address, size_t bytes)
         bytes > block->range.bytes - ((uintptr_t)address - block->range.start))
         return NULL;
     return block;
+}
+
+/* Ordinary host memory, which a device with pageable access migrates, too. */
+static bool is_pageable(CUdeviceptr address, size_t bytes)
+{
+    return bytes > 0 && sim_place_of((uintptr_t)address, bytes) == PLACE_PAGEABLE &&
+           sim_place_is_accessible(PLACE_PAGEABLE);
 }
 
 /* Return true for a device, or the host as CU_DEVICE_CPU. */
@@ -59,9 +67,9 @@ static CUresult prefetch(const char *call, CUdeviceptr address, size_t bytes,
     sim_lock();
     result = sim_stream_lookup(call, handle, &stream);
     struct sim_block *block = find_managed(address, bytes);
-    if (result == CUDA_SUCCESS && !block)
+    if (result == CUDA_SUCCESS && !block && !is_pageable(address, bytes))
         result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS && block)
         block->prefetched = where;
     return sim_lock_leave(result);
 }
@@ -89,8 +97,11 @@ static CUresult advise(CUdeviceptr address, size_t bytes, CUmem_advise advice,
 {
     sim_lock();
     struct sim_block *block = find_managed(address, bytes);
-    if (!block || advice < ADVISE_SET_READ_MOSTLY || advice > ADVISE_UNSET_ACCESSED_BY)
+    if ((!block && !is_pageable(address, bytes)) || advice < ADVISE_SET_READ_MOSTLY ||
+        advice > ADVISE_UNSET_ACCESSED_BY)
         return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
+    if (!block)
+        return sim_lock_leave(CUDA_SUCCESS);
     if (advice <= ADVISE_UNSET_READ_MOSTLY)
         block->read_mostly = advice == ADVISE_SET_READ_MOSTLY;
     else if (advice <= ADVISE_UNSET_PREFERRED)

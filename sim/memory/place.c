@@ -1,9 +1,12 @@
 /* place.c -- what kind of memory is at an address. */
 #include "sim/memory/place.h"
 #include "sim/core/device.h"
+#include "sim/core/options.h"
 #include "sim/memory/graph_memory.h"
 #include "sim/memory/pool_file.h"
 #include "sim/memory/vmm.h"
+
+enum { ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 88 };
 
 bool sim_place_is_device(uintptr_t address)
 {
@@ -39,4 +42,12 @@ enum sim_place sim_place_for(const struct sim_stream *stream, uintptr_t address,
         (!stream || stream->member) && sim_graph_memory_find(address, bytes);
 
     return is_of_graph ? PLACE_DEVICE : sim_place_of(address, bytes);
+}
+
+bool sim_place_is_accessible(enum sim_place place)
+{
+    if (place == PLACE_PAGEABLE)
+        return sim_options.attribute == ATTRIBUTE_PAGEABLE_MEMORY_ACCESS &&
+               sim_options.attribute_value != 0;
+    return place != PLACE_BAD;
 }

@@ -21,6 +21,10 @@ enum sim_place sim_place_of(uintptr_t address, size_t bytes);
 enum sim_place sim_place_for(const struct sim_stream *stream, uintptr_t address,
                              size_t bytes);
 
+/* Return true if the devices access such memory. Memory that is not registered they access
+ * where an option gives them that attribute. */
+bool sim_place_is_accessible(enum sim_place place);
+
 /* Return true if `address` is in the address range of any device, allocated or not. */
 bool sim_place_is_device(uintptr_t address);
 

@@ -69,7 +69,7 @@ tarn_status tarn__forward_requested_bytes(void *self, tarn_device_ptr block, siz
 tarn_status tarn_adaptor_upstream(tarn_resource *adaptor, tarn_resource **out)
 {
     static const tarn_resource_ops *const tables[] = {
-        &tarn__limiter_ops, &tarn__counter_ops, &tarn__logger_ops};
+        &tarn__limiter_ops, &tarn__counter_ops, &tarn__logger_ops, &tarn__prefetcher_ops};
 
     if (!adaptor || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,

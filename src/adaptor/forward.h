@@ -28,6 +28,7 @@ tarn_status tarn__forward_trim(void *self, size_t keep_bytes, size_t *released_o
 tarn_status tarn__forward_requested_bytes(void *self, tarn_device_ptr block, size_t *out);
 
 /* The tables, by which forward.c recognizes an adaptor. */
-extern const tarn_resource_ops tarn__limiter_ops, tarn__counter_ops, tarn__logger_ops;
+extern const tarn_resource_ops tarn__limiter_ops, tarn__counter_ops, tarn__logger_ops,
+    tarn__prefetcher_ops;
 
 #endif

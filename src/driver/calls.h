@@ -40,6 +40,10 @@
     X(mem_free, "cuMemFree", 3020, NEEDED, (CUdeviceptr_))                               \
     X(mem_alloc_managed, "cuMemAllocManaged", 6000, NEEDED,                              \
       (CUdeviceptr_ * out, size_t bytes, unsigned flags))                                \
+    X(mem_advise, "cuMemAdvise", 8000, OPTIONAL,                                         \
+      (CUdeviceptr_, size_t bytes, int advice, CUdevice_))                               \
+    X(mem_prefetch_async, "cuMemPrefetchAsync", 8000, OPTIONAL,                          \
+      (CUdeviceptr_, size_t bytes, CUdevice_ to, CUstream_))                             \
     X(mem_get_address_range, "cuMemGetAddressRange", 3020, NEEDED,                       \
       (CUdeviceptr_ * base_out, size_t *bytes_out, CUdeviceptr_))                        \
     X(mem_host_alloc, "cuMemHostAlloc", 2020, NEEDED,                                    \

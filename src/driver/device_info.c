@@ -173,6 +173,54 @@ tarn_status tarn_memcpy_async(int device, tarn_device_ptr to, tarn_device_ptr fr
     return status;
 }
 
+/* A destination that does not exist was rejected before. So these results mean that the
+ * memory is not managed, or that the device cannot prefetch. */
+static bool cannot_migrate(CUresult_ result)
+{
+    return result == CUDA_ERROR_INVALID_VALUE_ || result == CUDA_ERROR_INVALID_DEVICE_ ||
+           result == CUDA_ERROR_NOT_SUPPORTED_;
+}
+
+/* In a scope: queue a prefetch to device `to`, or to the host. */
+static tarn_status queue_prefetch(const struct tarn__scope *scope,
+                                  tarn_device_ptr address, size_t bytes, int to,
+                                  tarn_stream stream)
+{
+    CUdevice_ where = CU_DEVICE_CPU_;
+    CUresult_ result = CUDA_SUCCESS_;
+
+    if (!scope->calls->mem_prefetch_async)
+        return TARN_OK;
+    if (to >= 0)
+        result = scope->calls->device_get(&where, to);
+    if (result == CUDA_SUCCESS_)
+        result = scope->calls->mem_prefetch_async(address, bytes, where,
+                                                  tarn_stream_handle(stream));
+    if (result == CUDA_SUCCESS_ || cannot_migrate(result))
+        return TARN_OK;
+    return tarn__driver_failed("prefetch", "cuMemPrefetchAsync", result,
+                               "%zu bytes at 0x%llx", bytes, address);
+}
+
+tarn_status tarn_prefetch_async(int device, tarn_device_ptr address, size_t bytes, int to,
+                                tarn_stream stream)
+{
+    struct tarn__scope scope;
+
+    if (bytes == 0)
+        return TARN_OK;
+    tarn_status status = to == -1 ? TARN_OK : tarn__device_check("prefetch", to);
+    if (status == TARN_OK)
+        status = tarn__scope_enter(device, &scope);
+    if (status != TARN_OK)
+        return status;
+    status = tarn__stream_check("prefetch", &scope, stream, device);
+    if (status == TARN_OK)
+        status = queue_prefetch(&scope, address, bytes, to, stream);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
 tarn_status tarn_memset_async(int device, tarn_device_ptr to, unsigned char value,
                               size_t bytes, tarn_stream stream)
 {

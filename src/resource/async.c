@@ -1,8 +1,9 @@
 /* async.c -- the driver's stream-ordered pool as a resource.
  *
  * The resource has a pool of its own, or the device's default pool (which cudaMallocAsync
- * uses too). Two resources are equal where their pool is the same, so the resource of the
- * default pool is one object for each device.
+ * uses too), or a pool of the program. Each resource has the table of its own blocks. So
+ * the resource of the default pool is one object for each device, and no two resources
+ * are equal.
  *
  * A pool is exportable only if it was created so, and a device's default pool was not. An
  * exportable pool has a cost, so the options have to request it.
@@ -26,7 +27,8 @@
 struct async {
     struct tarn__backed backed; /* first: the shared operations see this member */
     CUmemoryPool_ pool;
-    bool owned; /* the pool is destroyed with the resource */
+    bool owned;    /* the pool is destroyed with the resource */
+    bool borrowed; /* the pool is the program's */
 };
 
 /* Return the thread's default stream. If that one captures, create a new stream: an
@@ -86,6 +88,9 @@ static CUresult_ async_allocate(struct tarn__backed *self,
 
     if (result == CUDA_SUCCESS_)
         *out = memory;
+    /* All other arguments are valid: the program has destroyed its pool. */
+    if (result == CUDA_ERROR_INVALID_VALUE_ && async->borrowed)
+        return CUDA_ERROR_OUT_OF_MEMORY_;
     return result;
 }
 
@@ -142,11 +147,6 @@ static bool async_supports_streams(const void *self)
 {
     (void)self;
     return true;
-}
-
-static bool async_is_equal(const void *self, const void *other)
-{
-    return ((const struct async *)self)->pool == ((const struct async *)other)->pool;
 }
 
 /* In a scope: return the bytes that the pool holds, and the part of them in live
@@ -207,7 +207,6 @@ static const tarn_resource_ops async_ops = {
     .deallocate = tarn__backed_deallocate,
     .destroy = async_destroy,
     .memory_info = tarn__backed_memory_info,
-    .is_equal = async_is_equal,
     .supports_streams = async_supports_streams,
     .trim = async_trim,
     .requested_bytes = tarn__backed_requested_bytes,
@@ -264,20 +263,25 @@ static tarn_status apply(const struct async *async, const struct tarn__calls *ca
 
 /* In a scope: create a pool. */
 static tarn_status make_pool(struct async *async, const struct tarn__calls *calls,
-                             bool exportable)
+                             const tarn_async_options *options)
 {
     int device = async->backed.device;
     CUmemPoolProps_ properties = {
-        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED_,
-        .handleTypes = exportable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_
-                                  : CU_MEM_HANDLE_TYPE_NONE_,
+        .allocType = options->managed ? CU_MEM_ALLOCATION_TYPE_MANAGED_
+                                      : CU_MEM_ALLOCATION_TYPE_PINNED_,
+        .handleTypes = options->exportable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_
+                                           : CU_MEM_HANDLE_TYPE_NONE_,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE_, .id = device},
     };
     CUresult_ result = calls->mem_pool_create(&async->pool, &properties);
 
+    /* Drivers before CUDA 13 do not know the type. */
+    if (result == CUDA_ERROR_INVALID_VALUE_ && options->managed)
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "async: the driver has no pools of managed memory");
     if (result != CUDA_SUCCESS_)
         return pool_failed("cuMemPoolCreate", result, device);
-    if (exportable && !tarn__shared_pool_add(async->pool)) {
+    if (options->exportable && !tarn__shared_pool_add(async->pool)) {
         calls->mem_pool_destroy(async->pool);
         return tarn_error_set(TARN_OUT_OF_MEMORY, "async: no host memory for a pool");
     }
@@ -332,10 +336,21 @@ static tarn_status check_pools(int device)
     return TARN_OK;
 }
 
-/* Which pool a resource is on. */
-enum which { DEFAULT_POOL, NEW_POOL, NEW_EXPORTABLE_POOL };
+/* In a scope: set the pool that the options select. */
+static tarn_status select_pool(struct async *async, const struct tarn__calls *calls,
+                               const tarn_async_options *options)
+{
+    if (options->use_default_pool)
+        return find_pool(async, calls);
+    if (!options->pool)
+        return make_pool(async, calls, options);
+    async->pool = options->pool;
+    async->borrowed = true;
+    return TARN_OK;
+}
 
-static tarn_status make(int device, enum which which, tarn_resource **out)
+static tarn_status make(int device, const tarn_async_options *options,
+                        tarn_resource **out)
 {
     struct async *async = calloc(1, sizeof *async);
     struct tarn__scope scope;
@@ -345,9 +360,7 @@ static tarn_status make(int device, enum which which, tarn_resource **out)
     tarn__backed_init(&async->backed, &async_kind, device);
     tarn_status status = tarn__backed_enter(&async->backed, &scope);
     if (status == TARN_OK) {
-        status = which == DEFAULT_POOL
-                     ? find_pool(async, scope.calls)
-                     : make_pool(async, scope.calls, which == NEW_EXPORTABLE_POOL);
+        status = select_pool(async, scope.calls, options);
         tarn__scope_leave(&scope);
     }
     if (status != TARN_OK) {
@@ -362,23 +375,47 @@ static tarn_status make(int device, enum which which, tarn_resource **out)
 
 static tarn_status make_on_default_pool(int device, tarn_resource **out)
 {
-    return make(device, DEFAULT_POOL, out);
+    const tarn_async_options options = {.size = sizeof options, .use_default_pool = true};
+
+    return make(device, &options, out);
+}
+
+/* Check that at most one option selects a pool. */
+static tarn_status check_choice(const tarn_async_options *requested, int device)
+{
+    if (requested->exportable && requested->use_default_pool)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "async: the default memory pool of device %d cannot be "
+                              "exported, set use_default_pool to false",
+                              device);
+    if (requested->exportable + requested->use_default_pool + requested->managed +
+            (requested->pool != NULL) >
+        1)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "async: exportable, use_default_pool, managed and pool "
+                              "exclude each other");
+    return TARN_OK;
 }
 
 /* Check that the device supports the options. */
 static tarn_status check_options(const tarn_async_options *requested, int device)
 {
     const struct tarn__calls *calls;
+    bool has_managed = true;
     int types = 0;
     tarn_status status = check_pools(device);
 
+    if (status == TARN_OK)
+        status = check_choice(requested, device);
+    if (status == TARN_OK && requested->managed)
+        status = tarn__device_has("async", device,
+                                  CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS_,
+                                  &has_managed);
+    if (status == TARN_OK && !has_managed)
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "async: device %d has no pools of managed memory", device);
     if (status != TARN_OK || !requested->exportable)
         return status;
-    if (requested->use_default_pool)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "async: the default memory pool of device %d cannot be "
-                              "exported, set use_default_pool to false",
-                              device);
     status = tarn__driver(&calls);
     if (status == TARN_OK)
         status = handle_types(calls, device, &types);
@@ -424,7 +461,7 @@ tarn_status tarn_async_create(int device, const tarn_async_options *options,
     status =
         requested.use_default_pool
             ? tarn__resource_share(&places[device], device, make_on_default_pool, &made)
-            : make(device, requested.exportable ? NEW_EXPORTABLE_POOL : NEW_POOL, &made);
+            : make(device, &requested, &made);
     if (status != TARN_OK)
         return status;
     status = apply_options(made, &requested);
@@ -433,5 +470,18 @@ tarn_status tarn_async_create(int device, const tarn_async_options *options,
         return status;
     }
     *out = made;
+    return TARN_OK;
+}
+
+tarn_status tarn_async_pool(tarn_resource *resource, void **out)
+{
+    const struct async *async = tarn_resource_self(resource, &async_ops);
+
+    if (!async || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "async: pool: \"%s\" is not an async resource, or out is "
+                              "NULL",
+                              tarn_resource_name(resource));
+    *out = async->pool;
     return TARN_OK;
 }

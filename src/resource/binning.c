@@ -3,26 +3,21 @@
  * Small blocks between large ones prevent large free ranges from coalescing; bins of
  * their own avoid that. A bin is any resource, most often a slab.
  *
- * The size alone decides which bin a free goes to. The bins must therefore be the same
- * then as at the allocation, and none is added while blocks are live. `admitted` ensures
- * that: it counts blocks, allocations under way included. A bin is added only while it is
- * 0. Meanwhile it is CHANGING, and allocations wait. The list of bins never changes in
- * place but is replaced. Old lists are kept, because a trim may be reading one.
- *
- * The resource cannot report the bytes of a block: the upstream would also answer for the
- * memory that the bins have from it.
+ * A table records which resource each live block is from, so bins can be added while
+ * blocks are live. The list of bins never changes in place but is replaced. Old lists are
+ * kept, because another thread may be reading one.
  */
 #include "resource/internal.h"
+#include "resource/block_generation.h"
+#include "resource/table.h"
 #include "base/error.h"
 #include "base/mutex.h"
 #include "base/options.h"
-#include <sched.h>
+#include "driver/driver.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { BINS_MAX = 64, LOG2_MAX = 62 };
-
-#define CHANGING ((size_t)1 << 62) /* in `admitted`: a bin is being added */
 
 struct bin {
     size_t bytes;            /* the largest request for this bin */
@@ -38,8 +33,8 @@ struct bins {
 struct binning {
     tarn_resource *upstream;     /* retained; for requests that fit into no bin */
     _Atomic(struct bins *) bins; /* never NULL */
-    atomic_size_t admitted;      /* blocks live or being allocated; CHANGING */
-    struct tarn__mutex lock;     /* one thread adds a bin at a time */
+    struct tarn__table blocks;   /* live blocks; `base` is the resource of each */
+    struct tarn__mutex lock;     /* one thread adds a bin at a time; lock_for_fork() */
 };
 
 extern const tarn_resource_ops tarn__binning_ops;
@@ -62,47 +57,117 @@ static tarn_resource *route(const struct binning *binning, size_t bytes)
 
 /* --- operations --- */
 
-/* Count one more block, once no thread is adding a bin. */
-static void admit_block(struct binning *binning)
+/* Memory of a device ends with the driver. Then no call may touch the table: in a forked
+ * child another thread may have held its locks. */
+static bool is_gone(const struct binning *binning)
 {
-    while (atomic_fetch_add(&binning->admitted, 1) >= CHANGING) {
-        atomic_fetch_sub(&binning->admitted, 1);
-        sched_yield();
-    }
+    return tarn_resource_device(binning->upstream) != TARN_DEVICE_NONE &&
+           tarn__driver_gone();
+}
+
+/* Memory of no device works in a forked child, too. There the locks of the table are free,
+ * because each thread takes them under `lock`, which the forking thread holds. */
+static void lock_for_fork(struct binning *binning)
+{
+    if (tarn_resource_device(binning->upstream) == TARN_DEVICE_NONE)
+        tarn__mutex_lock(&binning->lock);
+}
+
+static void unlock_for_fork(struct binning *binning)
+{
+    if (tarn_resource_device(binning->upstream) == TARN_DEVICE_NONE)
+        tarn__mutex_unlock(&binning->lock);
+}
+
+static void put_record(struct binning *binning, struct tarn__record *record)
+{
+    lock_for_fork(binning);
+    tarn__table_put(&binning->blocks, record);
+    unlock_for_fork(binning);
+}
+
+static tarn_status take_record(struct binning *binning, tarn_device_ptr block,
+                               size_t bytes, size_t alignment, struct tarn__record **out)
+{
+    lock_for_fork(binning);
+    tarn_status status = tarn__table_take(&binning->blocks, "binning", block, bytes,
+                                          alignment, tarn__block_generation(), out);
+    unlock_for_fork(binning);
+    return status;
+}
+
+/* Return the generation of the context of the memory; 0 where it has none. */
+static uint64_t generation_of(const struct binning *binning)
+{
+    int device = tarn_resource_device(binning->upstream);
+
+    return device == TARN_DEVICE_NONE ? 0 : tarn__context_generation(device);
 }
 
 static tarn_status binning_allocate(void *self, size_t bytes, size_t alignment,
                                     tarn_stream stream, tarn_device_ptr *out)
 {
     struct binning *binning = self;
+    struct tarn__record *record = tarn__table_record_new(bytes, alignment);
+    tarn_resource *resource = route(binning, bytes);
+    tarn_device_ptr block = 0;
 
-    admit_block(binning);
+    if (!record)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "binning: no host memory to record a block of %zu bytes",
+                              bytes);
     tarn_status status =
-        tarn_resource_allocate(route(binning, bytes), bytes, alignment, stream, out);
-    if (status != TARN_OK)
-        atomic_fetch_sub(&binning->admitted, 1);
-    return status;
+        tarn_resource_allocate(resource, bytes, alignment, stream, &block);
+    if (status != TARN_OK) {
+        tarn__table_record_drop(record);
+        return status;
+    }
+    record->block = block;
+    record->base = (uintptr_t)resource;
+    record->context_generation = generation_of(binning);
+    put_record(binning, record);
+    *out = block;
+    return TARN_OK;
 }
 
 static size_t binning_live_blocks(const void *self)
 {
-    return atomic_load(&((const struct binning *)self)->admitted) % CHANGING;
+    const struct binning *binning = self;
+
+    return is_gone(binning) ? 0 : tarn__table_count(&binning->blocks);
 }
 
+/* The record is removed first: as soon as the bin has the block, another thread may get
+ * it. */
 static tarn_status binning_deallocate(void *self, tarn_device_ptr block, size_t bytes,
                                       size_t alignment, tarn_stream stream)
 {
     struct binning *binning = self;
+    struct tarn__record *record;
 
-    if (binning_live_blocks(binning) == 0)
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "binning: 0x%llx is not a live allocation of this resource, which has none",
-            block);
-    tarn_status status =
-        tarn_resource_deallocate(route(binning, bytes), block, bytes, alignment, stream);
+    if (is_gone(binning))
+        return TARN_OK;
+    tarn_status status = take_record(binning, block, bytes, alignment, &record);
+    if (status != TARN_OK)
+        return status;
+    status = tarn_resource_deallocate((tarn_resource *)(uintptr_t)record->base, block,
+                                      bytes, alignment, stream);
     if (status == TARN_OK)
-        atomic_fetch_sub(&binning->admitted, 1);
+        tarn__table_record_drop(record);
+    else
+        put_record(binning, record);
+    return status;
+}
+
+static tarn_status binning_requested_bytes(void *self, tarn_device_ptr block, size_t *out)
+{
+    struct binning *binning = self;
+
+    if (is_gone(binning))
+        return tarn__device_gone("binning", tarn_resource_device(binning->upstream));
+    lock_for_fork(binning);
+    tarn_status status = tarn__table_bytes(&binning->blocks, "binning", block, out);
+    unlock_for_fork(binning);
     return status;
 }
 
@@ -174,6 +239,7 @@ static void binning_destroy(void *self)
         bins = before;
     }
     tarn__resource_release_or_warn(binning->upstream);
+    tarn__table_free(&binning->blocks);
     tarn__mutex_destroy(&binning->lock);
     free(binning);
 }
@@ -188,6 +254,7 @@ const tarn_resource_ops tarn__binning_ops = {
     .supports_streams = binning_supports_streams,
     .deallocate_synchronizes = binning_deallocate_synchronizes,
     .trim = binning_trim,
+    .requested_bytes = binning_requested_bytes,
     .live_blocks = binning_live_blocks,
     .supports_no_stream = binning_supports_no_stream,
 };
@@ -225,7 +292,6 @@ static struct bins *longer_list(struct bins *bins, size_t bytes, tarn_resource *
 static tarn_status insert(struct binning *binning, size_t bytes, tarn_resource **bin)
 {
     struct bins *bins = atomic_load(&binning->bins), *made;
-    size_t admitted_before = 0;
 
     if (has_bin(bins, bytes))
         return TARN_OK;
@@ -237,15 +303,7 @@ static tarn_status insert(struct binning *binning, size_t bytes, tarn_resource *
     made = longer_list(bins, bytes, *bin);
     if (!made)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "binning: no host memory for a bin");
-    if (!atomic_compare_exchange_strong(&binning->admitted, &admitted_before, CHANGING)) {
-        free(made);
-        return tarn_error_set(
-            TARN_STILL_IN_USE,
-            "binning: cannot add a bin for %zu bytes while %zu blocks are live", bytes,
-            admitted_before);
-    }
     atomic_store_explicit(&binning->bins, made, memory_order_release);
-    atomic_fetch_sub(&binning->admitted, CHANGING);
     *bin = NULL;
     return TARN_OK;
 }
@@ -347,7 +405,7 @@ static struct binning *binning_new(tarn_resource *upstream)
         return NULL;
     }
     atomic_init(&binning->bins, bins);
-    atomic_init(&binning->admitted, 0);
+    tarn__table_init(&binning->blocks);
     tarn__mutex_init(&binning->lock, NULL);
     binning->upstream = tarn_resource_retain(upstream);
     return binning;

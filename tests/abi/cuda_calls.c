@@ -60,6 +60,7 @@ typedef CUmemAccessDesc CUmemAccessDesc_;
     X(mem_alloc, cuMemAlloc, 3020)                                            \
     X(mem_free, cuMemFree, 3020)                                              \
     X(mem_alloc_managed, cuMemAllocManaged, 6000)                             \
+    X(mem_prefetch_async, cuMemPrefetchAsync, 8000)                           \
     X(mem_get_address_range, cuMemGetAddressRange, 3020)                      \
     X(mem_host_alloc, cuMemHostAlloc, 2020)                                   \
     X(mem_free_host, cuMemFreeHost, 2000)                                     \
@@ -123,6 +124,8 @@ typedef CUmemAccessDesc CUmemAccessDesc_;
 #define WITH_ENUM(X)                                                             \
     X(device_get_attribute, cuDeviceGetAttribute, 2000, CUdevice_attribute,      \
       (int *, ATTRIBUTE, CUdevice))                                              \
+    X(mem_advise, cuMemAdvise, 8000, CUmem_advise,                               \
+      (CUdeviceptr, size_t, ATTRIBUTE, CUdevice))                                \
     X(mem_pool_set_attribute, cuMemPoolSetAttribute, 11020, CUmemPool_attribute, \
       (CUmemoryPool, ATTRIBUTE, void *))                                         \
     X(mem_pool_get_attribute, cuMemPoolGetAttribute, 11020, CUmemPool_attribute, \

@@ -143,6 +143,75 @@ TEST(async_rejects_an_option_of_a_later_version)
     CHECK_OK(tarn_resource_release(resource));
 }
 
+TEST(async_of_managed_memory_serves_host_and_device)
+{
+    tarn_async_options options = {.size = sizeof options, .managed = true};
+    tarn_resource *resource = NULL;
+    tarn_status status = tarn_async_create(0, &options, &resource);
+    tarn_device_ptr block;
+
+    if (status == TARN_NOT_SUPPORTED && !on_sim())
+        skip(); /* a driver before CUDA 13 */
+    CHECK_OK(status);
+    block = take(resource, 1000, NULL);
+    CHECK_OK(tarn_memset_async(0, block, 5, 1000, NULL));
+    CHECK_OK(tarn_stream_synchronize(0, NULL));
+    CHECK_EQUAL(5, ((const char *)(uintptr_t)block)[999]);
+    put(resource, block, 1000);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(async_on_a_pool_of_the_program_leaves_it_alive)
+{
+    tarn_resource *own = async_with(NULL), *view;
+    tarn_async_options options = {.size = sizeof options};
+    void *pool = NULL, *seen = NULL;
+
+    CHECK_OK(tarn_async_pool(own, &options.pool));
+    CHECK(options.pool != NULL);
+    view = async_with(&options);
+    CHECK_OK(tarn_async_pool(view, &seen));
+    CHECK(seen == options.pool && !tarn_resource_is_equal(own, view));
+    put(view, take(view, 64 * MIB, NULL), 64 * MIB);
+    CHECK_OK(tarn_resource_release(view));
+    CHECK(cached_bytes(own) >= 64 * MIB);
+    CHECK_OK(tarn_resource_release(own));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_pool(NULL, &pool));
+}
+
+TEST(async_on_a_destroyed_pool_of_the_program_is_out_of_memory)
+{
+    tarn_async_options options = {.size = sizeof options};
+    tarn_resource *own = async_with(NULL), *view;
+    tarn_device_ptr block = 7;
+
+    if (!on_sim())
+        skip(); /* the handle of a destroyed pool may crash a driver */
+    CHECK_OK(tarn_async_pool(own, &options.pool));
+    view = async_with(&options);
+    CHECK_OK(tarn_resource_release(own));
+    CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_resource_allocate(view, 100, 0, NULL, &block));
+    CHECK_EQUAL(7, block);
+    CHECK_OK(tarn_resource_release(view));
+}
+
+TEST(async_rejects_options_that_exclude_each_other)
+{
+    tarn_async_options options = {
+        .size = sizeof options, .managed = true, .exportable = true};
+    tarn_resource *resource = NULL;
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(0, &options, &resource));
+    CHECK_MESSAGE("exclude each other");
+    options.exportable = false;
+    options.use_default_pool = true;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(0, &options, &resource));
+    options.use_default_pool = false;
+    options.pool = &options;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(0, &options, &resource));
+    CHECK(resource == NULL);
+}
+
 TEST(async_rejects_invalid_options)
 {
     tarn_async_options options = {.size = 2};

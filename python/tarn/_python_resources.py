@@ -1,0 +1,196 @@
+"""Resources that are functions of the program, or that keep their records in Python.
+
+Their methods run for each block, so they cost a microsecond and more. They are for debugging
+and for programs that free memory of their own before an allocation fails.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, NoReturn
+
+from tarn import _debug_log, _tarn
+from tarn._tarn import DeviceMemoryResource, UpstreamResourceAdaptor
+
+_PASSED_ON = (MemoryError, RuntimeError, KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+def _fail(error: BaseException) -> NoReturn:
+    """Raise what a function of the program raised, as one of the types that callers expect.
+
+    MemoryError, RuntimeError and the exceptions that end a program stay as they are. Any other
+    exception becomes the cause of a RuntimeError with the same words.
+    """
+    if isinstance(error, _PASSED_ON):
+        raise error
+    raise RuntimeError(str(error)) from error
+
+
+class CallbackMemoryResource(DeviceMemoryResource):
+    """Allocate and free with two functions of the program.
+
+    Parameters
+    ----------
+    allocate_func : callable
+        `allocate_func(nbytes, stream)` returns the address of a block.
+    deallocate_func : callable
+        `deallocate_func(ptr, nbytes, stream)` frees a block.
+
+    Notes
+    -----
+    An exception of a function reaches the caller as a RuntimeError with the same words and with
+    the exception as its cause. MemoryError, RuntimeError, KeyboardInterrupt and SystemExit reach
+    it unchanged.
+    """
+
+    def __init__(
+        self,
+        allocate_func: Callable[[int, Any], int],
+        deallocate_func: Callable[[int, int, Any], None],
+    ) -> None:
+        super().__init__()
+        self._allocate_func = allocate_func
+        self._deallocate_func = deallocate_func
+
+    def __repr__(self) -> str:
+        return f"<tarn.mr.{type(self).__name__} of {self._allocate_func!r}>"
+
+    def allocate(self, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> int:
+        """Return the address of a block, from the program's function."""
+        given = _stream_of(stream)
+        try:
+            return self._allocate_func(nbytes, given)
+        except BaseException as error:
+            _fail(error)
+
+    def deallocate(self, ptr: int, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> None:
+        """Free a block with the program's function."""
+        given = _stream_of(stream)
+        try:
+            self._deallocate_func(ptr, nbytes, given)
+        except BaseException as error:
+            _fail(error)
+
+
+def _stream_of(stream: Any) -> _tarn.Stream:
+    """Return a stream argument as a Stream. Stream(None) would be a new stream."""
+    if isinstance(stream, _tarn.Stream):
+        return stream
+    if stream is None:
+        raise TypeError("stream argument cannot be None, DEFAULT_STREAM is the default stream")
+    return _tarn.Stream(stream)
+
+
+class FailureCallbackResourceAdaptor(UpstreamResourceAdaptor):
+    """Call a function before an allocation fails for lack of memory.
+
+    Parameters
+    ----------
+    upstream_mr : DeviceMemoryResource
+        The resource beneath; the adaptor keeps it alive.
+    callback : callable
+        `callback(nbytes)` returns True if the adaptor should ask upstream again, which it does
+        without a limit. An exception in it fails the allocation, as in CallbackMemoryResource.
+    """
+
+    def __init__(self, upstream_mr: DeviceMemoryResource, callback: Callable[[int], bool]) -> None:
+        super().__init__(upstream_mr)
+        self._callback = callback
+
+    def __repr__(self) -> str:
+        return f"<tarn.mr.{type(self).__name__} over {self.upstream_mr!r}>"
+
+    def allocate(self, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> int:
+        """Return the address of a block of upstream."""
+        while True:
+            try:
+                return super().allocate(nbytes, stream)
+            except MemoryError:
+                if not self._ask(nbytes):
+                    raise
+
+    def _ask(self, nbytes: int) -> bool:
+        """Return what the callback returns."""
+        try:
+            return bool(self._callback(nbytes))
+        except BaseException as error:
+            _fail(error)
+
+
+class TrackingResourceAdaptor(UpstreamResourceAdaptor):
+    """Record the outstanding allocations, and where the program made them.
+
+    Parameters
+    ----------
+    upstream_mr : DeviceMemoryResource
+        The resource beneath; the adaptor keeps it alive.
+    capture_stacks : bool
+        Record the Python call stack of each allocation.
+    """
+
+    def __init__(self, upstream_mr: DeviceMemoryResource, capture_stacks: bool = False) -> None:
+        super().__init__(upstream_mr)
+        self._capture_stacks = capture_stacks
+        self._lock = threading.Lock()
+        self._bytes = 0
+        self._blocks: dict[int, tuple[int, traceback.StackSummary | None]] = {}
+
+    def __repr__(self) -> str:
+        return f"<tarn.mr.{type(self).__name__} over {self.upstream_mr!r}>"
+
+    def allocate(self, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> int:
+        """Return the address of a block of upstream, and record it."""
+        stack = _stack(sys._getframe(1)) if self._capture_stacks else None
+        block = super().allocate(nbytes, stream)
+        if block:
+            with self._lock:
+                self._blocks[block] = (nbytes, stack)
+                self._bytes += nbytes
+        return block
+
+    def deallocate(self, ptr: int, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> None:
+        """Free a block of upstream, and forget it."""
+        # First: as soon as upstream has the block, another thread may get it.
+        with self._lock:
+            known = self._blocks.pop(ptr, None)
+            self._bytes -= known[0] if known else 0
+        try:
+            super().deallocate(ptr, nbytes, stream)
+        except BaseException:
+            if known:
+                with self._lock:
+                    self._blocks[ptr] = known
+                    self._bytes += known[0]
+            raise
+
+    def get_allocated_bytes(self) -> int:
+        """Return the bytes of the outstanding allocations, as requested."""
+        return self._bytes
+
+    def get_outstanding_allocations_str(self) -> str:
+        """Return a line for each outstanding allocation, with its call stack beneath."""
+        with self._lock:
+            blocks = sorted(self._blocks.items())
+        lines = []
+        for address, (nbytes, stack) in blocks:
+            lines.append(f"{address:#x}: {nbytes} B\n")
+            lines.extend(stack.format() if stack else ())
+        return "".join(lines)
+
+    def log_outstanding_allocations(self) -> None:
+        """Write the outstanding allocations to the debug log, at the level `debug`."""
+        text = self.get_outstanding_allocations_str()
+        _debug_log.write(_debug_log.level_enum.debug, f"Outstanding Allocations: {text}")
+
+
+def _stack(frame: FrameType) -> traceback.StackSummary:
+    """Return the call stack of a frame, without the text of its lines: that is read later."""
+    stack = traceback.StackSummary.extract(
+        traceback.walk_stack(frame), limit=64, lookup_lines=False
+    )
+    stack.reverse()
+    return stack

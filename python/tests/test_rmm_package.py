@@ -1,0 +1,463 @@
+"""tarn.rmm: a script that was written for RMM runs unchanged.
+
+Each test is about one behaviour on which such scripts depend. The tests of names are in
+test_rmm_names.py, and tools/rmm_suite.py runs RMM's own tests.
+"""
+
+import gc
+import pickle
+import sys
+import types
+
+import pytest
+import tarn
+import tarn.rmm as rmm
+from tarn.rmm.pylibrmm import device_buffer
+from tarn.rmm.pylibrmm.memory_resource._memory_resource import _flush_logs
+
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def default_resources(counted):
+    """Start without any resource set, and end so."""
+    tarn.mr.set_current_device_resource(None)
+    yield
+    rmm.reinitialize()
+    tarn.mr.set_current_device_resource(None)
+
+
+def current():
+    return rmm.mr.get_current_device_resource()
+
+
+# --- initialization ---
+
+
+def test_reinitialize_replaces_the_resource_after_its_hooks():
+    order = []
+    first = rmm.register_reinitialize_hook(lambda: order.append(1))
+    again = rmm.register_reinitialize_hook(order.append, 2)
+    rmm.register_reinitialize_hook(order.append, 3)
+    try:
+        kept = rmm.DeviceBuffer(size=100)
+        rmm.reinitialize(pool_allocator=True, initial_pool_size="2kib", maximum_pool_size="8kib")
+        assert order == [3, 2, 1]
+        assert isinstance(current(), rmm.mr.PoolMemoryResource)
+        assert current().maximum_pool_size == 8192 and rmm.DeviceBuffer(size=8192).ptr
+        assert isinstance(kept.mr, rmm.mr.CudaMemoryResource)
+        rmm.unregister_reinitialize_hook(again)
+        rmm.reinitialize(managed_memory=True, devices=[0])
+        assert order == [3, 2, 1, 1] and isinstance(current(), rmm.mr.ManagedMemoryResource)
+    finally:
+        rmm.unregister_reinitialize_hook(first)
+    assert rmm.is_initialized() and rmm.mr.is_initialized()
+
+
+@pytest.mark.parametrize(
+    "sizes, error, words",
+    [
+        ((2048, 1024), RuntimeError, "Initial pool size exceeds the maximum pool size"),
+        (("2k", "8k"), ValueError, "Could not parse"),
+    ],
+)
+def test_reinitialize_explains_sizes_that_cannot_be(sizes, error, words):
+    with pytest.raises(error, match=words):
+        rmm.reinitialize(True, initial_pool_size=sizes[0], maximum_pool_size=sizes[1])
+
+
+def test_the_current_resource_is_one_object_until_another_is_set():
+    default = current()
+    assert current() is default and rmm.mr.get_per_device_resource(0) is default
+    assert rmm.DeviceBuffer(size=8).mr is default
+    pool = rmm.mr.PoolMemoryResource(default)
+    assert rmm.mr.set_current_device_resource(pool) is default
+    assert current() is pool
+    assert rmm.mr.set_current_device_resource(None) is pool
+    assert current() is current()
+
+
+# --- logs ---
+
+
+def test_logging_is_enabled_and_disabled_for_the_devices_in_use(tmp_path):
+    pool = rmm.mr.PoolMemoryResource(rmm.mr.CudaMemoryResource())
+    rmm.mr.set_current_device_resource(pool)
+    rmm.enable_logging(log_file_name=str(tmp_path / "a.csv"))
+    rmm.enable_logging(log_file_name=str(tmp_path / "b.csv"))  # a log stays
+    assert rmm.get_log_filenames() == {0: str(tmp_path / "a.dev0.csv")}
+    assert current().get_upstream() is pool
+    rmm.DeviceBuffer(size=1000)
+    _flush_logs()
+    assert (tmp_path / "a.dev0.csv").read_text().count(",1000,") == 2
+    rmm.disable_logging()
+    assert current() is pool and rmm.get_log_filenames() == {0: None}
+
+
+def test_reinitialize_with_logging_needs_a_file_name(tmp_path, monkeypatch):
+    monkeypatch.delenv("RMM_LOG_FILE", raising=False)
+    with pytest.raises(ValueError, match="RMM_LOG_FILE"):
+        rmm.reinitialize(logging=True)
+    monkeypatch.setenv("RMM_LOG_FILE", str(tmp_path / "x"))
+    rmm.reinitialize(logging=True)
+    assert rmm.get_log_filenames() == {0: str(tmp_path / "x.dev0")}
+
+
+def test_the_debug_log_has_levels(capsys):
+    level = rmm.level_enum
+    mr = rmm.mr.TrackingResourceAdaptor(rmm.mr.CudaMemoryResource())
+    kept = rmm.DeviceBuffer(size=77, mr=mr)
+    assert rmm.get_logging_level() == level.info and not rmm.should_log(level.debug)
+    mr.log_outstanding_allocations()
+    assert capsys.readouterr().err == ""
+    rmm.set_logging_level(level.debug)
+    rmm.set_flush_level(level.warn)
+    try:
+        assert rmm.get_flush_level() == level.warn
+        mr.log_outstanding_allocations()
+        rmm.flush_logger()
+        assert f"{kept.ptr:#x}: 77 B" in capsys.readouterr().err
+    finally:
+        rmm.set_logging_level(level.info)
+        rmm.set_flush_level(level.info)
+    for call in (rmm.set_logging_level, rmm.set_flush_level, rmm.should_log):
+        with pytest.raises(TypeError):
+            call(2)
+
+
+# --- statistics ---
+
+
+def test_statistics_count_within_a_with_statement():
+    before = current()
+    assert rmm.statistics.get_statistics() is None
+    assert rmm.statistics.push_statistics() is None and rmm.statistics.pop_statistics() is None
+    with rmm.statistics.statistics():
+        outer = current()
+        one = rmm.DeviceBuffer(size=20)
+        with rmm.statistics.statistics():
+            assert current() is outer
+            two = rmm.DeviceBuffer(size=10)
+            assert rmm.statistics.get_statistics().current_bytes == 10
+        found = rmm.statistics.get_statistics()
+        assert (found.current_bytes, found.peak_count, found.total_bytes) == (30, 2, 30)
+        del one, two
+        with pytest.raises(IndexError, match="cannot pop the last counter pair"):
+            rmm.statistics.pop_statistics()
+    assert current() is before
+    with pytest.raises(ValueError, match="was changed"), rmm.statistics.statistics():
+        rmm.mr.set_current_device_resource(before)
+
+
+def test_a_profiler_records_functions_and_blocks():
+    records = rmm.statistics.ProfilerRecords()
+    assert "No data" in records.report()
+
+    @rmm.statistics.profiler(records=records)
+    def work():
+        return [rmm.DeviceBuffer(size=100) for _ in range(10)]
+
+    work()  # statistics are not enabled
+    assert records.records == {}
+    rmm.statistics.enable_statistics()
+    rmm.statistics.enable_statistics()
+    work()
+    with rmm.statistics.profiler(records=records, name="block"):
+        rmm.DeviceBuffer(size=50)
+        rmm.DeviceBuffer(size=50)
+    with pytest.raises(ValueError, match="needs a name"), rmm.statistics.profiler():
+        pass
+    name = rmm.statistics._get_descriptive_name_of_object(work)
+    assert name.endswith("work)") and __file__ in name
+    record = rmm.statistics.ProfilerRecords.MemoryRecord
+    assert records.records == {name: record(1, 1000, 1000), "block": record(1, 100, 50)}
+    report = records.report(ordered_by="memory_total").splitlines()
+    assert report[0] == "Memory Profiling" and report[-2].endswith(name)
+    assert report[-1].split() == ["1", "50", "100", "block"]
+    rmm.reinitialize()
+
+
+# --- resources ---
+
+
+@pytest.mark.parametrize(
+    "raised, caught",
+    [
+        (MemoryError, MemoryError),
+        (RuntimeError, RuntimeError),
+        (ValueError, RuntimeError),
+        (BaseException, RuntimeError),
+        (KeyboardInterrupt, KeyboardInterrupt),
+    ],
+)
+def test_a_failing_callback_raises_what_rmm_raises(raised, caught):
+    def fail(*_):
+        raise raised("my error")
+
+    for mr in (
+        rmm.mr.CallbackMemoryResource(fail, fail),
+        rmm.mr.FailureCallbackResourceAdaptor(
+            rmm.mr.LimitingResourceAdaptor(rmm.mr.CudaMemoryResource(), 8), fail
+        ),
+    ):
+        with pytest.raises(caught, match="my error"):
+            rmm.DeviceBuffer(size=256, mr=mr)
+
+
+def test_callbacks_get_sizes_and_streams(counted):
+    calls = []
+    mr = rmm.mr.CallbackMemoryResource(
+        lambda size, stream: calls.append((size, stream)) or counted.mr.allocate(size, stream),
+        lambda ptr, size, stream: counted.mr.deallocate(ptr, size, stream),
+    )
+    stream = tarn.Stream()
+    kept = rmm.DeviceBuffer(size=10, stream=stream, mr=mr)
+    assert calls == [(10, stream)] and counted.live_bytes == 10
+    del kept
+    assert counted.live_bytes == 0
+    with pytest.raises(TypeError, match="stream argument cannot be None"):
+        mr.allocate(8, None)
+
+
+def test_a_failure_callback_frees_memory_of_any_resource():
+    kept, asked = [], []
+    limit = rmm.mr.LimitingResourceAdaptor(rmm.mr.CudaMemoryResource(), 1024)
+
+    def spill(nbytes):
+        asked.append(nbytes)
+        return bool(kept) and not kept.clear()
+
+    mr = rmm.mr.FailureCallbackResourceAdaptor(limit, spill)
+    kept.append(rmm.DeviceBuffer(size=1000, mr=mr))
+    assert rmm.DeviceBuffer(size=600, mr=mr).size == 600 and asked == [600]
+    with pytest.raises(MemoryError):
+        rmm.DeviceBuffer(size=5000, mr=mr)
+    assert asked == [600, 5000] and mr.get_upstream() is limit
+
+
+def test_tracking_adaptors_stack_and_know_the_callers():
+    lower = rmm.mr.TrackingResourceAdaptor(rmm.mr.CudaMemoryResource(), capture_stacks=True)
+    upper = rmm.mr.TrackingResourceAdaptor(lower)
+    kept = [rmm.DeviceBuffer(size=1000, mr=mr) for mr in (lower, upper)]
+    assert (lower.get_allocated_bytes(), upper.get_allocated_bytes()) == (2000, 1000)
+    text = lower.get_outstanding_allocations_str()
+    assert f"{kept[0].ptr:#x}: 1000 B" in text and "test_rmm_package.py" in text
+    assert upper.get_outstanding_allocations_str() == f"{kept[1].ptr:#x}: 1000 B\n"
+    with pytest.raises(tarn.InvalidArgumentError):
+        upper.deallocate(kept[1].ptr, 999)
+    assert upper.get_allocated_bytes() == 1000
+    kept.clear()
+    assert upper.get_outstanding_allocations_str() == lower.get_outstanding_allocations_str() == ""
+
+
+@pytest.mark.parametrize("size", [0, 1000, "1023kib"])
+def test_an_arena_has_at_least_a_megabyte(size):
+    with pytest.raises(RuntimeError, match="at least 1 MiB"):
+        rmm.mr.ArenaMemoryResource(rmm.mr.CudaMemoryResource(), size)
+
+
+def test_an_arena_stays_at_its_size_and_reports_a_failure(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    upstream = rmm.mr.StatisticsResourceAdaptor(rmm.mr.CudaMemoryResource())
+    arena = rmm.mr.ArenaMemoryResource(upstream, "4MiB", dump_log_on_failure=True)
+    assert type(arena) is rmm.mr.ArenaMemoryResource and arena.get_upstream() is upstream
+    assert upstream.allocation_counts.current_bytes == arena.pool_size() == 4 * MIB
+    with pytest.raises(MemoryError):
+        rmm.DeviceBuffer(size=5 * MIB, mr=arena)
+    assert "for 5242880 bytes" in (tmp_path / "rmm_arena_memory_dump.log").read_text()
+    assert upstream.allocation_counts.peak_bytes == 4 * MIB
+    with pytest.raises(TypeError):
+        rmm.mr.ArenaMemoryResource(None)
+
+
+def test_a_view_allocates_from_the_pool_of_another():
+    owner = rmm.mr.CudaAsyncMemoryResource()
+    view = rmm.mr.CudaAsyncViewMemoryResource(owner.pool_handle())
+    assert view.pool_handle() == owner.pool_handle() != 0
+    assert rmm.DeviceBuffer.to_device(b"abc", mr=view).tobytes() == b"abc"
+    for handle in (0, None, "x"):
+        with pytest.raises(ValueError, match="must be a cudaMemPool_t or CUmemoryPool"):
+            rmm.mr.CudaAsyncViewMemoryResource(handle)
+
+
+def test_managed_memory_is_prefetched():
+    try:
+        managed = rmm.mr.experimental.CudaAsyncManagedMemoryResource()
+    except tarn.NotSupportedError:
+        pytest.skip("the driver is older than CUDA 13")
+    assert managed.pool_handle() != 0
+    for mr in (managed, rmm.mr.PrefetchResourceAdaptor(rmm.mr.ManagedMemoryResource())):
+        kept = rmm.DeviceBuffer.to_device(b"abc", mr=mr)
+        kept.prefetch()
+        kept.prefetch(-1, tarn.Stream())
+        assert kept.tobytes() == b"abc"
+    rmm.DeviceBuffer(size=8).prefetch()  # not managed: no effect
+    with pytest.raises(tarn.InvalidArgumentError):
+        kept.prefetch(1000)
+
+
+def test_memory_for_other_machines_is_refused_with_rmms_words():
+    with pytest.raises(RuntimeError, match="Requested IPC memory handle type not supported$"):
+        rmm.mr.CudaAsyncMemoryResource(enable_fabric=True)
+
+
+def test_slabs_know_their_block_size():
+    slab = rmm.mr.FixedSizeMemoryResource(rmm.mr.CudaMemoryResource(), 4096, 0)
+    assert slab.get_block_size() == 4096
+
+
+# --- buffers, streams, copies ---
+
+
+class Reduced(tarn.DeviceBuffer):
+    def __reduce__(self):
+        return (bytes, (self.tobytes(),))
+
+
+@pytest.mark.parametrize("content", [b"", b"abc"])
+def test_a_pickle_of_protocol_5_has_the_bytes_beside_it(content):
+    kept = rmm.DeviceBuffer.to_device(content)
+    beside = []
+    text = pickle.dumps(kept, protocol=5, buffer_callback=beside.append)
+    assert [bytes(part) for part in beside] == [content]
+    assert pickle.loads(text, buffers=beside).tobytes() == content
+    for protocol in (2, 4, 5):
+        assert pickle.loads(pickle.dumps(kept, protocol)).tobytes() == content
+    assert pickle.loads(pickle.dumps(Reduced.to_device(b"xy"), 5)) == b"xy"
+
+
+def test_a_pool_of_streams_hands_them_out_in_turn():
+    pool = rmm.pylibrmm.cuda_stream_pool.CudaStreamPool(3, tarn.CudaStreamFlags.NON_BLOCKING)
+    streams = [pool.get_stream() for _ in range(4)]
+    assert pool.get_pool_size() == 3 and len(set(streams)) == 3 and streams[3] == streams[0]
+    assert pool.get_stream(4) == streams[1]
+    with pytest.raises(OverflowError):
+        pool.get_stream(-1)
+    with pytest.raises(ValueError, match="at least 1"):
+        tarn.CudaStreamPool(0)
+
+
+def test_copies_between_addresses():
+    kept, other = rmm.DeviceBuffer(size=3), rmm.DeviceBuffer(size=3)
+    into = bytearray(3)
+    device_buffer.copy_host_to_ptr(b"abc", kept.ptr)
+    device_buffer.copy_device_to_ptr(kept.ptr, other.ptr, 3)
+    device_buffer.copy_ptr_to_host(other.ptr, into)
+    assert into == b"abc" and device_buffer.to_device(b"x").tobytes() == b"x"
+    for call in (
+        lambda: device_buffer.copy_host_to_ptr(b"abc", kept.ptr, None),
+        lambda: device_buffer.copy_ptr_to_host(kept.ptr, into, None),
+        lambda: device_buffer.copy_device_to_ptr(kept.ptr, other.ptr, 3, None),
+        lambda: rmm.pylibrmm.utils.as_stream(None),
+    ):
+        with pytest.raises(TypeError, match="stream argument cannot be None"):
+            call()
+    with pytest.raises(BufferError):
+        device_buffer.copy_ptr_to_host(kept.ptr, b"abc")
+
+
+def test_streams_fail_with_rmms_words():
+    stream = rmm.pylibrmm.stream.Stream()
+    assert rmm.pylibrmm.utils.as_stream(stream) is stream
+    with pytest.raises(ValueError, match="flags may only be specified when obj is None"):
+        rmm.pylibrmm.stream.Stream(stream, flags=1)
+    later = types.SimpleNamespace(__cuda_stream__=lambda: (1, 2))
+    with pytest.raises(NotImplementedError, match="version: '1'"):
+        rmm.pylibrmm.stream.Stream(later)
+
+
+# --- other libraries ---
+
+
+def test_gpu_answers_about_the_driver():
+    gpu = rmm._cuda.gpu
+    assert gpu.getDevice() == 0 and gpu.getDeviceCount() == tarn.driver_info().device_count
+    assert gpu.driverGetVersion() == tarn.driver_info().version
+    assert gpu.deviceGetName(0) == tarn.device_info(0).name and gpu.runtimeGetVersion() >= 12000
+    pytest.importorskip("cuda.bindings.driver")
+    assert gpu.getDeviceAttribute(75, 0) == tarn.device_info(0).compute_capability[0]
+    with pytest.raises(gpu.CUDADriverError, match="CUDA_ERROR_INVALID_DEVICE"):
+        gpu.getDeviceAttribute(75, 1000)
+    gpu.setDevice(0)
+
+
+def test_cupy_gets_memory_on_its_stream(monkeypatch, counted):
+    rmm.mr.set_current_device_resource(counted.mr)
+    stream = tarn.Stream()
+    cuda = types.SimpleNamespace(
+        get_current_stream=lambda: stream,
+        device=types.SimpleNamespace(get_device_id=lambda: 7),
+        UnownedMemory=lambda **given: types.SimpleNamespace(**given),
+        memory=types.SimpleNamespace(MemoryPointer=lambda mem, offset: (mem, offset)),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
+    from tarn.rmm.allocators.cupy import rmm_cupy_allocator
+
+    mem, offset = rmm_cupy_allocator(42)
+    assert (mem.size, mem.device_id, offset) == (42, -1, 0) and mem.ptr == mem.owner.ptr
+    assert mem.owner.stream == stream and counted.live_bytes == 42
+    mem, _ = rmm_cupy_allocator(0)
+    assert (mem.ptr, mem.size, mem.device_id) == (0, 0, 7)
+    del mem
+    gc.collect()
+
+
+# One process of its own: it changes what `import rmm` finds, and its devices access host memory.
+AS_RMM = """
+import importlib.util, pathlib, pickle, sys
+where = importlib.util.find_spec("rmm")
+import tarn, tarn.rmm
+tarn.rmm.install_as_rmm()
+tarn.rmm.install_as_rmm()
+import rmm, rmm.mr, rmm.statistics, rmm.pylibrmm.stream
+from rmm.pylibrmm.memory_resource._memory_resource import _flush_logs
+assert rmm is tarn.rmm and rmm.mr.PoolMemoryResource is tarn.mr.PoolMemoryResource
+assert rmm.__spec__.name == rmm.__name__ == "tarn.rmm"
+assert sys.modules["rmm.pylibrmm.stream"] is sys.modules["tarn.rmm.pylibrmm.stream"]
+try:
+    import rmm.nothing
+except ModuleNotFoundError:
+    pass
+for mr in (rmm.mr.SystemMemoryResource(), rmm.mr.SamHeadroomMemoryResource(headroom=1 << 20)):
+    for over in (mr, rmm.mr.PoolMemoryResource(mr, 1 << 20)):
+        buffer = rmm.DeviceBuffer.to_device(b"abc", mr=over)
+        assert buffer.tobytes() == b"abc"
+        buffer.prefetch()
+        del buffer
+if where is None:
+    print("no RMM")
+    raise SystemExit
+# An extension of the installed RMM, under another name: a client of its Cython interface.
+import librmm
+librmm.load_library()
+file = next((pathlib.Path(where.origin).parent / "pylibrmm").glob("cuda_stream_pool.*.so"))
+(pathlib.Path(sys.argv[1]) / file.name).symlink_to(file)
+sys.path.insert(0, sys.argv[1])
+try:
+    import cuda_stream_pool
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_rmm_is_tarn_for_libraries_that_import_it(sim_process, tmp_path):
+    code = f"import sys; sys.argv = ['', {str(tmp_path)!r}]\n{AS_RMM}"
+    said = sim_process(code, TARN_SIM="attribute=88:1")
+    assert said == "no RMM" or ("Cython interface" in said and "tarn.mr.to_rmm()" in said)
+
+
+def test_rmm_that_is_imported_already_is_not_replaced(monkeypatch):
+    real = types.ModuleType("rmm")
+    real.__file__ = "/somewhere/rmm/__init__.py"
+    monkeypatch.setitem(sys.modules, "rmm", real)
+    with pytest.raises(RuntimeError, match="somewhere.*tarn.mr.to_rmm"):
+        rmm.install_as_rmm()
+    assert not any(type(finder).__module__ == "tarn.rmm._install" for finder in sys.meta_path)
+
+
+def test_system_memory_needs_a_device_that_accesses_it():
+    if rmm._cuda.gpu.getDeviceAttribute(88, 0):
+        pytest.skip("this device accesses pageable host memory")
+    for make in (rmm.mr.SystemMemoryResource, lambda: rmm.mr.SamHeadroomMemoryResource(1)):
+        with pytest.raises(tarn.NotSupportedError, match="cannot access pageable host memory"):
+            make()

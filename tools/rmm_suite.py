@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Run RMM's own Python tests on Tarn, with `rmm` mapped to tarn.rmm, and count by reason.
+
+    tools/rmm_suite.py CHECKOUT                       on the simulator
+    tools/rmm_suite.py CHECKOUT --pageable            its devices access pageable host memory
+    tools/rmm_suite.py CHECKOUT --driver libcuda.so.1 on a GPU
+    tools/rmm_suite.py CHECKOUT -- -k pool -x         the rest is for pytest
+
+CHECKOUT is a checkout of RMM, or its folder of tests. The repository keeps nothing of it. Run the
+script with a Python that has tarn, numba-cuda, numpy, cuda-bindings and pytest. Exit 1 if a test
+ends with "missing name" or "other behaviour". Tests of behaviours in which Tarn differs on purpose
+(docs/rmm-names.md) are rows of their own.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+RUNTIME = "needs the CUDA runtime"
+MISSING = "missing name"
+OTHER = "other behaviour"
+
+# The beginnings of tests of behaviours in which Tarn differs on purpose, and the difference.
+DECIDED = {
+    "test_device_buffer.py::test_rmm_device_buffer[": "__cuda_array_interface__ has a stream",
+    "test_device_buffer.py::test_rmm_device_buffer_bytes_roundtrip[hb4]": "to_device takes all items",
+    "test_device_buffer.py::test_rmm_device_buffer_bytes_roundtrip[hb5]": "to_device takes all shapes",
+}
+
+# It runs in the process of the tests: RMM's names become Tarn's before any test is imported.
+PLUGIN = """
+import collections, json, os
+import tarn.rmm
+tarn.rmm.install_as_rmm()
+results = collections.OrderedDict()
+
+def pytest_runtest_logreport(report):
+    before = results.get(report.nodeid)
+    if report.failed:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        results[report.nodeid] = ["failed", str(crash.message if crash else report.longrepr),
+                                  str(report.longrepr)]
+    elif report.skipped:
+        results[report.nodeid] = ["skipped", str(report.longrepr[2]), ""]
+    elif report.when == "call" and (before is None or before[0] == "passed"):
+        results[report.nodeid] = ["passed", "", ""]
+
+def pytest_collectreport(report):
+    if report.failed:
+        results[report.nodeid] = ["failed", str(report.longrepr).splitlines()[-1],
+                                  str(report.longrepr)]
+    elif report.skipped:
+        results[report.nodeid] = ["skipped", str(report.longrepr[2]), ""]
+
+def pytest_sessionfinish(session):
+    with open(os.environ["RMM_SUITE_RESULTS"], "w") as file:
+        json.dump(results, file)
+"""
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("checkout", type=pathlib.Path)
+    parser.add_argument("--driver", default="sim", help="TARN_DRIVER of the run")
+    parser.add_argument("--pageable", action="store_true", help="TARN_SIM=attribute=88:1")
+    parser.add_argument("--list", action="store_true", help="list the tests that fail")
+    parser.add_argument("pytest", nargs="*", help="arguments of pytest")
+    return parser.parse_args()
+
+
+def tests_of(checkout):
+    """Return the folder of RMM's Python tests in a checkout."""
+    for folder in (checkout / "python/rmm/rmm/tests", checkout / "python/rmm/tests", checkout):
+        if (folder / "test_helpers.py").exists() or list(folder.glob("test_*.py")):
+            return folder
+    sys.exit(f"{checkout} has no Python tests of RMM")
+
+
+def simulator():
+    """Return the path of the driver simulator, for libraries that open a driver themselves."""
+    import tarn
+
+    return str(pathlib.Path(tarn.get_library_dir()) / "tarn/sim/libcuda.so.1")
+
+
+def run(options):
+    """Run the tests on a copy, outside of the checkout; return {test: [outcome, why, text]}."""
+    with tempfile.TemporaryDirectory() as scratch:
+        place = pathlib.Path(scratch)
+        shutil.copytree(tests_of(options.checkout), place / "tests")
+        (place / "tarn_as_rmm.py").write_text(PLUGIN)
+        (place / "pytest.ini").write_text("[pytest]\n")
+        environment = dict(
+            os.environ,
+            PYTHONPATH=str(place),
+            RMM_SUITE_RESULTS=str(place / "results.json"),
+            TARN_DRIVER=options.driver,
+        )
+        if options.driver == "sim":
+            environment["NUMBA_CUDA_DRIVER"] = simulator()
+            environment["LD_LIBRARY_PATH"] = str(pathlib.Path(simulator()).parent)
+        if options.pageable:
+            environment["TARN_SIM"] = "attribute=88:1"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "tarn_as_rmm", "--tb=short"]
+        command += ["-p", "no:cacheprovider", "--no-header", "-r", "N", *options.pytest, "tests"]
+        done = subprocess.run(
+            command, cwd=place, env=environment, capture_output=True, text=True, check=False
+        )
+        if not (place / "results.json").exists():
+            sys.exit(done.stdout[-4000:] + done.stderr[-4000:])
+        return json.loads((place / "results.json").read_text())
+
+
+def reason(test, outcome, why, text):
+    """Return the row of the table for one test."""
+    if outcome != "failed":
+        return outcome if outcome == "passed" else f"skipped: {why.removeprefix('Skipped: ')}"
+    for start, difference in DECIDED.items():
+        if test.removeprefix("tests/").startswith(start):
+            return f"decided: {difference}"
+    if "cudaError" in text or "in cuda.bindings.runtime" in text:
+        return RUNTIME
+    if any(f"{name}: " in why for name in ("AttributeError", "ImportError", "ModuleNotFoundError")):
+        return f"{MISSING}: {why.splitlines()[0][:80]}"
+    return f"{OTHER}: {why.splitlines()[0][:100]}"
+
+
+def main():
+    options = arguments()
+    results = run(options)
+    rows = collections.Counter(reason(test, *result) for test, result in results.items())
+    print(f"{len(results):6} tests")
+    for row, count in sorted(rows.items(), key=lambda item: (item[0] != "passed", item[0])):
+        print(f"{count:6} {row}")
+    if options.list:
+        for test, result in results.items():
+            row = reason(test, *result)
+            if row.startswith((MISSING, OTHER)):
+                print(f"{test}: {row}")
+    return 1 if any(row.startswith((MISSING, OTHER)) for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
