@@ -120,7 +120,7 @@ PLAIN = (
     Step(
         "build-release",
         "RelWithDebInfo, warnings are errors",
-        "build release",
+        "build_release",
         160,
         80,
         ("environment",),
@@ -161,7 +161,7 @@ PLAIN = (
         jobs=("tsan",),
     ),
     # --- the package ---
-    Step("wheel", "both wheels, by pip", "build_wheel", 95, 50, ("environment",), jobs=("python",)),
+    Step("wheel", "both wheels, by pip", "wheels", 95, 50, ("environment",), jobs=("python",)),
     Step(
         "wheel-installed",
         "the wheels in .venv",
@@ -231,7 +231,7 @@ PLAIN = (
     Step(
         "install",
         "other people's projects on an installed Tarn",
-        "py_tests tests/install",
+        "share_objects && py_tests tests/install",
         105,
         55,
         (*WHEEL, "build-release", "bare-environment", "debian-numba"),
