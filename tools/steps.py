@@ -2,8 +2,9 @@
 
 A step is a shell command. Its functions are those of tools/setup.sh and tools/steps.sh.
 `cpu` is the budget in CPU seconds and `wall` the usual time in seconds, both on two idle
-cores with an empty compiler cache. A step with `junit` writes build/check/NAME.xml; any
-other step is one test by itself. A step with `setup` installs something and is no test.
+cores with an empty compiler cache; for `wheel` and `install` after build-release, which
+fills the cache. A step with `junit` writes build/check/NAME.xml; any other step is one test
+by itself. A step with `setup` installs something and is no test.
 """
 
 from __future__ import annotations
@@ -121,8 +122,8 @@ PLAIN = (
         "build-release",
         "RelWithDebInfo, warnings are errors",
         "build_release",
-        160,
-        80,
+        120,
+        60,
         ("environment",),
         jobs=("release",),
     ),
@@ -137,13 +138,13 @@ PLAIN = (
         jobs=("release",),
     ),
     Step(
-        "build-asan", "Debug with ASan and UBSan", "build asan", 140, 75, PACKAGES, jobs=("asan",)
+        "build-asan", "Debug with ASan and UBSan", "build asan", 110, 60, PACKAGES, jobs=("asan",)
     ),
     Step(
         "c-asan",
         "all C tests under ASan and UBSan",
         "c_tests asan",
-        140,
+        150,
         80,
         ("build-asan",),
         junit=True,
@@ -153,7 +154,7 @@ PLAIN = (
         "build-tsan",
         "Debug with TSan, the tests with threads",
         "build tsan tsan-threads",
-        45,
+        48,
         25,
         PACKAGES,
         jobs=("tsan",),
@@ -162,14 +163,14 @@ PLAIN = (
         "c-tsan",
         "C tests with threads under TSan",
         "c_tests tsan -L threads",
-        170,
-        80,
+        140,
+        70,
         ("build-tsan",),
         junit=True,
         jobs=("tsan",),
     ),
     # --- the package ---
-    Step("wheel", "both wheels, by pip", "wheels", 95, 50, ("environment",), jobs=("python",)),
+    Step("wheel", "both wheels, by pip", "wheels", 28, 15, ("environment",), jobs=("python",)),
     Step(
         "wheel-installed",
         "the wheels in .venv",
@@ -240,8 +241,8 @@ PLAIN = (
         "install",
         "other people's projects on an installed Tarn",
         "share_objects && py_tests tests/install",
-        105,
-        55,
+        70,
+        40,
         (*WHEEL, "build-release", "bare-environment", "debian-numba"),
         junit=True,
         jobs=("python",),
