@@ -4,6 +4,7 @@
     numba_nrt_suite.py list                       the tests that check for leaks, by module
     numba_nrt_suite.py [--quick] [--junit FILE]   both runtimes, compared test by test
     numba_nrt_suite.py --core tarn --out B.json   one of them
+    numba_nrt_suite.py --part 1/3                 the first of three parts of the modules
     numba_nrt_suite.py compare A.json B.json      two such files
     numba_nrt_suite.py --quick --record FILE      store the outcomes on Numba's runtime
     numba_nrt_suite.py --quick --recorded FILE    Tarn's alone, compared with these outcomes
@@ -105,6 +106,15 @@ def listed():
     return found
 
 
+def part_of(counts, part):
+    """The modules of part "1/3": dealt out in order of their number of tests, the longest first."""
+    which, _, parts = part.partition("/")
+    if not (which.isdecimal() and parts.isdecimal() and 1 <= int(which) <= int(parts)):
+        sys.exit(f"numba_nrt_suite.py: there is no part {part!r}; 1/3 is the first of three")
+    longest_first = sorted(counts, key=lambda name: (-counts[name], name))
+    return sorted(longest_first[int(which) - 1 :: int(parts)])
+
+
 def list_command():
     found = listed()
     for name, count in sorted(found.items()):
@@ -179,7 +189,7 @@ def compare(one, other, junit):
 def run_command(arguments):
     if importlib.util.find_spec("numba_cuda"):
         sys.exit("numba_nrt_suite.py: numba-cuda is in this environment; use one without")
-    names = list(QUICK) if arguments.quick else sorted(listed())
+    names = list(QUICK) if arguments.quick else part_of(listed(), arguments.part)
     names = [name for name in names if arguments.pattern in name]
     if not names:
         sys.exit(f"numba_nrt_suite.py: no module has {arguments.pattern!r} in its name")
@@ -220,6 +230,7 @@ def main(argv):
     parser.add_argument("--out", metavar="FILE", help="write the outcomes as JSON")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
     parser.add_argument("--pattern", default="", help="modules with this in their names")
+    parser.add_argument("--part", default="1/1", metavar="K/N", help="part K of N of the modules")
     parser.add_argument("--quick", action="store_true", help="a few modules, two minutes")
     common.add_recorded_options(parser)
     return run_command(parser.parse_args(argv))

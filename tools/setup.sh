@@ -62,6 +62,7 @@ install_debian_packages() {
     need python3-dev python_headers
     if [ "$1" = tests ]; then
         need libcmocka-dev has_cmocka
+        need ccache ccache --version
         need pkg-config pkg-config --version
         need valgrind valgrind --version
         need doxygen doxygen --version

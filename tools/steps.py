@@ -2,8 +2,9 @@
 
 A step is a shell command. Its functions are those of tools/setup.sh and tools/steps.sh.
 `cpu` is the budget in CPU seconds and `wall` the usual time in seconds, both on two idle
-cores with an empty compiler cache. A step with `junit` writes build/check/NAME.xml; any
-other step is one test by itself. A step with `setup` installs something and is no test.
+cores with an empty compiler cache; for `wheel` and `install` after build-release, which
+fills the cache. A step with `junit` writes build/check/NAME.xml; any other step is one test
+by itself. A step with `setup` installs something and is no test.
 """
 
 from __future__ import annotations
@@ -120,9 +121,9 @@ PLAIN = (
     Step(
         "build-release",
         "RelWithDebInfo, warnings are errors",
-        "build release",
-        160,
-        80,
+        "build_release",
+        120,
+        60,
         ("environment",),
         jobs=("release",),
     ),
@@ -147,31 +148,39 @@ PLAIN = (
         jobs=("release",),
     ),
     Step(
-        "build-asan", "Debug with ASan and UBSan", "build asan", 140, 75, PACKAGES, jobs=("asan",)
+        "build-asan", "Debug with ASan and UBSan", "build asan", 110, 60, PACKAGES, jobs=("asan",)
     ),
     Step(
         "c-asan",
         "all C tests under ASan and UBSan",
         "c_tests asan",
-        140,
+        150,
         80,
         ("build-asan",),
         junit=True,
         jobs=("asan",),
     ),
-    Step("build-tsan", "Debug with TSan", "build tsan", 90, 45, PACKAGES, jobs=("tsan",)),
+    Step(
+        "build-tsan",
+        "Debug with TSan, the tests with threads",
+        "build tsan tsan-threads",
+        48,
+        25,
+        PACKAGES,
+        jobs=("tsan",),
+    ),
     Step(
         "c-tsan",
         "C tests with threads under TSan",
         "c_tests tsan -L threads",
-        170,
-        80,
+        140,
+        70,
         ("build-tsan",),
         junit=True,
         jobs=("tsan",),
     ),
     # --- the package ---
-    Step("wheel", "both wheels, by pip", "build_wheel", 95, 50, ("environment",), jobs=("python",)),
+    Step("wheel", "both wheels, by pip", "wheels", 28, 15, ("environment",), jobs=("python",)),
     Step(
         "wheel-installed",
         "the wheels in .venv",
@@ -241,9 +250,9 @@ PLAIN = (
     Step(
         "install",
         "other people's projects on an installed Tarn",
-        "py_tests tests/install",
-        105,
-        55,
+        "share_objects && py_tests tests/install",
+        70,
+        40,
         (*WHEEL, "build-release", "bare-environment", "debian-numba"),
         junit=True,
         jobs=("python",),
@@ -293,7 +302,7 @@ FULL = (
     Step("forks", "200 forks of each object while threads use it",
          "TARN_FORKS=200 c_tests release -R '^unit-forks$'",
          40, 30, RELEASE, junit=True, full=True),
-    Step("c-tsan-all", "all C tests under TSan", "c_tests tsan",
+    Step("c-tsan-all", "all C tests under TSan", "build tsan && c_tests tsan",
          400, 240, ("build-tsan",), junit=True, full=True),
     Step("python-asan-full", "more tests of the package under ASan", "asan_py_tests_full",
          300, 160, ("build-asan-python",), junit=True, full=True),
@@ -311,9 +320,18 @@ FULL = (
          60, 35, ("nrt-environment",), junit=True, full=True),
     Step("numba-built-in", "tests of the CUDA target in Debian's Numba", "built_in_suite",
          300, 200, ("debian-numba",), junit=True, full=True, debian=True),
-    Step("numba-nrt-all", "all of Numba's tests that check its runtime",
-         "numba_nrt_suite",
-         6000, 3600, ("nrt-environment",), junit=True, full=True),
+    Step("numba-nrt-1", "all of Numba's tests that check its runtime, part 1 of 4",
+         "numba_nrt_suite --part 1/4",
+         3500, 2000, ("nrt-environment",), junit=True, full=True),
+    Step("numba-nrt-2", "all of Numba's tests that check its runtime, part 2 of 4",
+         "numba_nrt_suite --part 2/4",
+         3500, 2000, ("nrt-environment",), junit=True, full=True),
+    Step("numba-nrt-3", "all of Numba's tests that check its runtime, part 3 of 4",
+         "numba_nrt_suite --part 3/4",
+         3500, 2000, ("nrt-environment",), junit=True, full=True),
+    Step("numba-nrt-4", "all of Numba's tests that check its runtime, part 4 of 4",
+         "numba_nrt_suite --part 4/4",
+         3500, 2000, ("nrt-environment",), junit=True, full=True),
     Step("prune-random", "the pruner beside llvmlite's on 100,000 functions",
          "prune_compare random --count 100000",
          100, 100, WHEEL, full=True),

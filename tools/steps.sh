@@ -5,8 +5,26 @@
 # shellcheck shell=sh
 set -u
 
+# The release build, the wheels and an installation test compile the same files with the same
+# flags. ccache keeps the objects; without it they are compiled again.
+share_objects() {
+    command -v ccache >/dev/null || return 0
+    export CMAKE_C_COMPILER_LAUNCHER="${CMAKE_C_COMPILER_LAUNCHER:-ccache}"
+    export CCACHE_DIR="${CCACHE_DIR:-$PWD/build/ccache}" CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+}
+
+build_release() {
+    share_objects && build release
+}
+
+# Both wheels, with the compiler and the flags of the release build.
+wheels() {
+    share_objects && CC=${CC:-cc} SKBUILD_CMAKE_DEFINE=TARN_WERROR=ON build_wheel
+}
+
+# build PRESET [BUILD PRESET]
 build() {
-    cmake --preset "$1" && cmake --build --preset "$1" -j "$JOBS" -- --quiet &&
+    cmake --preset "$1" && cmake --build --preset "${2:-$1}" -j "$JOBS" -- --quiet &&
         { [ "$1" != release ] || ln -sf build/release/compile_commands.json .; }
 }
 

@@ -12,18 +12,22 @@
 #include "sim/work/work.h"
 #include <string.h>
 
+/* Write the first element, and then copy what is written behind itself. */
 static void fill_row(char *to, const struct sim_fill *fill)
 {
+    size_t bytes = fill->count * fill->element, done = fill->element;
+    uint16_t half = (uint16_t)fill->value;
+
     if (fill->element == 1) {
         memset(to, (int)(fill->value & 0xff), fill->count);
         return;
     }
-    for (size_t i = 0; i < fill->count; i++) {
-        uint16_t half = (uint16_t)fill->value;
-        if (fill->element == 2)
-            memcpy(to + 2 * i, &half, 2);
-        else
-            memcpy(to + 4 * i, &fill->value, 4);
+    if (bytes == 0)
+        return;
+    memcpy(to, fill->element == 2 ? (const void *)&half : &fill->value, fill->element);
+    for (size_t more; done < bytes; done += more) {
+        more = done < bytes - done ? done : bytes - done;
+        memcpy(to + done, to, more);
     }
 }
 

@@ -149,6 +149,33 @@ class Conditions(unittest.TestCase):
             self.assertNotEqual(numba_suite.conditions(MODULES), now)
 
 
+class Parts(unittest.TestCase):
+    COUNTS = {"long": 90, "middle": 40, "half": 40, "short": 3, "one": 1}
+
+    def test_each_module_is_in_one_part_and_the_longest_are_in_different_ones(self):
+        for count in range(1, 7):
+            parts = [
+                numba_nrt_suite.part_of(self.COUNTS, f"{part}/{count}")
+                for part in range(1, count + 1)
+            ]
+            names = [name for part in parts for name in part]
+            self.assertEqual(sorted(names), sorted(self.COUNTS))
+        self.assertEqual(numba_nrt_suite.part_of(self.COUNTS, "1/3"), ["long", "short"])
+
+    def test_a_part_that_there_is_not_is_refused(self):
+        for part in ("0/3", "4/3", "1", "a/b", "-1/2", "1/0"):
+            with self.assertRaises(SystemExit) as refused:
+                numba_nrt_suite.part_of(self.COUNTS, part)
+            self.assertIn(repr(part), str(refused.exception))
+
+    def test_check_runs_all_parts(self):
+        commands = [step.command for step in steps.FULL if "numba_nrt_suite --part" in step.command]
+        count = len(commands)
+        self.assertEqual(
+            commands, [f"numba_nrt_suite --part {part}/{count}" for part in range(1, count + 1)]
+        )
+
+
 class Steps(unittest.TestCase):
     def test_the_recorded_outcomes_are_used_and_verified(self):
         by_name = {step.name: step for step in steps.STEPS}

@@ -1,7 +1,7 @@
 """The components of an installation: each has its files, and works with those it needs.
 
-The build is the preset `user` with the Python package, without optimization to save time, and in
-the folders of a Debian package.
+The build is the preset `user` with the Python package, in the folders of a Debian package. Its
+flags are those of the release build, whose objects ccache may have.
 """
 
 import os
@@ -27,8 +27,7 @@ def user_build(tmp_path_factory):
         "user",
         "-B",
         folder,
-        "-DCMAKE_BUILD_TYPE=Debug",
-        "-DCMAKE_C_FLAGS=-g0",
+        "-DTARN_WERROR=ON",
         "-DCMAKE_DISABLE_FIND_PACKAGE_cmocka=ON",
         "-DTARN_PYTHON=ON",
         f"-DPython_EXECUTABLE={sys.executable}",

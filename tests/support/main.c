@@ -96,6 +96,26 @@ void test_register(const char *name, CMUnitTestFunction function)
                                               .teardown_func = end_test};
 }
 
+void test_status(tarn_status wanted, tarn_status got, const char *call, const char *file,
+                 int line)
+{
+    if (got == wanted)
+        return;
+    print_error("ERROR: %s: wanted %s, got %s (%s)\n", call, tarn_status_name(wanted),
+                tarn_status_name(got), tarn_error_last()->message);
+    _fail(file, line);
+}
+
+void test_message(const char *text, const char *file, int line)
+{
+    const char *message = tarn_error_last()->message;
+
+    if (strstr(message, text))
+        return;
+    print_error("ERROR: \"%s\" does not say \"%s\"\n", message, text);
+    _fail(file, line);
+}
+
 bool on_sim(void)
 {
     tarn_driver_info info;

@@ -24,6 +24,9 @@
 #include <tarn/tarn.h>
 
 void test_register(const char *name, CMUnitTestFunction function);
+void test_status(tarn_status wanted, tarn_status got, const char *call, const char *file,
+                 int line);
+void test_message(const char *text, const char *file, int line);
 
 #define TEST(name)                                                 \
     static void name(void);                                        \
@@ -43,21 +46,11 @@ void test_register(const char *name, CMUnitTestFunction function);
 #define CHECK_TEXT(wanted, got) assert_string_equal(wanted, got)
 
 /* The status of `call`, and its message if it is another than `wanted`. */
-#define CHECK_STATUS(wanted, call)                                                  \
-    do {                                                                            \
-        tarn_status check_status_ = (call);                                         \
-        if (check_status_ != (wanted))                                              \
-            fail_msg("%s: wanted %s, got %s (%s)", #call, tarn_status_name(wanted), \
-                     tarn_status_name(check_status_), tarn_error_last()->message);  \
-    } while (0)
+#define CHECK_STATUS(wanted, call) test_status(wanted, call, #call, __FILE__, __LINE__)
 #define CHECK_OK(call) CHECK_STATUS(TARN_OK, call)
 
 /* The message of the last failure contains `text`. */
-#define CHECK_MESSAGE(text)                                                             \
-    do {                                                                                \
-        if (!strstr(tarn_error_last()->message, (text)))                                \
-            fail_msg("\"%s\" does not say \"%s\"", tarn_error_last()->message, (text)); \
-    } while (0)
+#define CHECK_MESSAGE(text) test_message(text, __FILE__, __LINE__)
 
 /* In this test so many calls fail that some memory is not returned. */
 void test_may_leak_memory(void);

@@ -185,13 +185,14 @@ const char *tarn__check_heap(const struct tarn__heap *heap)
     return NULL;
 }
 
-/* In a heap of many blocks a walk at every change would take hours. */
+/* In a heap of many blocks or streams a walk at every change would take hours. */
 void tarn__check_or_abort(const struct tarn__heap *heap, int device)
 {
     static _Thread_local unsigned turns;
+    size_t walked = heap->blocks + heap->by_handle.count;
     const char *message;
 
-    if (heap->blocks > 64 && ++turns % (heap->blocks / 16) != 0)
+    if (walked > 64 && ++turns % (walked / 16) != 0)
         return;
     message = tarn__check_heap(heap);
     if (!message)
