@@ -1353,7 +1353,7 @@ def _binning_add(
 ) -> None:
     """Add a bin for requests of up to `bytes` bytes."""
 
-def _trim(mr: UpstreamResourceAdaptor, keep: int, /) -> int:
+def _trim(mr: DeviceMemoryResource, keep: int, /) -> int:
     """Release free memory over `keep` bytes; return the released bytes."""
 
 def _pool_set_maximum(mr: UpstreamResourceAdaptor, bytes: int, /) -> None:

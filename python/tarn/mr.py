@@ -932,7 +932,9 @@ class ArenaMemoryResource(_PoolCalls):
             raise _tarn.InvalidArgumentError(
                 f"arena: arena_size is {size} bytes, it has to be at least 1 MiB"
             )
-        _tarn._open_pool(self, upstream_mr, -1, size, size, 0, 0, False, False, False, 0, 0, False)
+        _tarn._open_pool(
+            self, upstream_mr, -1, size, size, 0, 0, False, False, False, 0, 0, False, False, False
+        )
         if dump_log_on_failure:
             self.add_oom_callback(functools.partial(_dump, weakref.ref(self)))
 
