@@ -235,7 +235,8 @@ TEST(messages_of_slabs_and_binning_resources)
     FAILS(TARN_INVALID_ARGUMENT,
           tarn_resource_deallocate(binning, FOREIGN, 1000, 0, none));
     CHECK_OK(tarn_resource_allocate(binning, 500, 0, none, &block));
-    FAILS(TARN_STILL_IN_USE, tarn_binning_add_bin(binning, 1000, cuda));
+    CHECK_OK(tarn_binning_add_bin(binning, 1000, cuda));
+    FAILS(TARN_INVALID_ARGUMENT, tarn_resource_deallocate(binning, block, 501, 0, none));
     FAILS(TARN_OUT_OF_MEMORY,
           tarn_resource_allocate(binning, HUGE_BYTES, 0, none, &other));
     CHECK_OK(tarn_resource_deallocate(binning, block, 500, 0, none));

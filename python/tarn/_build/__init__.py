@@ -199,7 +199,9 @@ def _cache() -> Path:
         found = folder.lstat()
         parents = [(parent, parent.stat()) for parent in folder.parents]
     except OSError as error:
-        raise BuildError(f"the cache {folder} is unavailable, set TARN_CACHE_DIR: {error}") from error
+        raise BuildError(
+            f"the cache {folder} is unavailable, set TARN_CACHE_DIR: {error}"
+        ) from error
     problem = None
     if not stat.S_ISDIR(found.st_mode):
         problem = f"{folder} is not a folder"
