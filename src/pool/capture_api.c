@@ -122,9 +122,9 @@ static tarn_pool_capture_statistics count(const struct tarn_pool_capture *captur
                                         .streams = capture->member_count,
                                         .has_ended = capture->is_let_go};
 
-    all.retained = capture->home ? capture->home->free_bytes : 0;
+    all.retained = capture->home ? capture->home->free.bytes : 0;
     for (size_t i = 0; i < capture->member_count; i++)
-        all.retained += capture->members[i].stream_state->free_bytes;
+        all.retained += capture->members[i].stream_state->free.bytes;
     return all;
 }
 

@@ -61,7 +61,7 @@ static void note(const struct tarn__pool *pool,
     uint32_t largest = 0;
 
     if (!stream_state->is_capture)
-        largest = tarn__bins_largest(&stream_state->bins, &pool->heap.nodes);
+        largest = tarn__bins_largest(&stream_state->free.bins, &pool->heap.nodes);
     if (found->largest < largest)
         found->largest = largest;
     found->orphaned += tarn__no_stream_orphaned_of(pool, stream_state);
@@ -78,9 +78,9 @@ static struct found walk(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 
     for (tarn__index i = 1; i < heap->states_made; i++) {
         const struct tarn__stream_state *stream_state = tarn__heap_state(heap, i);
-        if (stream_state->oldest)
+        if (stream_state->free.oldest)
             note(pool, stream_state, &found);
-        work += stream_state->oldest ? WITH_MEMORY : 1;
+        work += stream_state->free.oldest ? WITH_MEMORY : 1;
         if (work < STATES_AT_ONCE)
             continue;
         tarn__pool_relock(pool);
@@ -194,7 +194,7 @@ void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t al
     memset(report, 0, sizeof *report);
     tarn__pool_lock(pool);
     fill_bytes(pool, true, &all);
-    report->same_stream = caller->stream_state->free_bytes;
+    report->same_stream = caller->stream_state->free.bytes;
     report->completed = pool->heap.completed_bytes;
     report->other_streams =
         all.cached - report->completed - (caller->capturing ? 0 : report->same_stream);

@@ -128,7 +128,8 @@ static bool has_new_handle(const struct tarn__caller *caller) TARN__REQUIRES(poo
 {
     tarn__assert_held(&caller->pool->lock);
 
-    return caller->stream_state->handle != caller->handle && !caller->capturing &&
+    return caller->stream_state->identity.handle != caller->handle &&
+           !caller->capturing &&
            (uintptr_t)caller->handle > (uintptr_t)TARN_STREAM_PER_THREAD;
 }
 
@@ -157,7 +158,7 @@ static tarn_status find_state(struct tarn__caller *caller, uint64_t key)
     if (caller->stream_state) {
         caller->stream_state->users++;
         if (caller->registration && !caller->capturing)
-            caller->stream_state->registration = caller->stream;
+            caller->stream_state->identity.registration = caller->stream;
         if (has_new_handle(caller))
             ended = tarn__identity_bind_handle(&pool->heap, caller->stream_state,
                                                caller->handle);

@@ -59,7 +59,7 @@ static tarn_pool_block describe(const struct tarn__heap *heap,
         block.requested_bytes = requested;
     if (state == TARN__FREE && node->stream_state &&
         tarn__heap_state(heap, node->stream_state)->in_order)
-        block.stream_id = tarn__heap_state(heap, node->stream_state)->key;
+        block.stream_id = tarn__heap_state(heap, node->stream_state)->identity.key;
     return block;
 }
 

@@ -76,7 +76,7 @@ static const char *check_free(const struct tarn__heap *heap,
     if (node->stream_state) {
         const struct tarn__stream_state *stream_state =
             tarn__heap_state(heap, node->stream_state);
-        if (stream_state->key == 0)
+        if (stream_state->identity.key == 0)
             return "fence: a free block belongs to a deleted stream state";
         if (node->epoch > stream_state->open_epoch)
             return "fence: a block has an epoch that has not begun";
@@ -117,7 +117,7 @@ static const char *check_stream_state(const struct tarn__heap *heap,
 {
     uint64_t free_bytes = 0, open_bytes = 0, closed_bytes = 0;
 
-    for (tarn__index i = stream_state->oldest; i; i = NODE(i)->age.younger) {
+    for (tarn__index i = stream_state->free.oldest; i; i = NODE(i)->age.younger) {
         uint64_t bytes = tarn__node_bytes(NODE(i));
         if (NODE(i)->stream_state != stream_state->index)
             return "identity: a block is in the list of another stream state";
@@ -127,10 +127,10 @@ static const char *check_stream_state(const struct tarn__heap *heap,
         else if (NODE(i)->epoch > stream_state->fenced_epoch)
             closed_bytes += bytes;
     }
-    if (free_bytes != stream_state->free_bytes)
+    if (free_bytes != stream_state->free.bytes)
         return "bounded hoards: the free bytes of a stream state are wrong";
-    if (open_bytes != stream_state->open_bytes ||
-        closed_bytes != stream_state->closed_bytes)
+    if (open_bytes != stream_state->free.open_bytes ||
+        closed_bytes != stream_state->free.closed_bytes)
         return "bounded hoards: the unfenced bytes of a stream state are wrong";
     if (stream_state->done_epoch > stream_state->fenced_epoch ||
         stream_state->fenced_epoch >= stream_state->open_epoch)
@@ -151,7 +151,8 @@ static const char *check_handles(const struct tarn__heap *heap)
     while (tarn__map_next(&heap->by_handle, &cursor, &handle, &index)) {
         const struct tarn__stream_state *stream_state =
             tarn__heap_state(heap, *(const tarn__index *)index);
-        if (stream_state->key == 0 || (uint64_t)(uintptr_t)stream_state->handle != handle)
+        if (stream_state->identity.key == 0 ||
+            (uint64_t)(uintptr_t)stream_state->identity.handle != handle)
             return "identity: a stream handle maps to another stream state";
     }
     return NULL;

@@ -81,10 +81,10 @@ static inline void attach(struct tarn__heap *heap, tarn__index index,
     tarn__node_set(node, TARN__FREE);
     node->stream_state = stream_state ? stream_state->index : 0;
     if (stream_state) {
-        if (stream_state->oldest == 0)
+        if (stream_state->free.oldest == 0)
             tarn__heap_link_state(heap, stream_state);
         node->epoch = stream_state->open_epoch;
-        tarn__heap_link_after(heap, stream_state, stream_state->youngest, index);
+        tarn__heap_link_after(heap, stream_state, stream_state->free.youngest, index);
     }
     tarn__heap_into_bins(heap, index, stream_state);
 }
@@ -100,9 +100,9 @@ static void attach_in_epoch(struct tarn__heap *heap, tarn__index index,
         attach(heap, index, stream_state);
         return;
     }
-    if (stream_state->oldest == 0)
+    if (stream_state->free.oldest == 0)
         tarn__heap_link_state(heap, stream_state);
-    for (older = stream_state->youngest; older && NODE(older)->epoch > epoch;)
+    for (older = stream_state->free.youngest; older && NODE(older)->epoch > epoch;)
         older = NODE(older)->age.older;
     NODE(index)->stream_state = stream_state->index;
     NODE(index)->epoch = epoch;

@@ -169,13 +169,13 @@ static inline void tarn__heap_count(struct tarn__heap *heap,
         heap->completed_bytes += bytes;
         return;
     }
-    stream_state->free_bytes += bytes;
+    stream_state->free.bytes += bytes;
     if (stream_state->is_capture)
         heap->captured_bytes += bytes;
     if (epoch <= stream_state->fenced_epoch)
         return;
-    *(epoch == stream_state->open_epoch ? &stream_state->open_bytes
-                                        : &stream_state->closed_bytes) += bytes;
+    *(epoch == stream_state->open_epoch ? &stream_state->free.open_bytes
+                                        : &stream_state->free.closed_bytes) += bytes;
     heap->unfenced_bytes += bytes;
 }
 
@@ -186,8 +186,8 @@ static inline void tarn__heap_into_bins(struct tarn__heap *heap, tarn__index ind
 {
     const struct tarn__node *node = tarn__heap_node(heap, index);
 
-    tarn__bins_add(stream_state ? &stream_state->bins : &heap->completed, &heap->nodes,
-                   index);
+    tarn__bins_add(stream_state ? &stream_state->free.bins : &heap->completed,
+                   &heap->nodes, index);
     tarn__heap_count(heap, stream_state, node->epoch, tarn__node_bytes(node));
 }
 
@@ -197,8 +197,8 @@ static inline void tarn__heap_out_of_bins(struct tarn__heap *heap, tarn__index i
 {
     const struct tarn__node *node = tarn__heap_node(heap, index);
 
-    tarn__bins_remove(stream_state ? &stream_state->bins : &heap->completed, &heap->nodes,
-                      index);
+    tarn__bins_remove(stream_state ? &stream_state->free.bins : &heap->completed,
+                      &heap->nodes, index);
     tarn__heap_count(heap, stream_state, node->epoch, -tarn__node_bytes(node));
 }
 
@@ -208,7 +208,7 @@ static inline void tarn__heap_resize(struct tarn__heap *heap, tarn__index index,
 {
     struct tarn__node *node = tarn__heap_node(heap, index);
     struct tarn__stream_state *stream_state = tarn__heap_state_of(heap, node);
-    struct tarn__bins *bins = stream_state ? &stream_state->bins : &heap->completed;
+    struct tarn__bins *bins = stream_state ? &stream_state->free.bins : &heap->completed;
     unsigned from = tarn__bins_class(node->quanta), to = tarn__bins_class(quanta);
     uint64_t more = ((uint64_t)quanta - node->quanta) << TARN__QUANTUM_SHIFT;
 
@@ -228,15 +228,15 @@ static inline void tarn__heap_link_after(struct tarn__heap *heap,
 {
     struct tarn__node *node = tarn__heap_node(heap, index);
     tarn__index younger =
-        older ? tarn__heap_node(heap, older)->age.younger : stream_state->oldest;
+        older ? tarn__heap_node(heap, older)->age.younger : stream_state->free.oldest;
 
     tarn__node_link(&node->age.older, older);
     tarn__node_link(&node->age.younger, younger);
     tarn__node_link(older ? &tarn__heap_node(heap, older)->age.younger
-                          : &stream_state->oldest,
+                          : &stream_state->free.oldest,
                     index);
     tarn__node_link(younger ? &tarn__heap_node(heap, younger)->age.older
-                            : &stream_state->youngest,
+                            : &stream_state->free.youngest,
                     index);
 }
 
@@ -247,10 +247,10 @@ static inline void tarn__heap_unlink(struct tarn__heap *heap,
     tarn__index older = node->age.older, younger = node->age.younger;
 
     tarn__node_link(older ? &tarn__heap_node(heap, older)->age.younger
-                          : &stream_state->oldest,
+                          : &stream_state->free.oldest,
                     younger);
     tarn__node_link(younger ? &tarn__heap_node(heap, younger)->age.older
-                            : &stream_state->youngest,
+                            : &stream_state->free.youngest,
                     older);
 }
 
@@ -266,7 +266,7 @@ static inline void tarn__heap_detach(struct tarn__heap *heap, tarn__index index)
     tarn__heap_out_of_bins(heap, index, stream_state);
     if (stream_state) {
         tarn__heap_unlink(heap, stream_state, node);
-        if (stream_state->oldest == 0)
+        if (stream_state->free.oldest == 0)
             tarn__heap_unlink_state(heap, stream_state);
     }
     node->stream_state = 0;

@@ -92,8 +92,8 @@ bool tarn__runs_coalesce_for(struct tarn__heap *heap,
 {
     struct look look = {.heap = heap, .stream_state = stream_state, .request = request};
 
-    if (!look_in(&look, &heap->completed) &&
-        !(stream_state && stream_state->in_order && look_in(&look, &stream_state->bins)))
+    if (!look_in(&look, &heap->completed) && !(stream_state && stream_state->in_order &&
+                                               look_in(&look, &stream_state->free.bins)))
         return false;
     tarn__heap_coalesce_neighbours(heap, look.first, (uint32_t)look.quanta);
     return true;
@@ -110,7 +110,7 @@ static bool find(struct look *look)
         return true;
     for (tarn__index i = heap->with_memory; i && looks < LOOKS_OF_STREAMS;
          i = tarn__heap_state(heap, i)->next_with_memory) {
-        if (look_in(look, &tarn__heap_state(heap, i)->bins))
+        if (look_in(look, &tarn__heap_state(heap, i)->free.bins))
             return true;
         looks += look->looks + 1;
     }

@@ -61,8 +61,8 @@ enum tarn__stream_kind {
     TARN__KIND_NON_BLOCKING
 };
 
-struct tarn__stream_state {
-    tarn__index index;
+/* Which stream a stream state belongs to. */
+struct tarn__state_identity {
     uint64_t key;
     /* Handle of its stream, for comparison alone: another stream may have it by now.
      * NULL: the stream has no handle of its own. */
@@ -70,10 +70,23 @@ struct tarn__stream_state {
     /* the value of the registered stream (tarn_stream_register()); NULL: a raw stream.
      * The table's entry for it is a struct tarn__registration. */
     struct tarn__stream *registration;
+    enum tarn__stream_kind kind TARN__GUARDED_BY(pool_lock);
+};
 
-    struct tarn__bins bins;       /* its free blocks by size */
-    tarn__index oldest, youngest; /* its free blocks by epoch */
-    uint64_t free_bytes TARN__GUARDED_BY(pool_lock);
+/* The free memory of a stream state. */
+struct tarn__free_list {
+    struct tarn__bins bins;       /* its blocks by size */
+    tarn__index oldest, youngest; /* its blocks by epoch */
+    uint64_t bytes TARN__GUARDED_BY(pool_lock);
+    uint64_t open_bytes TARN__GUARDED_BY(pool_lock); /* of the open epoch */
+    /* of closed epochs without an event fence: its record is under way or failed */
+    uint64_t closed_bytes TARN__GUARDED_BY(pool_lock);
+};
+
+struct tarn__stream_state {
+    tarn__index index;
+    struct tarn__state_identity identity;
+    struct tarn__free_list free;
 
     /* Of the memory freed now; from 1. It never decreases, not even when the state becomes
      * another stream's. So a remembered wait for it covers no later stream's frees. */
@@ -82,9 +95,6 @@ struct tarn__stream_state {
     uint64_t fenced_epoch TARN__GUARDED_BY(pool_lock);
     /* the youngest that is complete; <= fenced_epoch */
     uint64_t done_epoch TARN__GUARDED_BY(pool_lock);
-    uint64_t open_bytes TARN__GUARDED_BY(pool_lock); /* free, of the open epoch */
-    /* free, closed, but not fenced: its record is under way or failed */
-    uint64_t closed_bytes TARN__GUARDED_BY(pool_lock);
     /* a thread is between closing an epoch and publishing its event fence */
     bool recording TARN__GUARDED_BY(pool_lock);
     /* Another stream could use its memory: fence it soon. A cache hit reads this without
@@ -112,8 +122,6 @@ struct tarn__stream_state {
     unsigned interval TARN__GUARDED_BY(pool_lock);
     /* the count `misses` of the heap, at the last event fence */
     uint64_t misses TARN__GUARDED_BY(pool_lock);
-
-    enum tarn__stream_kind kind TARN__GUARDED_BY(pool_lock);
     /* back-off of the query whether the stream is idle: how many event fences to record
      * without it */
     struct tarn__backoff idle;
@@ -139,7 +147,7 @@ struct tarn__stream_state {
 static inline uint64_t tarn__stream_state_unfenced(
     const struct tarn__stream_state *stream_state) TARN__REQUIRES(pool_lock)
 {
-    return stream_state->open_bytes + stream_state->closed_bytes;
+    return stream_state->free.open_bytes + stream_state->free.closed_bytes;
 }
 
 /* Return true if the stream of `stream_state` may have this block without a wait. NULL:

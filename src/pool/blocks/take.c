@@ -217,7 +217,7 @@ static inline tarn__index find(const struct tarn__heap *heap,
     uint32_t most = UINT32_MAX;
 
     if (stream_state && stream_state->in_order)
-        same_stream = find_in(heap, &stream_state->bins, request, most);
+        same_stream = find_in(heap, &stream_state->free.bins, request, most);
     if (same_stream)
         most = NODE(same_stream)->quanta - 1;
     if (most >= request->quanta && heap->completed_bytes > 0)
@@ -250,6 +250,6 @@ uint32_t tarn__take_largest(const struct tarn__heap *heap,
              same_stream = 0;
 
     if (stream_state && stream_state->in_order)
-        same_stream = tarn__bins_largest(&stream_state->bins, &heap->nodes);
+        same_stream = tarn__bins_largest(&stream_state->free.bins, &heap->nodes);
     return same_stream > completed ? same_stream : completed;
 }

@@ -440,7 +440,7 @@ static bool orphan_unfenced(struct tarn__heap *heap,
 {
     tarn__index index;
 
-    while ((index = stream_state->youngest) != 0 &&
+    while ((index = stream_state->free.youngest) != 0 &&
            tarn__node(&heap->nodes, index)->epoch > stream_state->fenced_epoch) {
         if (most-- == 0)
             return true;
@@ -497,7 +497,7 @@ struct tarn__thread_cache *tarn__thread_cache_new(const struct tarn__caller *cal
     cache->stream = caller->stream;
     cache->handle = caller->handle;
     cache->registration = caller->registration;
-    cache->key = caller->stream_state->key;
+    cache->key = caller->stream_state->identity.key;
     cache->is_raw = !caller->registration && cache->key != TARN__KEY_LEGACY;
     cache->is_per_thread = caller->stream == TARN_STREAM_PER_THREAD;
     cache->stream_state = caller->stream_state;
@@ -508,7 +508,7 @@ struct tarn__thread_cache *tarn__thread_cache_new(const struct tarn__caller *cal
 bool tarn__thread_cache_is_for(const struct tarn__thread_cache *cache,
                                const struct tarn__caller *caller)
 {
-    return cache->key == caller->stream_state->key &&
+    return cache->key == caller->stream_state->identity.key &&
            cache->registration == caller->registration;
 }
 

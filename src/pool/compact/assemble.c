@@ -165,7 +165,7 @@ static void choose(struct assembly *assembly, const struct tarn__request *reques
     assembly->wanted = missing(assembly, request);
     if (assembly->wanted == 0)
         return;
-    bool more = take_from(assembly, &assembly->caller->stream_state->bins);
+    bool more = take_from(assembly, &assembly->caller->stream_state->free.bins);
     unsigned stream_states = 0;
     for (tarn__index i = heap->with_memory, after;
          i && more && stream_states < STREAMS_MAX; i = after) {
@@ -173,7 +173,7 @@ static void choose(struct assembly *assembly, const struct tarn__request *reques
         after = tarn__heap_state(heap, i)->next_with_memory;
         if (i != assembly->caller->stream_state->index &&
             !tarn__heap_state(heap, i)->is_capture)
-            more = take_from(assembly, &tarn__heap_state(heap, i)->bins);
+            more = take_from(assembly, &tarn__heap_state(heap, i)->free.bins);
     }
     tarn__wait_set_pin(&assembly->wait_set, assembly->caller->pool);
 }

@@ -116,8 +116,8 @@ static void find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span exc
         for (tarn__index i = pool->heap.with_memory;
              i && out->count < TARN__RECLAIMABLE_MAX;
              i = tarn__heap_state(&pool->heap, i)->next_with_memory)
-            tarn__bins_visit(&tarn__heap_state(&pool->heap, i)->bins, &pool->heap.nodes,
-                             least_quanta(pool), note_completed, out);
+            tarn__bins_visit(&tarn__heap_state(&pool->heap, i)->free.bins,
+                             &pool->heap.nodes, least_quanta(pool), note_completed, out);
 }
 
 void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted,
@@ -200,8 +200,8 @@ static void coalesce_pieces(const struct tarn__reclaimable *reclaimable,
 {
     struct pieces pieces = {.reclaimable = reclaimable, .stream_state = stream_state};
 
-    tarn__bins_visit(&stream_state->bins, &reclaimable->pool->heap.nodes, 1, note_piece,
-                     &pieces);
+    tarn__bins_visit(&stream_state->free.bins, &reclaimable->pool->heap.nodes, 1,
+                     note_piece, &pieces);
     for (unsigned i = 0; i < pieces.count; i++)
         coalesce_around(&pieces, pieces.found[i]);
 }
@@ -222,7 +222,7 @@ static void note_stream(struct tarn__reclaimable *reclaimable,
     unsigned first = reclaimable->count;
 
     coalesce_pieces(reclaimable, stream_state);
-    tarn__bins_visit(&stream_state->bins, &reclaimable->pool->heap.nodes,
+    tarn__bins_visit(&stream_state->free.bins, &reclaimable->pool->heap.nodes,
                      least_quanta(reclaimable->pool), note_fenced, reclaimable);
     keep_enough(reclaimable, first, true);
 }

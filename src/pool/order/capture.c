@@ -262,8 +262,8 @@ static void empty_into(struct tarn__pool *pool, struct tarn__stream_state *strea
 {
     tarn__assert_held(&pool->lock);
 
-    for (unsigned moved = 1; stream_state->oldest; moved++) {
-        tarn__index index = stream_state->oldest;
+    for (unsigned moved = 1; stream_state->free.oldest; moved++) {
+        tarn__index index = stream_state->free.oldest;
         tarn__take_whole(&pool->heap, index);
         tarn__heap_put(&pool->heap, index, to);
         if (moved % MOVED_AT_ONCE == 0)

@@ -11,8 +11,8 @@ uint64_t tarn__epoch_close(struct tarn__heap *heap,
                            struct tarn__stream_state *stream_state)
 {
     (void)heap;
-    stream_state->closed_bytes += stream_state->open_bytes;
-    stream_state->open_bytes = 0;
+    stream_state->free.closed_bytes += stream_state->free.open_bytes;
+    stream_state->free.open_bytes = 0;
     stream_state->recording = true;
     return stream_state->open_epoch++;
 }
@@ -24,7 +24,7 @@ static uint64_t bytes_closed_after(const struct tarn__heap *heap,
 {
     uint64_t bytes = 0;
 
-    for (tarn__index i = stream_state->youngest; i && NODE(i)->epoch > epoch;
+    for (tarn__index i = stream_state->free.youngest; i && NODE(i)->epoch > epoch;
          i = NODE(i)->age.older)
         if (NODE(i)->epoch != stream_state->open_epoch)
             bytes += tarn__node_bytes(NODE(i));
@@ -40,8 +40,8 @@ static void recount(struct tarn__heap *heap, struct tarn__stream_state *stream_s
     uint64_t rest =
         is_last ? 0 : bytes_closed_after(heap, stream_state, stream_state->fenced_epoch);
 
-    heap->unfenced_bytes -= stream_state->closed_bytes - rest;
-    stream_state->closed_bytes = rest;
+    heap->unfenced_bytes -= stream_state->free.closed_bytes - rest;
+    stream_state->free.closed_bytes = rest;
 }
 
 bool tarn__epoch_publish_fence(struct tarn__heap *heap,
@@ -91,7 +91,7 @@ static void sweep_state(struct tarn__heap *heap, struct tarn__stream_state *stre
 {
     tarn__index index;
 
-    while ((index = stream_state->oldest) != 0 &&
+    while ((index = stream_state->free.oldest) != 0 &&
            NODE(index)->epoch <= stream_state->done_epoch && *most > 0) {
         tarn__heap_complete(heap, index);
         --*most;
@@ -108,7 +108,7 @@ bool tarn__epoch_sweep(struct tarn__heap *heap, size_t most)
         most--;
         heap->finished = stream_state->next_finished;
         stream_state->is_finished = false;
-        if (!stream_state->oldest)
+        if (!stream_state->free.oldest)
             tarn__identity_delete_if_unused(heap, stream_state);
     }
     return false;
@@ -125,7 +125,7 @@ static struct tarn__stream_state *next_state(const struct tarn__heap *heap,
     while (*next < heap->states_made && *most > 0) {
         struct tarn__stream_state *stream_state = tarn__heap_state(heap, (*next)++);
         --*most;
-        if (stream_state->oldest)
+        if (stream_state->free.oldest)
             return stream_state;
     }
     return NULL;
@@ -138,8 +138,8 @@ static void close_for_wait(struct tarn__stream_state *stream_state)
     if (stream_state->is_capture)
         return;
     stream_state->device_wait_epoch = stream_state->open_epoch++;
-    stream_state->closed_bytes += stream_state->open_bytes;
-    stream_state->open_bytes = 0;
+    stream_state->free.closed_bytes += stream_state->free.open_bytes;
+    stream_state->free.open_bytes = 0;
 }
 
 bool tarn__epoch_close_some(struct tarn__heap *heap, tarn__index *next, size_t most)

@@ -173,9 +173,10 @@ static void set_interval(const struct tarn__pool *pool,
 {
     bool steady = stream_state->misses == pool->heap.misses;
     unsigned among_others =
-        stream_state->registration ? INTERVAL_REGISTERED : INTERVAL_RAW;
+        stream_state->identity.registration ? INTERVAL_REGISTERED : INTERVAL_RAW;
     unsigned most = is_of_one_stream(pool) ? INTERVAL_ALONE : among_others;
-    unsigned shorter = stream_state->registration ? stream_state->interval / 2 : 0;
+    unsigned shorter =
+        stream_state->identity.registration ? stream_state->interval / 2 : 0;
 
     stream_state->interval = steady ? 2 * stream_state->interval + 1 : shorter;
     if (stream_state->interval > most)
@@ -229,7 +230,7 @@ static CUresult_ record(struct tarn__pool *pool, const struct tarn__scope *scope
                         const struct tarn__stream_state *stream_state, CUstream_ handle,
                         CUevent_ event)
 {
-    if (stream_state->key == TARN__KEY_NO_STREAM &&
+    if (stream_state->identity.key == TARN__KEY_NO_STREAM &&
         !TARN_MUTATION(event_on_default_stream))
         return scope->calls->ctx_record_event(pool->context, event);
     return scope->calls->event_record(event, handle);
@@ -316,12 +317,12 @@ static bool is_non_blocking(struct tarn__pool *pool, const struct tarn__scope *s
     unsigned flags = 0;
 
     tarn__pool_lock(pool);
-    enum tarn__stream_kind kind = stream_state->kind;
+    enum tarn__stream_kind kind = stream_state->identity.kind;
     tarn__pool_unlock(pool);
     if (kind != TARN__KIND_UNKNOWN)
         return kind == TARN__KIND_NON_BLOCKING;
     kind = TARN__KIND_BLOCKING;
-    if (stream_state->key < TARN__KEY_CAPTURES &&
+    if (stream_state->identity.key < TARN__KEY_CAPTURES &&
         (tarn_stream)handle != TARN_STREAM_PER_THREAD) {
         tarn__pages_note_call(pool->pages);
         if (scope->calls->stream_get_flags(handle, &flags) == CUDA_SUCCESS_ &&
@@ -329,7 +330,7 @@ static bool is_non_blocking(struct tarn__pool *pool, const struct tarn__scope *s
             kind = TARN__KIND_NON_BLOCKING;
     }
     tarn__pool_lock(pool);
-    stream_state->kind = kind;
+    stream_state->identity.kind = kind;
     tarn__pool_unlock(pool);
     return kind == TARN__KIND_NON_BLOCKING;
 }
@@ -612,7 +613,7 @@ static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *
             tarn__stream_state_unfenced(stream_state) == 0)
             continue;
         stream_state->wanted = true;
-        if (stream_state->registration && count < REQUEST_MAX) {
+        if (stream_state->identity.registration && count < REQUEST_MAX) {
             stream_state->users++;
             open[count++] = stream_state;
         }
@@ -659,8 +660,8 @@ void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
         tarn__identity_find_registered(&pool->heap, registration);
     if (stream_state) {
         stream_state->users++;
-        if (stream_state->registration == stream)
-            stream_state->registration = NULL;
+        if (stream_state->identity.registration == stream)
+            stream_state->identity.registration = NULL;
     }
     tarn__pool_unlock(pool);
     if (!stream_state)
@@ -690,7 +691,7 @@ void tarn__fences_request(struct tarn__pool *pool, const struct tarn__caller *ca
     tarn__pool_lock(pool);
     unsigned count = mark_wanted(pool, caller, open);
     for (unsigned i = 0; i < count; i++)
-        streams[i] = open[i]->registration;
+        streams[i] = open[i]->identity.registration;
     tarn__pool_unlock(pool);
     for (unsigned i = 0; i < count; i++)
         fence_registered(pool, &caller->scope, open[i], streams[i]);

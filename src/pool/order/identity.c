@@ -74,7 +74,7 @@ struct tarn__stream_state *tarn__identity_get(struct tarn__heap *heap, uint64_t 
     uint64_t last_epoch = stream_state->open_epoch; /* of the stream before; 0: none */
     memset(stream_state, 0, sizeof *stream_state);
     stream_state->index = index;
-    stream_state->key = key;
+    stream_state->identity.key = key;
     stream_state->open_epoch = last_epoch + 1;
     stream_state->fenced_epoch = stream_state->done_epoch = last_epoch;
     stream_state->in_order =
@@ -96,7 +96,7 @@ static uint64_t handle_key(CUstream_ handle)
 static void forget_handle(struct tarn__heap *heap,
                           const struct tarn__stream_state *stream_state)
 {
-    uint64_t key = handle_key(stream_state->handle);
+    uint64_t key = handle_key(stream_state->identity.handle);
     const tarn__index *named = key ? tarn__map_get(&heap->by_handle, key) : NULL;
 
     if (named && *named == stream_state->index)
@@ -106,15 +106,15 @@ static void forget_handle(struct tarn__heap *heap,
 void tarn__identity_delete_if_unused(struct tarn__heap *heap,
                                      struct tarn__stream_state *stream_state)
 {
-    if (stream_state->users || stream_state->oldest || stream_state->recording ||
+    if (stream_state->users || stream_state->free.oldest || stream_state->recording ||
         stream_state->is_finished || tarn__events_are_pinned(stream_state))
         return;
     tarn__events_drop(heap, stream_state, stream_state->fence_count);
     if (stream_state->fence_count)
         return;
     forget_handle(heap, stream_state);
-    tarn__map_take(&heap->by_key, stream_state->key, NULL);
-    stream_state->key = 0;
+    tarn__map_take(&heap->by_key, stream_state->identity.key, NULL);
+    stream_state->identity.key = 0;
     stream_state->next_unused = heap->unused_state;
     heap->unused_state = stream_state->index;
     heap->state_count--;
@@ -150,6 +150,6 @@ struct tarn__stream_state *tarn__identity_bind_handle(
         *named = stream_state->index;
     else if (!tarn__map_put(&heap->by_handle, handle_key(handle), &stream_state->index))
         return NULL;
-    stream_state->handle = handle;
+    stream_state->identity.handle = handle;
     return earlier;
 }

@@ -73,7 +73,7 @@ uint64_t tarn__no_stream_bytes(const struct tarn__pool *pool)
     const struct tarn__stream_state *stream_state =
         tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM);
 
-    return stream_state ? stream_state->free_bytes : 0;
+    return stream_state ? stream_state->free.bytes : 0;
 }
 
 /* --- orphaned memory --- */
@@ -85,7 +85,7 @@ uint64_t tarn__no_stream_bytes(const struct tarn__pool *pool)
 static bool is_raw(const struct tarn__stream_state *stream_state)
 {
     return stream_state->in_order && !stream_state->is_capture &&
-           !stream_state->registration;
+           !stream_state->identity.registration;
 }
 
 static bool is_silent(const struct tarn__pool *pool,
@@ -101,8 +101,8 @@ uint64_t tarn__no_stream_orphaned_of(const struct tarn__pool *pool,
 {
     tarn__assert_held(&pool->lock);
 
-    if (stream_state->key == TARN__KEY_ORPHANED)
-        return stream_state->free_bytes;
+    if (stream_state->identity.key == TARN__KEY_ORPHANED)
+        return stream_state->free.bytes;
     return is_silent(pool, stream_state) ? tarn__stream_state_unfenced(stream_state) : 0;
 }
 

@@ -44,14 +44,14 @@ static tarn__index find_in(const struct tarn__heap *heap,
 {
     struct source source = {other, request, UINT64_MAX};
     uint64_t waited = tarn__wait_set_waited(consumer, other->index);
-    tarn__index found = tarn__bins_find(&other->bins, &heap->nodes, request->quanta,
+    tarn__index found = tarn__bins_find(&other->free.bins, &heap->nodes, request->quanta,
                                         UINT32_MAX, is_fenced, &source);
 
     if (!found || NODE(found)->epoch <= waited || !waited)
         return found;
     source.epoch = waited;
-    tarn__index unwaited = tarn__bins_find(&other->bins, &heap->nodes, request->quanta,
-                                           UINT32_MAX, is_fenced, &source);
+    tarn__index unwaited = tarn__bins_find(
+        &other->free.bins, &heap->nodes, request->quanta, UINT32_MAX, is_fenced, &source);
     return unwaited && NODE(unwaited)->quanta == NODE(found)->quanta ? unwaited : found;
 }
 

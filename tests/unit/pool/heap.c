@@ -178,7 +178,7 @@ TEST(heap_makes_ready_what_a_done_fence_covers_and_no_more)
     tarn__epoch_fence_completed(heap, one, one->fences[0].epoch);
     CHECK(!tarn__epoch_sweep(heap, 100));
     CHECK_EQUAL(MIB, heap->completed_bytes);
-    CHECK_EQUAL(MIB, one->free_bytes);
+    CHECK_EQUAL(MIB, one->free.bytes);
     CHECK_EQUAL(0, one->fence_count);
     CHECK_EQUAL(1, heap->event_count);
     is_whole(heap);
