@@ -108,7 +108,8 @@ def run(options):
         if options.pageable:
             environment["TARN_SIM"] = "attribute=88:1"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "tarn_as_rmm", "--tb=short"]
-        command += ["-p", "no:cacheprovider", "--no-header", "-r", "N", *options.pytest, "tests"]
+        command += ["-p", "no:cacheprovider", "--no-header", "-r", "N"]
+        command += ["--continue-on-collection-errors", *options.pytest, "tests"]
         done = subprocess.run(
             command, cwd=place, env=environment, capture_output=True, text=True, check=False
         )

@@ -331,7 +331,8 @@ enum {
 
 /** Statistics of a pool: bytes, unless a name or a comment says otherwise.
  *
- * `reserved` is `live + thread_cached + cached + captured`. `unfenced` and
+ * `reserved` is `live + thread_cached + cached + captured`. While another thread grows the
+ * pool or moves memory, it can be more. `unfenced` and
  * `no_stream_deferred` are parts of `cached`, and may overlap. `orphaned` is a part of
  * `unfenced`. */
 typedef struct tarn_pool_statistics {

@@ -4,6 +4,7 @@
  * The attacker writes to the socket itself.
  */
 #define _GNU_SOURCE
+#include "child.h"
 #include "pair.h"
 #include "ipc/socket_directory.h"
 #include "ipc/wire.h"
@@ -368,6 +369,8 @@ TEST(a_server_with_more_connections_than_the_limit_of_descriptors_serves_them)
     const struct rlimit low = {REMAINING, 1024};
     char mark;
 
+    if (!has_sim()) /* a real driver has more descriptors open, and then exports none */
+        skip();
     limit_descriptors();
     warnings = mmap(NULL, sizeof *warnings, PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -161,10 +161,14 @@ static void *threads_that_end(void *data)
     return NULL;
 }
 
+/* The pool does not grow during the walks: memory that is mapped, but not published yet,
+ * counts as reserved alone. */
 static void begin_walks(void)
 {
+    const tarn_pool_options options = {.size = sizeof options, .initial_bytes = 256 * MIB};
+
     use_driver(0);
-    shared_pool = new_pool(NULL);
+    shared_pool = new_pool(&options);
     for (int i = 0; i < STREAMS; i++)
         many_streams[i] = new_stream();
     atomic_store(&walks_are_over, false);
