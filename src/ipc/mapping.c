@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "driver/driver.h"
-#include "ipc/quiesce.h"
+#include "driver/quiesce.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

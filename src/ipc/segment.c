@@ -13,9 +13,9 @@
 #include "ipc/segment.h"
 #include "base/mutex_assert.h"
 #include "base/size.h"
+#include "driver/quiesce.h"
 #include "ipc/descriptor.h"
 #include "ipc/owner.h"
-#include "ipc/quiesce.h"
 #include "ipc/slots.h"
 #include "resource/backed.h"
 #include <pthread.h>

@@ -11,10 +11,9 @@
  */
 #include "resource/backed.h"
 #include "base/options.h"
+#include "driver/quiesce.h"
 #include <stdlib.h>
 #include <unistd.h>
-
-enum { WAIT_BYTES = 256 };
 
 struct system {
     struct tarn__backed backed; /* first: the shared operations see this member */
@@ -81,26 +80,10 @@ static CUresult_ system_allocate(struct tarn__backed *backed,
     return result;
 }
 
-/* Wait for all work of the device. */
-static CUresult_ wait_for_device(const struct tarn__calls *calls)
-{
-    CUdeviceptr_ block = 0;
-    CUresult_ result = calls->mem_alloc(&block, WAIT_BYTES);
-
-    if (result == CUDA_ERROR_OUT_OF_MEMORY_)
-        return calls->ctx_synchronize(); /* the device is full */
-    if (result != CUDA_SUCCESS_)
-        return result;
-    result = calls->mem_free(block);
-    if (result != CUDA_SUCCESS_)
-        calls->mem_free(block); /* else it would be lost */
-    return result;
-}
-
 static CUresult_ system_free(const struct tarn__calls *calls, CUdeviceptr_ base,
                              tarn_stream stream)
 {
-    CUresult_ result = wait_for_device(calls);
+    CUresult_ result = tarn__quiesce_device(calls);
 
     (void)stream;
     if (result == CUDA_SUCCESS_)

@@ -1,6 +1,6 @@
 /* quiesce.h -- wait until the device has done all work. */
-#ifndef TARN_IPC_QUIESCE_H
-#define TARN_IPC_QUIESCE_H
+#ifndef TARN_DRIVER_QUIESCE_H
+#define TARN_DRIVER_QUIESCE_H
 
 #include "driver/driver.h"
 

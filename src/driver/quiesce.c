@@ -1,11 +1,11 @@
-/* quiesce.c -- wait until no work uses memory that is about to be unmapped.
+/* quiesce.c -- wait until no work uses memory that is about to be returned.
  *
- * cuMemUnmap does not wait, so it would remove memory from under running work.
+ * cuMemUnmap and free() do not wait, so they would remove memory from under running work.
  * cuCtxSynchronize waits, but invalidates every capture in the context. Allocating and
  * freeing a little memory waits for the same work, and in relaxed mode it invalidates no
  * capture.
  */
-#include "ipc/quiesce.h"
+#include "driver/quiesce.h"
 
 enum { A_LITTLE = 256 };
 
