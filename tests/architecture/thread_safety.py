@@ -98,7 +98,9 @@ def not_analysed(files: Mapping[str, str]) -> set[str]:
     """Return the functions that Clang does not analyse."""
     found = set()
     for text in files.values():
-        for head in re.findall(rf"([^;{{}}]*)\b{ESCAPE}\b[^;{{}}]*\{{", text):
+        for match in re.finditer(rf"\b{ESCAPE}\b[^;{{}}]*\{{", text):
+            begin = max(text.rfind(end, 0, match.start()) for end in ";{}") + 1
+            head = text[begin : match.start()]
             if name := called_name([*tokens(re.sub(r"(?s)^.*\n *#[^\n]*\n", "", head))]):
                 found.add(name)
     return found
