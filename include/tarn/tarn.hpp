@@ -22,10 +22,10 @@
  * | Failure                       | without RMM        | with RMM           |
  * |-------------------------------|--------------------|--------------------|
  * | out of memory                 | std::bad_alloc     | rmm::out_of_memory |
- * | an allocation, another reason | std::runtime_error | rmm::bad_alloc     |
+ * | of a class below, otherwise   | std::runtime_error | rmm::bad_alloc     |
  * | any other                     | std::runtime_error | std::runtime_error |
  *
- * Each of them is a tarn::error as well. A program selects CCCL and RMM in one of two
+ * A thrown object derives from one of these and from tarn::error. A program selects CCCL and RMM in one of two
  * ways: it includes their headers before this one, or it defines a macro before it:
  *
  *   - TARN_WITH_CCCL: this header includes <cuda/memory_resource>.
@@ -33,7 +33,8 @@
  *
  * If <cuda/memory_resource> comes later, include this header again after it. Files with
  * and without RMM can be linked into one program. Each file throws its own exceptions. A
- * file without RMM catches those of the other files as tarn::error or std::bad_alloc.
+ * file without RMM catches those of the other files as tarn::error or std::bad_alloc. If
+ * both pass a resource to CCCL, define TARN_WITH_RMM for both.
  */
 #ifndef TARN_TARN_HPP
 #define TARN_TARN_HPP
@@ -264,7 +265,7 @@ inline tarn_status wait_until_ready(const tarn_resource *resource) noexcept
 /**
  * Throw an exception if a function of the C interface has failed.
  *
- * Thread-safety: any thread. It is the thread that called the function.
+ * Thread-safety: the thread that called the function, since the message is per thread.
  *
  * @param status  The result of the call.
  * @throws tarn::out_of_memory  `status` is TARN_OUT_OF_MEMORY.
@@ -281,7 +282,7 @@ TARN_HPP_THROWS inline void check(tarn_status status)
  * A stream, by value: what the members below take. It owns nothing.
  *
  * It converts from a tarn_stream, a cudaStream_t or a CUstream, and from a class whose
- * get() returns one of these, such as cuda::stream_ref.
+ * get() returns a cudaStream_t, such as cuda::stream_ref.
  *
  * Thread-safety: as of a pointer.
  */
@@ -629,9 +630,9 @@ class resource
 
     /** Deallocate a block in the order of a stream.
      *
-     * The resource may reuse the block on `stream` at once. If other streams used it,
-     * `stream` first waits for them: see tarn_resource_deallocate(). If the call fails,
-     * the block stays live and the warning handler gets a message.
+     * The resource may reuse the block on `stream` at once. If other streams used it, the
+     * caller has `stream` wait for them before: see tarn_resource_deallocate(). If the call
+     * fails, the block stays live and the warning handler gets a message.
      *
      * Thread-safety: any thread.
      *

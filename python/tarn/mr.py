@@ -773,7 +773,7 @@ _NO_STREAM = ("synchronize", "event", "single-stream")  # in the order of the C 
 
 
 class PoolMemoryResource(_PoolCalls):
-    """Reuse freed memory on all streams of a device without calls of the driver.
+    """Reuse freed memory on all streams of a device, mostly without the driver.
 
     Parameters
     ----------
@@ -791,7 +791,7 @@ class PoolMemoryResource(_PoolCalls):
         The fewest bytes by which the pool grows. 0: a step of 2 MiB to 256 MiB, which grows with
         the pool.
     release_threshold : int or str
-        Free bytes above which a free releases reclaimable memory. 0: only trim() releases it.
+        Free bytes above which a free releases reclaimable memory. 0: a free releases none.
     grow_first : bool
         True: grow before the pool reuses memory of another stream behind a wait. False: after.
     synchronize_on_oom : bool
@@ -809,13 +809,17 @@ class PoolMemoryResource(_PoolCalls):
         "tight": reserve little more than the live bytes; growth and compaction take several
         times as long. "default": balance memory and time.
     moves : {"default", "never"}
-        "never": keep all memory at its addresses, for memory that UCX, NCCL or RDMA registers. It
-        leaves them only in trim(), set_maximum() and suspend(): deregister it before. The pool then
-        reserves more, and can fail where "default" finds memory. "default": move free memory.
+        "default": the pool may map free physical memory at other addresses. A live block never
+        moves. "never": physical memory stays at its first address, for memory that UCX, NCCL or
+        RDMA registers. It leaves it only in trim(), set_maximum(), suspend() and at the end of the
+        pool: deregister it before. The pool reserves more, and can fail where "default" finds
+        memory.
     background_thread : bool
         True: a thread grows the pool ahead of demand while its peak rises. It also returns idle
-        memory within a second when the device has less than `max(2 GiB, total / 10)` free, down to
-        `initial_pool_size`. False: the pool starts no thread. A pool with an upstream has none.
+        memory when the device has less than `max(2 GiB, total / 10)` free, down to
+        `initial_pool_size`: within a second, or later if the pool took it back before. With
+        `moves="never"` it returns none. False: the pool starts no thread. A pool with an upstream
+        has none.
 
     Raises
     ------

@@ -1,10 +1,10 @@
 /* process_barrier.h -- a memory barrier on all threads of the process at once.
  *
- * Two threads agree on who may proceed by a flag of each: each sets its own flag and then
- * reads the other's. Both need a full memory barrier in between. Where one of them does
- * this often and the other rarely, the rare one makes a barrier on all threads
- * (membarrier(2)). Then the frequent one needs none. A full barrier costs it about 20
- * cycles, a barrier on all threads about a microsecond.
+ * Two threads exclude each other with one flag each, as in Dekker's algorithm: each sets
+ * its own flag and then reads the other's. Both need a full memory barrier in between.
+ * Where one of them does this often and the other rarely, the rare one makes a barrier on
+ * all threads (membarrier(2)). Then the frequent one needs none. A full barrier costs it
+ * about 20 cycles, a barrier on all threads about a microsecond.
  *
  *     often: tarn__process_barrier_set_flag(&mine); read theirs
  *     rare:  set mine (seq_cst); tarn__process_barrier(); read theirs
@@ -24,11 +24,13 @@ extern bool tarn__process_barrier_is_on __attribute__((visibility("hidden")));
  * shares a flag with others. */
 void tarn__process_barrier_open(void);
 
-/* Make a full memory barrier on all threads of the process, the calling one included. */
+/* Make a full memory barrier on all threads of the process, if the kernel offers that.
+ * Otherwise do nothing: the caller's own accesses are seq_cst. */
 void tarn__process_barrier(void);
 
-/* Set the flag of the frequent thread. No later read of another thread's flag takes place
- * before. That flag is read with memory_order_seq_cst. */
+/* Set the flag of the frequent thread, which then reads the other one with
+ * memory_order_seq_cst. With membarrier only the compiler keeps the two in order here, and
+ * the rare thread's barrier does the rest. */
 static inline void tarn__process_barrier_set_flag(atomic_bool *flag)
 {
     if (tarn__process_barrier_is_on) {

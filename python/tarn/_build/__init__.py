@@ -4,9 +4,9 @@ Some extensions depend on the exact version of another package, so a wheel canno
 build() compiles such a source on the machine of its user and keeps the result in a cache of
 the user: `TARN_CACHE_DIR`, else `$XDG_CACHE_HOME/tarn`, else `~/.cache/tarn`.
 
-A process loads what the cache holds, so other users must not be able to write to it. Its
-folder `build` belongs to the user and has mode 0700. Where that is not so, build() fails. A
-file of another owner or with wider permissions is not used, but replaced.
+A process loads what the cache holds, so other users must not be able to write to it. build()
+makes its folder `build` with mode 0700. It fails if another user owns the folder or can write to
+it. It replaces a file that another user owns or can write to.
 
 The sources are C++17. The result exports only what its source marks as visible. A file gets its
 name when it is complete. A lock lets one process of several compile.

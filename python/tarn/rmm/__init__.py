@@ -1,8 +1,8 @@
 """RMM's names over Tarn: `import tarn.rmm as rmm` runs a script that was written for RMM.
 
 The modules are those of RMM 26.10. The classes are those of tarn and tarn.mr, so the objects of
-both are the same. docs/rmm-names.md lists the differences. install_as_rmm() also serves libraries
-that import `rmm` themselves.
+both are the same. docs/rmm-names.md lists the differences. install_as_rmm(), called before the
+first `import rmm`, also serves Python libraries that import `rmm` themselves.
 """
 
 from __future__ import annotations

@@ -1,18 +1,20 @@
 /* thread_cache.h -- the thread cache, with blocks that one thread freed on one
  * stream and can reuse at once.
  *
- * A cache hit takes no lock and makes no atomic exchange at an allocation. Only its own
- * thread enters the cache. Another thread that drains the cache holds the pool's lock and
+ * A cache hit takes no lock. An allocation from a stack or a slot makes no atomic
+ * exchange, where the kernel has membarrier(2) (process_barrier.h). Only its own thread
+ * enters the cache. Another thread that drains the cache holds the pool's lock and
  * keeps the cache's own thread out meanwhile. On a raw stream a hit queries
  * the driver for a capture. At an allocation it also queries whether it is still the same
  * stream. On a registered stream a hit makes no driver call.
  *
- * Small blocks have a stack for each size up to 64 KiB. Larger blocks have one slot each,
- * by the exact size. The pool grants each cache the bytes that it may hold (grants.h).
+ * Small blocks have a stack for each size up to 64 KiB. Larger blocks, up to 16 MiB,
+ * share 16 slots: a hash of the size selects the slot, and a hit needs the exact size. The
+ * pool grants each cache the bytes that it may hold (grants.h).
  *
  * The last-freed slot has the one block, of any size, that was freed last and
  * exceeded the capacity. A loop that frees and takes it again touches neither the heap
- * nor its lock. The pool lends this block and does not grant it. The thread's next search
+ * nor its lock. This block does not count against the granted bytes. The thread's next search
  * of the heap returns it first. A search that finds nothing immediately available returns
  * those of all thread caches.
  */
@@ -59,10 +61,9 @@ struct tarn__thread_cache {
     /* Quanta << 32 | index; 0: none. Only the thread writes a block here; any thread
      * may take it. */
     _Atomic uint64_t last_freed;
-    /* The thread's own: a block that had this size may be put in again (0: none); number
-     * of frees that will put no block in. */
-    uint32_t last_freed_quanta;
-    unsigned last_freed_skips;
+    /* The thread's own: */
+    uint32_t last_freed_quanta; /* a free of this size may fill the slot again; 0: none */
+    unsigned last_freed_skips;  /* number of coming frees that do not fill it */
     struct tarn__counts counts; /* `hits` unused: each allocation is one */
 
     tarn__index small[TARN__SMALL_CLASSES] TARN__GUARDED_BY(cache_lock);
@@ -71,8 +72,8 @@ struct tarn__thread_cache {
 
     tarn_stream stream; /* as passed */
     /* Under the pool's lock (grants.c): */
-    /* number of uses when the pool last saw a new one; of frees in no cache then */
-    uint64_t noted_uses, noted_at;
+    uint64_t noted_uses; /* number of uses when the pool last looked and found new ones */
+    uint64_t noted_at;   /* the pool's number of frees into no cache at that time */
     uint64_t drained_uses; /* number of uses at the last drain (budget.c) */
     struct tarn__backoff grant_backoff;
     struct {

@@ -15,27 +15,29 @@
  *   - The thread returned memory during the last 10 s.
  *
  * Scarcity. The device's memory is scarce below 2 GiB free, or a tenth of it where that
- * is more (budget.c). With TARN_POOL_MOVES_NEVER the thread returns nothing. While the pool does not grow, the thread looks each 250 ms. It queries the
- * driver only if the pool has memory that was free at the last look as well, beyond its
- * minimum: `initial_bytes`. If the device's memory is scarce, the thread returns that
- * memory. First it queries all event fences. If no thread used the pool since the last
- * look, it also drains the thread caches. Then it waits for the device if unfenced memory
- * is left and `oom_policy` allows it. A pool that grows within 10 s after that needed the
- * memory. Each time this happens, the next return comes later: after 0.5, 1, 2 ... 64 s.
- * Two pools on one device therefore do not take memory from each other again and again.
+ * is more (budget.c). While the pool does not grow, the thread looks each 250 ms. It
+ * queries the driver only if the pool has memory that was free at the last look as well,
+ * beyond its minimum: `initial_bytes`. If the device's memory is scarce, the thread
+ * returns that memory. First it queries all event fences. If no thread used the pool since
+ * the last look, it also drains the thread caches. In this case it then waits for the
+ * device, if unfenced memory is left and `oom_policy` allows it. A pool that grows within
+ * 10 s after a return needed the memory. Each time this happens, the next return comes
+ * later: after 0.5 s, doubled each time up to 64 s. Two pools on one device therefore do
+ * not take memory from each other again and again. With TARN_POOL_MOVES_NEVER the thread
+ * returns nothing.
  *
  * Life. The first growth of a search starts the thread, with all signals blocked, on the
  * CPUs of the device's NUMA node. Where it cannot be created, the pool works without it
  * and tries again at the next such growth. tarn__background_stop() ends it and waits for
  * its end: before a suspend and before the end of the pool. After a reset of the context
  * it ends by itself. Once exit has begun it makes no more driver calls. A forked child
- * does not have it and never waits for it, since every call of a pool that would wait
- * returns before that there.
+ * has no such thread. There, each call that would wait for the thread returns before it
+ * does.
  *
- * Locks. The thread only tries to take `growth`, and not while another thread waits for
- * it. It holds `growth` for one handle when it maps, and for at most 256 MiB when it
- * unmaps. So another thread may hold `growth` while it waits for the end of this one. The
- * thread waits for the device without `growth`.
+ * Locks. The thread only tries to take `growth` (pool.h), and not while another thread
+ * waits for it. So another thread may hold `growth` while it waits for this one to end.
+ * The thread holds it for one handle when it maps, and for at most 256 MiB when it unmaps.
+ * It waits for the device without `growth`.
  *
  * Captures. The thread's capture mode is relaxed during its calls, so they invalidate no
  * capture.

@@ -1,15 +1,16 @@
 /* budget.c -- how much memory a pool may still obtain, and what follows from its size;
  * and how much time moves may take.
  *
- * A move saves memory and costs time. While the device has room, the moves of a pool may
- * take 100 ns for each of its operations. Beyond that the pool grows. It returns this
- * memory at a growth that finds little room on the device.
+ * A move saves memory and costs time. While the device has room, the moves of a pool have
+ * a budget: 20 ms, and 100 ns more for each of its operations. Once it is spent, the pool
+ * grows instead, up to 1.45 times the peak of live bytes. A later growth that finds little
+ * room on the device returns as much idle memory.
  */
 #include "pool/compact/budget.h"
 #include "pool/compact/reclaimable.h"
 
-/* The largest fenced or completed neighbour that a free coalesces with, as a part of the
- * pool. In trials on bench/traces/, a smaller part kept memory in pieces, and a larger
+/* A free coalesces with a fenced or completed neighbour of up to this part of the reserved
+ * bytes. In trials on bench/traces/, a smaller limit kept memory in pieces, and a larger
  * one left too much of it unfenced. */
 enum { ABSORB_PART = 8 };
 
