@@ -165,7 +165,8 @@ static void *threads_that_end(void *data)
  * counts as reserved alone. */
 static void begin_walks(void)
 {
-    const tarn_pool_options options = {.size = sizeof options, .initial_bytes = 256 * MIB};
+    const tarn_pool_options options = {.size = sizeof options,
+                                       .initial_bytes = 256 * MIB};
 
     use_driver(0);
     shared_pool = new_pool(&options);
