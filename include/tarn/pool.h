@@ -78,8 +78,9 @@ typedef enum tarn_pool_oom_policy {
      *     during the last 128 frees of the pool; frees into thread caches do not count
      *   - free memory of a capture that streams outside of it used (tarn_pool_capture)
      *
-     * Registered streams leave no orphaned memory. Once `max(64 MiB, peak_allocated / 2)`
-     * bytes are orphaned, an allocation waits for the device instead of growing the pool.
+     * A registered stream leaves no orphaned memory, unless the program unregisters it while
+     * it captures. Once `max(64 MiB, peak_allocated / 2)` bytes are orphaned, an allocation
+     * waits for the device instead of growing the pool.
      */
     TARN_POOL_OOM_SYNCHRONIZE = 0,
     /** Make no device-wide wait for orphaned memory: fail instead.

@@ -526,3 +526,37 @@ TEST(capture_of_a_blocking_stream_goes_on_while_memory_of_the_legacy_stream_is_r
     CHECK_EQUAL(1, device_waits);
     CHECK_EQUAL(1, state);
 }
+
+/* The event fence that tarn_stream_unregister() records would be a part of the graph. */
+TEST(registered_stream_leaves_orphaned_memory_if_it_is_unregistered_while_it_captures)
+{
+    tarn_device_ptr blocks[8];
+    tarn_stream raw, stream;
+    void *graph = NULL;
+
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    raw = new_stream();
+    CHECK_OK(tarn_stream_register(0, raw, &stream));
+    tarn_stream other = new_stream();
+    for (int i = 0; i < 8; i++)
+        blocks[i] = take(pool, 32 * MIB, stream);
+    for (int i = 0; i < 8; i++)
+        put(pool, blocks[i], 32 * MIB, stream);
+    uint64_t unfenced = statistics(pool).unfenced;
+    CHECK(unfenced > 0);
+    CU(cuStreamBeginCapture_v2(raw, CAPTURE_GLOBAL));
+    CHECK_OK(tarn_stream_unregister(stream));
+    CU(cuStreamEndCapture(raw, &graph));
+    CU(cuGraphDestroy(graph));
+    for (size_t i = 0; i < 200; i++) { /* sizes that no thread cache has */
+        tarn_device_ptr block = take(pool, 64 * KIB + 512 * i, other);
+        put(pool, block, 64 * KIB + 512 * i, other);
+    }
+    CHECK(statistics(pool).orphaned > 0);
+    CHECK(statistics(pool).orphaned <= unfenced);
+    adds_up(pool);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(other));
+    CU(cuStreamDestroy_v2(raw));
+}
