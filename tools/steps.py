@@ -48,7 +48,7 @@ PLAIN = (
         "lint-environment",
         ".venv-lint: formatters and linters",
         "make_lint_environment",
-        20,
+        30,
         15,
         PACKAGES,
         setup=True,
