@@ -6,6 +6,7 @@
  */
 #include "adaptor/forward.h"
 #include "resource/internal.h"
+#include <stdlib.h>
 
 static tarn_resource *upstream_of(const void *self)
 {
@@ -33,6 +34,12 @@ tarn_status tarn__forward_create(const tarn_resource_ops *ops, struct tarn__adap
 void tarn__forward_end(struct tarn__adaptor *self)
 {
     tarn__resource_release_or_warn(self->upstream);
+}
+
+void tarn__forward_destroy(void *self)
+{
+    tarn__forward_end(self);
+    free(self);
 }
 
 tarn_status tarn__forward_memory_info(void *self, tarn_stream stream, size_t *free_out,

@@ -17,6 +17,8 @@ tarn_status tarn__forward_create(const tarn_resource_ops *ops, struct tarn__adap
 
 /* Release the upstream; the first step of every adaptor's destroy. */
 void tarn__forward_end(struct tarn__adaptor *self);
+/* The destroy of an adaptor that owns nothing but its upstream. */
+void tarn__forward_destroy(void *self);
 
 /* Operations that forward to the upstream. */
 tarn_status tarn__forward_memory_info(void *self, tarn_stream stream, size_t *free_out,

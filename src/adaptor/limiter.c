@@ -82,20 +82,12 @@ static tarn_status limiter_deallocate(void *self, tarn_device_ptr block, size_t 
     return status;
 }
 
-static void limiter_destroy(void *self)
-{
-    struct limiter *limiter = self;
-
-    tarn__forward_end(&limiter->adaptor);
-    free(limiter);
-}
-
 const tarn_resource_ops tarn__limiter_ops = {
     .size = sizeof tarn__limiter_ops,
     .name = "limiter",
     .allocate = limiter_allocate,
     .deallocate = limiter_deallocate,
-    .destroy = limiter_destroy,
+    .destroy = tarn__forward_destroy,
     .memory_info = tarn__forward_memory_info,
     .supports_streams = tarn__forward_supports_streams,
     .deallocate_synchronizes = tarn__forward_deallocate_synchronizes,

@@ -48,20 +48,12 @@ static tarn_status prefetcher_deallocate(void *self, tarn_device_ptr block, size
                                     stream);
 }
 
-static void prefetcher_destroy(void *self)
-{
-    struct prefetcher *prefetcher = self;
-
-    tarn__forward_end(&prefetcher->adaptor);
-    free(prefetcher);
-}
-
 const tarn_resource_ops tarn__prefetcher_ops = {
     .size = sizeof tarn__prefetcher_ops,
     .name = "prefetcher",
     .allocate = prefetcher_allocate,
     .deallocate = prefetcher_deallocate,
-    .destroy = prefetcher_destroy,
+    .destroy = tarn__forward_destroy,
     .memory_info = tarn__forward_memory_info,
     .supports_streams = tarn__forward_supports_streams,
     .deallocate_synchronizes = tarn__forward_deallocate_synchronizes,
