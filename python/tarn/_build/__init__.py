@@ -187,7 +187,7 @@ def _version_of(compiler: list[str]) -> str:
 
 
 def _cache() -> Path:
-    """Return the folder of the results, which nobody else can write to; make it if necessary."""
+    """Return the folder of the results, which no other user can write to; make it if necessary."""
     root = os.environ.get("TARN_CACHE_DIR")
     if not root:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")

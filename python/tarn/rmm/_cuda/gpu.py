@@ -36,7 +36,24 @@ def _text(answer: Any) -> str:
     return text.decode() if isinstance(text, bytes) else str(text)
 
 
-class CUDARuntimeError(RuntimeError):
+class _CallError(RuntimeError):
+    """A call failed; `_names` and `_texts` are the functions of cuda-bindings that describe it."""
+
+    _module: str
+    _names: str
+    _texts: str
+
+    def __init__(self, status: Any) -> None:
+        self.status = status
+        bindings = _bindings(self._module)
+        name = _text(getattr(bindings, self._names)(status))
+        super().__init__(f"{name}: {_text(getattr(bindings, self._texts)(status))}")
+
+    def __reduce__(self) -> tuple[type[_CallError], tuple[Any]]:
+        return (type(self), (self.status,))
+
+
+class CUDARuntimeError(_CallError):
     """A call of the CUDA runtime failed.
 
     Parameters
@@ -45,17 +62,10 @@ class CUDARuntimeError(RuntimeError):
         The result of the call.
     """
 
-    def __init__(self, status: Any) -> None:
-        self.status = status
-        runtime = _bindings("runtime")
-        name = _text(runtime.cudaGetErrorName(status))
-        super().__init__(f"{name}: {_text(runtime.cudaGetErrorString(status))}")
-
-    def __reduce__(self) -> tuple[type[CUDARuntimeError], tuple[Any]]:
-        return (type(self), (self.status,))
+    _module, _names, _texts = "runtime", "cudaGetErrorName", "cudaGetErrorString"
 
 
-class CUDADriverError(RuntimeError):
+class CUDADriverError(_CallError):
     """A call of the CUDA driver failed.
 
     Parameters
@@ -64,14 +74,7 @@ class CUDADriverError(RuntimeError):
         The result of the call.
     """
 
-    def __init__(self, status: Any) -> None:
-        self.status = status
-        driver = _bindings("driver")
-        name = _text(driver.cuGetErrorName(status))
-        super().__init__(f"{name}: {_text(driver.cuGetErrorString(status))}")
-
-    def __reduce__(self) -> tuple[type[CUDADriverError], tuple[Any]]:
-        return (type(self), (self.status,))
+    _module, _names, _texts = "driver", "cuGetErrorName", "cuGetErrorString"
 
 
 def _driver(call: str, *args: Any) -> Any:
