@@ -113,6 +113,12 @@ cupy_tests() {
     .venv/bin/python -m pytest -q -p no:cacheprovider --junitxml="$logs/cupy-gpu.xml" tests/gpu/test_cupy.py
 }
 
+# Two processes with a pool each return idle memory to each other.
+two_processes() {
+    .venv/bin/python -m pytest -q -s -p no:cacheprovider --junitxml="$logs/two-processes-gpu.xml" \
+        tests/gpu/test_two_processes.py
+}
+
 # Show that numba-cuda's device runtime frees a block twice, and Tarn's does not. Alone:
 # tests/gpu/run.sh environment wheel device-nrt
 device_nrt() {
@@ -177,6 +183,7 @@ tests() {
     wait
     phase c-memory 90 c_tests c-memory-gpu -j 1 -L memory
     phase python-memory 60 python_tests python-memory-gpu -k freed_memory_is_free
+    phase two-processes 60 two_processes
     phase order 120 order
     phase no_stream 60 no_stream
     phase demo 60 ./demo

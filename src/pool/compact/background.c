@@ -226,7 +226,7 @@ static void return_bytes(struct tarn__background *self, uint64_t bytes)
     }
     if (returned == 0)
         return;
-    if (self->returned_ns) /* nothing took back what the last return returned */
+    if (self->returned_ns && !has_returned(self)) /* nothing took back the last return */
         self->pause_ns = PAUSE_MIN_NS;
     self->returned_ns = tarn__clock_now_ns();
     self->next_return_ns = self->returned_ns + self->pause_ns;
