@@ -44,6 +44,6 @@ part suite 240 $python tools/rmm_suite.py "$sources" --driver libcuda.so.1 --rmm
     --out "$OUT/suite.txt"
 part bridge 60 $python bench/micro/rmm_bridge.py --pairs 5000
 part calls 100 $python bench/micro/rmm_calls.py
-part pylibraft 80 $python tests/gpu/raft.py
+part raft 80 $python tests/gpu/raft.py
 echo "failed:${failed:- none}"
 [ -z "${failed:-}" ]
