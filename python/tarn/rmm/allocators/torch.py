@@ -1,13 +1,27 @@
-"""PyTorch's memory from the current device resource, which Tarn does not offer yet."""
+"""PyTorch's memory from the current device resource."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from typing import Any
+
+from tarn import _tarn
 
 __all__ = ["rmm_torch_allocator"]
 
-if importlib.util.find_spec("torch") is not None:
-    raise ImportError("tarn.rmm.allocators.torch is not supported: use the real rmm for PyTorch")
 
-rmm_torch_allocator: Any = None
+def _allocator() -> Any:
+    """Return the allocator for PyTorch; None without PyTorch, or where it finds no GPU."""
+    try:
+        torch_memory = importlib.import_module("torch.cuda.memory")
+        cuda = importlib.import_module("torch.cuda")
+    except ImportError:
+        return None
+    if not cuda.is_available():
+        return None
+    return torch_memory.CUDAPluggableAllocator(
+        _tarn.__file__, "tarn_torch_allocate", "tarn_torch_deallocate"
+    )
+
+
+rmm_torch_allocator: Any = _allocator()
