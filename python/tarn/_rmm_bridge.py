@@ -296,7 +296,7 @@ def _build_extension() -> Path:
     _build.find_compiler()
     include_dirs = [
         _build.find_python_headers(),
-        _build.find_header("tarn/tarn.h", [package / "include"], "tarn-gpu from a wheel"),
+        _build.find_header("tarn/tarn.hpp", [package / "include"], "tarn-gpu from a wheel"),
         _build.find_header("rmm/resource_ref.hpp", [beside], hint),
         _build.find_header("cuda/memory_resource", [beside / "rapids", beside], hint),
         _build.find_header("cuda_runtime_api.h", _cuda_folders(), "nvidia-cuda-runtime"),

@@ -12,8 +12,6 @@
 #include <Python.h>
 #include <structmember.h>
 
-#include <tarn/tarn.h>
-
 #include <cuda/devices>
 #include <cuda/memory_resource>
 #include <cuda/stream>
@@ -30,10 +28,11 @@
 #endif
 #include <rmm/resource_ref.hpp>
 
+#include <tarn/tarn.hpp> /* after RMM: its exceptions are RMM's */
+
 #include <new>
 #include <optional>
 #include <stdexcept>
-#include <utility>
 
 namespace
 {
@@ -100,118 +99,52 @@ void report() noexcept
 
 /* --- the resource in C++ --- */
 
-/* A handle of a Tarn resource that models CCCL's resource concept. */
-class resource
+/* The resource of tarn.hpp, for callers that may hold the GIL, and for the exceptions of
+ * Cython: it makes a MemoryError of each std::bad_alloc, and its text is what() alone. */
+class resource : public tarn::resource
 {
   public:
     explicit resource(tarn_resource *native) noexcept
-        : native_(tarn_resource_retain(native))
-    {
-    }
-    resource(resource const &other) noexcept : resource(other.native_)
-    {
-    }
-    resource(resource &&other) noexcept : native_(std::exchange(other.native_, nullptr))
+        : tarn::resource(tarn_resource_retain(native))
     {
     }
 
-    resource &operator=(resource other) noexcept
+    void *allocate(tarn::stream_view stream, std::size_t bytes, std::size_t alignment)
     {
-        std::swap(native_, other.native_);
-        return *this;
-    }
-
-    ~resource()
-    {
-        if (tarn_resource_release(native_) != TARN_OK)
-            report();
-    }
-
-    void *allocate(cuda::stream_ref stream, std::size_t bytes, std::size_t alignment)
-    {
-        return allocate_on(reinterpret_cast<tarn_stream>(stream.get()), bytes, alignment);
-    }
-
-    void deallocate(cuda::stream_ref stream, void *block, std::size_t bytes,
-                    std::size_t alignment) noexcept
-    {
-        deallocate_on(reinterpret_cast<tarn_stream>(stream.get()), block, bytes,
-                      alignment);
-    }
-
-    /* The block is ready for every stream. */
-    void *allocate_sync(std::size_t bytes, std::size_t alignment)
-    {
-        if (tarn_resource_supports_no_stream(native_))
-            return allocate_on(TARN_STREAM_NONE, bytes, alignment);
-        void *block = allocate_on(TARN_STREAM_DEFAULT, bytes, alignment);
-        tarn_status status =
-            tarn_stream_synchronize(tarn_resource_device(native_), TARN_STREAM_DEFAULT);
-        if (status != TARN_OK) {
-            deallocate_sync(block, bytes, alignment);
-            fail(status);
-        }
-        return block;
-    }
-
-    /* The caller has waited for all work on the block, so any stream orders the free. */
-    void deallocate_sync(void *block, std::size_t bytes, std::size_t alignment) noexcept
-    {
-        deallocate_on(TARN_STREAM_DEFAULT, block, bytes, alignment);
-    }
-
-    bool operator==(resource const &other) const noexcept
-    {
-        return tarn_resource_is_equal(native_, other.native_);
-    }
-
-    bool operator!=(resource const &other) const noexcept
-    {
-        return !(*this == other);
-    }
-
-    friend constexpr void get_property(resource const &,
-                                       cuda::mr::device_accessible) noexcept
-    {
-    }
-
-  private:
-    [[noreturn]] static void fail(tarn_status status)
-    {
-        char const *message = tarn_error_last()->message;
-        if (status == TARN_OUT_OF_MEMORY)
-            throw rmm::out_of_memory(message);
-        throw std::runtime_error(message);
-    }
-
-    void *allocate_on(tarn_stream stream, std::size_t bytes, std::size_t alignment)
-    {
+        gil_hold hold;
         tarn_device_ptr block = 0;
-        tarn_status status;
-        {
-            gil_hold hold;
-            status = tarn_resource_allocate(native_, bytes, alignment, stream, &block);
-        }
-        if (status != TARN_OK)
-            fail(status);
+        tarn_status status =
+            tarn_resource_allocate(get(), bytes, alignment, stream.get(), &block);
+        if (status == TARN_OUT_OF_MEMORY)
+            throw rmm::out_of_memory(tarn_error_last()->message); /* with RMM's words */
+        tarn::check(status);
         return reinterpret_cast<void *>(block);
     }
 
-    void deallocate_on(tarn_stream stream, void *block, std::size_t bytes,
-                       std::size_t alignment) noexcept
+    void deallocate(tarn::stream_view stream, void *block, std::size_t bytes,
+                    std::size_t alignment) noexcept
     {
         tarn_status status;
         {
             gil_hold hold;
-            status = tarn_resource_deallocate(native_,
-                                              reinterpret_cast<tarn_device_ptr>(block),
-                                              bytes, alignment, stream);
+            status =
+                tarn_resource_deallocate(get(), reinterpret_cast<tarn_device_ptr>(block),
+                                         bytes, alignment, stream.get());
         }
         if (status != TARN_OK)
             report();
     }
 
-    tarn_resource *native_; /* retained; NULL once moved from */
+    void *allocate_sync(std::size_t bytes, std::size_t alignment)
+    {
+        gil_hold hold;
+        return tarn::resource::allocate_sync(bytes, alignment);
+    }
+
+    void deallocate_sync(void *block, std::size_t bytes, std::size_t alignment) noexcept
+    {
+        deallocate(tarn::stream_view::none(), block, bytes, alignment);
+    }
 };
 
 static_assert(cuda::mr::resource_with<resource, cuda::mr::device_accessible>);
