@@ -77,6 +77,38 @@ def test_the_current_resource_is_one_object_until_another_is_set():
     assert current() is current()
 
 
+# It has two devices.
+TWO_DEVICES = """
+import os, tarn, tarn.rmm as rmm
+gpu, kinds = rmm._cuda.gpu, lambda: [type(rmm.mr.get_per_device_resource(i)).__name__ for i in (0, 1)]
+rmm.reinitialize(pool_allocator=True, devices=[0, 1], logging=True, log_file_name="x.csv")
+print(*sorted(map(os.path.basename, rmm.get_log_filenames().values())), *kinds())
+pools = [rmm.mr.get_per_device_resource(i).get_upstream() for i in (0, 1)]
+print(*(type(pool).__name__ for pool in pools), *(pool.device for pool in pools))
+rmm.reinitialize(managed_memory=True, devices=1)
+print(*kinds())
+gpu.setDevice(1)
+buffer = rmm.DeviceBuffer(size=8)
+print(gpu.getDevice(), buffer.mr.device, type(buffer.mr).__name__, gpu.getDeviceCount())
+rmm.reinitialize(devices=None)
+print(*kinds(), rmm.get_log_filenames())
+"""
+
+
+def test_reinitialize_sets_the_resources_of_the_devices_and_resets_the_others(
+    sim_process, tmp_path, monkeypatch
+):
+    pytest.importorskip("cuda.bindings.driver")
+    monkeypatch.chdir(tmp_path)
+    assert sim_process(TWO_DEVICES, TARN_SIM="devices=2").splitlines() == [
+        "x.dev0.csv x.dev1.csv LoggingResourceAdaptor LoggingResourceAdaptor",
+        "PoolMemoryResource PoolMemoryResource 0 1",
+        "CudaMemoryResource ManagedMemoryResource",
+        "1 1 ManagedMemoryResource 2",
+        "CudaMemoryResource CudaMemoryResource {0: None}",
+    ]
+
+
 # --- logs ---
 
 
@@ -123,6 +155,26 @@ def test_the_debug_log_has_levels(capsys):
     for call in (rmm.set_logging_level, rmm.set_flush_level, rmm.should_log):
         with pytest.raises(TypeError):
             call(2)
+
+
+def test_the_debug_log_keeps_messages_below_the_flush_level(tmp_path, sim_process):
+    code = """
+import os, tarn.rmm as rmm
+mr = rmm.mr.TrackingResourceAdaptor(rmm.mr.CudaMemoryResource())
+kept, level = rmm.DeviceBuffer(size=77, mr=mr), rmm.level_enum
+rmm.set_logging_level(level.debug)
+size = lambda: os.path.getsize(os.environ["RMM_DEBUG_LOG_FILE"])
+mr.log_outstanding_allocations()
+found = [size()]
+rmm.flush_logger()
+found.append(size())
+rmm.set_flush_level(level.debug)
+mr.log_outstanding_allocations()
+print(found[0] == 0, found[1] > 0, size() == 2 * found[1])
+"""
+    file = tmp_path / "debug.log"
+    assert sim_process(code, RMM_DEBUG_LOG_FILE=str(file)) == "True True True"
+    assert file.read_text().count(": 77 B") == 2
 
 
 # --- statistics ---
@@ -296,6 +348,45 @@ def test_managed_memory_is_prefetched():
         kept.prefetch(1000)
 
 
+# Each driver call that a class has to make fails; the message names the call.
+FAILING_CALLS = {
+    "rmm.DeviceBuffer(size=8, mr=rmm.mr.ManagedMemoryResource()).prefetch()": "cuMemPrefetchAsync",
+    "rmm.DeviceBuffer(size=8, mr=over(rmm.mr.ManagedMemoryResource()))": "cuMemPrefetchAsync",
+    "rmm.DeviceBuffer(size=8, mr=rmm.mr.SamHeadroomMemoryResource(1 << 20))": "cuMemAdvise",
+    "rmm.DeviceBuffer(size=8, mr=rmm.mr.PinnedHostMemoryResource())": "cuMemHostAlloc",
+    "rmm.mr.experimental.CudaAsyncManagedMemoryResource()": "cuMemPoolCreate",
+}
+
+
+@pytest.mark.parametrize("code", FAILING_CALLS)
+def test_a_failing_driver_call_shows_that_it_is_made(sim_process, code):
+    call = FAILING_CALLS[code]
+    program = f"""
+import tarn, tarn.rmm as rmm
+over = rmm.mr.PrefetchResourceAdaptor
+try:
+    {code}
+except tarn.TarnError as error:
+    print(error)
+"""
+    said = sim_process(program, TARN_SIM=f"attribute=88:1,fail=call:{call}")
+    assert f"{call} failed" in said
+    assert sim_process(program, TARN_SIM="attribute=88:1") == ""
+
+
+def test_managed_memory_of_a_driver_pool_is_managed(sim_process):
+    pytest.importorskip("cuda.bindings.driver")
+    code = """
+import tarn, tarn.rmm as rmm
+from cuda.bindings import driver
+attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_IS_MANAGED
+for mr in (rmm.mr.experimental.CudaAsyncManagedMemoryResource(), rmm.mr.CudaAsyncMemoryResource()):
+    buffer = rmm.DeviceBuffer(size=8, mr=mr)
+    print(bool(driver.cuPointerGetAttribute(attribute, buffer.ptr)[1]))
+"""
+    assert sim_process(code).split() == ["True", "False"]
+
+
 def test_memory_for_other_machines_is_refused_with_rmms_words():
     with pytest.raises(RuntimeError, match="Requested IPC memory handle type not supported$"):
         rmm.mr.CudaAsyncMemoryResource(enable_fabric=True)
@@ -335,6 +426,8 @@ def test_a_pool_of_streams_hands_them_out_in_turn():
         pool.get_stream(-1)
     with pytest.raises(ValueError, match="at least 1"):
         tarn.CudaStreamPool(0)
+    driver = pytest.importorskip("cuda.bindings.driver")
+    assert driver.cuStreamGetFlags(streams[0].__cuda_stream__()[1])[1] == 1
 
 
 def test_copies_between_addresses():
