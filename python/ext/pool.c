@@ -83,7 +83,13 @@ static PyObject *finish(tarn__state *state, struct fresh *fresh, tarn_status sta
     Py_RETURN_NONE;
 }
 
-/* (self, upstream, device, initial_bytes, maximum_bytes, growth_bytes,
+/* Read a number of bytes from an argument that may be missing: then *out stays. */
+static int optional_size(PyObject *object, size_t *out)
+{
+    return object == NULL ? 0 : tarn__arguments_size(object, out);
+}
+
+/* (self, upstream, device, initial_bytes, maximum_bytes; optional: growth_bytes,
  * release_threshold_bytes, grow_first, is oom_policy FAIL, is suspended_policy RESUME,
  * no_stream_policy, no_stream_limit_bytes, is policy TIGHT, is moves NEVER,
  * background_thread) */
@@ -92,23 +98,23 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
     TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_pool_options options = {.size = sizeof options};
-    PyObject *object, *upstream, *initial, *maximum, *growth, *threshold;
-    PyObject *no_stream_limit;
-    int device, grow_first, oom_fail, resume, no_stream_policy, tight, stays,
-        background_thread;
+    PyObject *object, *upstream, *initial, *maximum;
+    PyObject *growth = NULL, *threshold = NULL, *no_stream_limit = NULL;
+    int device, grow_first = 0, oom_fail = 0, resume = 0, no_stream_policy = 0, tight = 0,
+                stays = 0, background_thread = 0;
     tarn_resource *made = NULL;
     struct fresh fresh;
     tarn_status status;
 
-    if (!PyArg_ParseTuple(args, "OOiOOOOpppiOppp", &object, &upstream, &device, &initial,
+    if (!PyArg_ParseTuple(args, "OOiOO|OOpppiOppp", &object, &upstream, &device, &initial,
                           &maximum, &growth, &threshold, &grow_first, &oom_fail, &resume,
                           &no_stream_policy, &no_stream_limit, &tight, &stays,
                           &background_thread) ||
-        tarn__arguments_size(no_stream_limit, &options.no_stream_limit_bytes) != 0 ||
+        optional_size(no_stream_limit, &options.no_stream_limit_bytes) != 0 ||
         tarn__arguments_size(initial, &options.initial_bytes) != 0 ||
         tarn__arguments_size(maximum, &options.maximum_bytes) != 0 ||
-        tarn__arguments_size(growth, &options.growth_bytes) != 0 ||
-        tarn__arguments_size(threshold, &options.release_threshold_bytes) != 0)
+        optional_size(growth, &options.growth_bytes) != 0 ||
+        optional_size(threshold, &options.release_threshold_bytes) != 0)
         return NULL;
     options.grow_first = grow_first;
     options.background_thread = background_thread;
@@ -510,9 +516,10 @@ static PyObject *snapshot(PyObject *module, PyObject *object)
 
 static PyMethodDef pool_functions[] = {
     {"_open_pool", open_pool, METH_VARARGS,
-     "_open_pool(mr, upstream, device, initial, maximum, growth, threshold, grow_first, "
-     "fail_on_oom, resume_on_use, no_stream, no_stream_limit, tight, never_moves, "
-     "background_thread, /)\n--\n\n"
+     "_open_pool(mr, upstream, device, initial, maximum, growth=0, threshold=0, "
+     "grow_first=False, fail_on_oom=False, resume_on_use=False, no_stream=0, "
+     "no_stream_limit=0, tight=False, never_moves=False, background_thread=False, "
+     "/)\n--\n\n"
      "Create the resource of a PoolMemoryResource; sizes are bytes."},
     {"_open_slab", open_slab, METH_VARARGS,
      "_open_slab(mr, upstream, device, block_bytes, initial_blocks, maximum_blocks, "

@@ -171,7 +171,7 @@ class CudaAsyncMemoryResource(_DriverPoolCalls):
     ----------
     initial_pool_size : int or str, optional
         Bytes to reserve at once. None: none.
-    release_threshold : int, optional
+    release_threshold : int or str, optional
         Bytes that stay cached when the device is synchronized. None: all.
     enable_ipc : bool
         Allow other processes to open the memory (tarn.ipc).
@@ -191,13 +191,13 @@ class CudaAsyncMemoryResource(_DriverPoolCalls):
     OutOfMemoryError
         The initial bytes are unavailable.
     ValueError
-        `initial_pool_size` is a string without a known unit.
+        A size is a string without a known unit.
     """
 
     def __init__(
         self,
         initial_pool_size: int | str | None = None,
-        release_threshold: int | None = None,
+        release_threshold: int | str | None = None,
         enable_ipc: bool = False,
         enable_fabric: bool = False,
         *,
@@ -209,7 +209,7 @@ class CudaAsyncMemoryResource(_DriverPoolCalls):
                 "async: enable_fabric: Requested IPC memory handle type not supported"
             )
         # In C 0 means the default, which is to keep all; 1 byte is never kept.
-        keep = 0 if release_threshold is None else max(release_threshold, 1)
+        keep = 0 if release_threshold is None else max(_bytes_of(release_threshold), 1)
         initial = _bytes_of(initial_pool_size)
         number = _device_of(device)
         _tarn._open_async(self, number, initial, keep, use_default_pool, enable_ipc, False, 0)
@@ -936,9 +936,7 @@ class ArenaMemoryResource(_PoolCalls):
             raise _tarn.InvalidArgumentError(
                 f"arena: arena_size is {size} bytes, it has to be at least 1 MiB"
             )
-        _tarn._open_pool(
-            self, upstream_mr, -1, size, size, 0, 0, False, False, False, 0, 0, False, False, False
-        )
+        _tarn._open_pool(self, upstream_mr, -1, size, size)
         if dump_log_on_failure:
             self.add_oom_callback(functools.partial(_dump, weakref.ref(self)))
 

@@ -2,68 +2,8 @@
 
 from __future__ import annotations
 
-from tarn.rmm.pylibrmm.memory_resource import experimental
-from tarn.rmm.pylibrmm.memory_resource._memory_resource import (
-    ArenaMemoryResource,
-    BinningMemoryResource,
-    CallbackMemoryResource,
-    CudaAsyncMemoryResource,
-    CudaAsyncViewMemoryResource,
-    CudaMemoryResource,
-    DeviceMemoryResource,
-    FailureCallbackResourceAdaptor,
-    FixedSizeMemoryResource,
-    LimitingResourceAdaptor,
-    LoggingResourceAdaptor,
-    ManagedMemoryResource,
-    PinnedHostMemoryResource,
-    PoolMemoryResource,
-    PrefetchResourceAdaptor,
-    SamHeadroomMemoryResource,
-    StatisticsResourceAdaptor,
-    SystemMemoryResource,
-    TrackingResourceAdaptor,
-    UpstreamResourceAdaptor,
-    available_device_memory,
-    disable_logging,
-    enable_logging,
-    get_current_device_resource,
-    get_log_filenames,
-    get_per_device_resource,
-    is_initialized,
-    set_current_device_resource,
-    set_per_device_resource,
-)
+from tarn.rmm.pylibrmm.memory_resource import _memory_resource, experimental
+from tarn.rmm.pylibrmm.memory_resource._memory_resource import *  # noqa: F403
 
-__all__ = [
-    "ArenaMemoryResource",
-    "BinningMemoryResource",
-    "CallbackMemoryResource",
-    "CudaAsyncMemoryResource",
-    "CudaAsyncViewMemoryResource",
-    "CudaMemoryResource",
-    "DeviceMemoryResource",
-    "FailureCallbackResourceAdaptor",
-    "FixedSizeMemoryResource",
-    "LimitingResourceAdaptor",
-    "LoggingResourceAdaptor",
-    "ManagedMemoryResource",
-    "PinnedHostMemoryResource",
-    "PoolMemoryResource",
-    "PrefetchResourceAdaptor",
-    "SamHeadroomMemoryResource",
-    "StatisticsResourceAdaptor",
-    "SystemMemoryResource",
-    "TrackingResourceAdaptor",
-    "UpstreamResourceAdaptor",
-    "available_device_memory",
-    "disable_logging",
-    "enable_logging",
-    "experimental",
-    "get_current_device_resource",
-    "get_log_filenames",
-    "get_per_device_resource",
-    "is_initialized",
-    "set_current_device_resource",
-    "set_per_device_resource",
-]
+__all__ = ["experimental"]
+__all__ += _memory_resource.__all__
