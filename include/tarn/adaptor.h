@@ -1,11 +1,12 @@
-/* adaptor.h -- resources over a resource: a limit, a log, counters, prefetches.
+/* adaptor.h -- resources over a resource: a limit, a log, counters, prefetches, a callback.
  *
- * | Adaptor    | Purpose                                                   |
- * |------------|-----------------------------------------------------------|
- * | limiter    | keeps the memory of its upstream within a number of bytes |
- * | logger     | writes each allocation and each free to a trace           |
- * | counter    | counts bytes and blocks: current, peak, total             |
- * | prefetcher | prefetches each block of managed memory to the device     |
+ * | Adaptor          | Purpose                                                   |
+ * |------------------|-----------------------------------------------------------|
+ * | limiter          | keeps the memory of its upstream within a number of bytes |
+ * | logger           | writes each allocation and each free to a trace           |
+ * | counter          | counts bytes and blocks: current, peak, total             |
+ * | prefetcher       | prefetches each block of managed memory to the device     |
+ * | failure callback | calls a function before an allocation fails               |
  *
  * - Adaptors stack in any order, up to TARN_RESOURCE_DEPTH_MAX of them.
  * - An adaptor retains its upstream.
@@ -201,11 +202,55 @@ TARN_API tarn_status tarn_counter_pop(tarn_resource *counter, tarn_counts *out);
 TARN_API tarn_status tarn_prefetcher_create(tarn_resource *upstream, tarn_resource **out);
 
 /**
+ * Decides whether an allocation that failed for lack of memory is tried again.
+ *
+ * It frees memory, mostly that of the program, and sets `*again_out`. It runs on the
+ * thread that allocates, and several threads may run it at once. The adaptor holds no lock
+ * meanwhile; a pool above the adaptor may hold its own. It has to return: no longjmp(), no
+ * C++ exception.
+ *
+ * @param data            Argument of tarn_failure_callback_create(); borrowed.
+ * @param bytes           Size in bytes of the allocation.
+ * @param[out] again_out  true: the upstream is asked again. It is false before the call.
+ * @return TARN_OK, or the status with which the allocation fails; then the function has
+ *         set the message by tarn_error_set().
+ */
+typedef tarn_status (*tarn_failure_callback)(void *data, size_t bytes, bool *again_out);
+
+/**
+ * Create a failure callback: a resource that calls a function before an allocation fails
+ * for lack of memory.
+ *
+ * There is no limit on the number of calls for one allocation. If the function does not
+ * set `*again_out`, the allocation fails with the status of the upstream.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param upstream  The resource beneath; retained.
+ * @param call      The function.
+ * @param data      First argument of `call`; borrowed until `end` is called.
+ * @param end       Called with `data` when the adaptor ends, on the thread of the last
+ *                  release. NULL: nothing is called. If this function fails, `end` is not
+ *                  called.
+ * @param[out] out  The adaptor; the caller owns a reference.
+ * @return
+ * - TARN_OK: the adaptor exists.
+ * - TARN_INVALID_ARGUMENT: `upstream`, `call` or `out` is NULL, or the stack exceeds
+ *   TARN_RESOURCE_DEPTH_MAX.
+ * - TARN_OUT_OF_MEMORY: host memory is exhausted.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_failure_callback_create(tarn_resource *upstream,
+                                                  tarn_failure_callback call, void *data,
+                                                  void (*end)(void *data),
+                                                  tarn_resource **out);
+
+/**
  * Return the upstream of an adaptor of this header.
  *
  * Thread-safety: any thread.
  *
- * @param adaptor   A limiter, a logger, a counter or a prefetcher; borrowed.
+ * @param adaptor   An adaptor of this header; borrowed.
  * @param[out] out  The upstream, retained; the caller releases it.
  * @return
  * - TARN_OK: `*out` is set.

@@ -6,6 +6,7 @@
  */
 #include "arguments.h"
 #include "error.h"
+#include "failure_callback.h"
 #include "module.h"
 #include "resource.h"
 
@@ -234,6 +235,20 @@ static PyObject *wrap_prefetcher(PyObject *module, PyObject *object)
     return wrap(module, object, tarn_prefetcher_create);
 }
 
+/* (self) */
+static PyObject *wrap_failure_callback(PyObject *module, PyObject *object)
+{
+    TARN__CALL;
+    tarn__state *state = tarn__state_get(module);
+    tarn__resource_object *self = unwrapped(state, object);
+    tarn_resource *wrapper = NULL;
+
+    if (self == NULL)
+        return NULL;
+    tarn_status status = tarn__failure_callback_create(self->native, object, &wrapper);
+    return replace(state, self, status, wrapper);
+}
+
 /* --- queries --- */
 
 /* The resource of an object that has one. */
@@ -385,6 +400,10 @@ static PyMethodDef maker_functions[] = {
     {"_wrap_prefetcher", wrap_prefetcher, METH_O,
      "_wrap_prefetcher(mr, /)\n--\n\n"
      "Put a prefetcher over the upstream of an adaptor."},
+    {"_wrap_failure_callback", wrap_failure_callback, METH_O,
+     "_wrap_failure_callback(mr, /)\n--\n\n"
+     "Put an adaptor over the upstream, which calls `mr._ask(nbytes)` when memory is "
+     "short."},
     {"_async_pool", async_pool, METH_O,
      "_async_pool(mr, /)\n--\n\n"
      "Return the CUmemoryPool of a class over a pool of the driver."},

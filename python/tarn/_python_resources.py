@@ -100,21 +100,13 @@ class FailureCallbackResourceAdaptor(UpstreamResourceAdaptor):
     def __init__(self, upstream_mr: DeviceMemoryResource, callback: Callable[[int], bool]) -> None:
         super().__init__(upstream_mr)
         self._callback = callback
+        _tarn._wrap_failure_callback(self)
 
     def __repr__(self) -> str:
         return f"<tarn.mr.{type(self).__name__} over {self.upstream_mr!r}>"
 
-    def allocate(self, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> int:
-        """Return the address of a block of upstream."""
-        while True:
-            try:
-                return super().allocate(nbytes, stream)
-            except MemoryError:
-                if not self._ask(nbytes):
-                    raise
-
     def _ask(self, nbytes: int) -> bool:
-        """Return what the callback returns."""
+        """Return what the callback returns; the C adaptor calls it."""
         try:
             return bool(self._callback(nbytes))
         except BaseException as error:

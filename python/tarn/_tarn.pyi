@@ -1273,6 +1273,9 @@ def _wrap_limiter(mr: UpstreamResourceAdaptor, limit: int, /) -> None:
 def _wrap_counter(mr: UpstreamResourceAdaptor, /) -> None:
     """Put a counter over the upstream of an adaptor."""
 
+def _wrap_failure_callback(mr: UpstreamResourceAdaptor, /) -> None:
+    """Put an adaptor over the upstream, which calls `mr._ask(nbytes)` when memory is short."""
+
 def _wrap_prefetcher(mr: UpstreamResourceAdaptor, /) -> None:
     """Put a prefetcher over the upstream of an adaptor."""
 

@@ -1111,6 +1111,7 @@ _tarn._resource_types.update(
         "binning": BinningMemoryResource,
         "system": SystemMemoryResource,
         "prefetcher": PrefetchResourceAdaptor,
+        "failure_callback": FailureCallbackResourceAdaptor,
         "limiter": LimitingResourceAdaptor,
         "counter": StatisticsResourceAdaptor,
     }

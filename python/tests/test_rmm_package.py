@@ -8,6 +8,7 @@ import gc
 import pickle
 import sys
 import types
+import weakref
 
 import pytest
 import tarn
@@ -285,6 +286,58 @@ def test_a_failure_callback_frees_memory_of_any_resource():
     with pytest.raises(MemoryError):
         rmm.DeviceBuffer(size=5000, mr=mr)
     assert asked == [600, 5000] and mr.get_upstream() is limit
+
+
+def test_a_failure_callback_works_beneath_c_adaptors_and_ends_with_its_object():
+    limit = rmm.mr.LimitingResourceAdaptor(rmm.mr.CudaMemoryResource(), 1024)
+    kept = []
+
+    class Spilling(rmm.mr.FailureCallbackResourceAdaptor):
+        def __init__(self):
+            super().__init__(limit, self.spill)  # a cycle
+
+        def spill(self, nbytes):
+            return bool(kept) and not kept.clear()
+
+    counter = rmm.mr.StatisticsResourceAdaptor(Spilling())
+    kept.append(rmm.DeviceBuffer(size=1000, mr=counter))
+    assert rmm.DeviceBuffer(size=600, mr=counter).size == 600 and kept == []
+    assert counter.allocation_counts.total_count == 2
+    end = weakref.ref(counter.upstream_mr)
+    del counter
+    gc.collect()
+    assert end() is None and limit.get_allocated_bytes() == 0
+
+
+def test_a_failure_callback_lets_exceptions_through_c_adaptors():
+    def fail(nbytes):
+        raise ValueError("my error")
+
+    mr = rmm.mr.FailureCallbackResourceAdaptor(
+        rmm.mr.LimitingResourceAdaptor(rmm.mr.CudaMemoryResource(), 8), fail
+    )
+    with pytest.raises(RuntimeError, match="my error") as caught:
+        rmm.DeviceBuffer(size=256, mr=rmm.mr.StatisticsResourceAdaptor(mr))
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+# Numba allocates and frees without a stream. A wait for the device would fail here.
+WITHOUT_A_STREAM = """
+import sys, tarn
+from numba import cuda
+pool = tarn.mr.PoolMemoryResource()
+tarn.use_tarn_for_numba(resource=tarn.mr.FailureCallbackResourceAdaptor(pool, lambda nbytes: False))
+array = cuda.device_array(1000)
+del array
+print(pool.statistics().frees)
+"""
+
+
+def test_a_failure_callback_adds_no_wait_to_memory_without_a_stream():
+    pytest.importorskip("numba")
+    from numba_support import run_code
+
+    assert run_code(WITHOUT_A_STREAM, TARN_SIM="fail=call:cuCtxSynchronize") == "1"
 
 
 def test_tracking_adaptors_stack_and_know_the_callers():

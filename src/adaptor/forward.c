@@ -42,6 +42,12 @@ void tarn__forward_destroy(void *self)
     free(self);
 }
 
+tarn_status tarn__forward_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                     size_t alignment, tarn_stream stream)
+{
+    return tarn_resource_deallocate(upstream_of(self), block, bytes, alignment, stream);
+}
+
 tarn_status tarn__forward_memory_info(void *self, tarn_stream stream, size_t *free_out,
                                       size_t *total_out)
 {
@@ -76,7 +82,8 @@ tarn_status tarn__forward_requested_bytes(void *self, tarn_device_ptr block, siz
 tarn_status tarn_adaptor_upstream(tarn_resource *adaptor, tarn_resource **out)
 {
     static const tarn_resource_ops *const tables[] = {
-        &tarn__limiter_ops, &tarn__counter_ops, &tarn__logger_ops, &tarn__prefetcher_ops};
+        &tarn__limiter_ops, &tarn__counter_ops, &tarn__logger_ops, &tarn__prefetcher_ops,
+        &tarn__failure_callback_ops};
 
     if (!adaptor || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,

@@ -21,6 +21,8 @@ void tarn__forward_end(struct tarn__adaptor *self);
 void tarn__forward_destroy(void *self);
 
 /* Operations that forward to the upstream. */
+tarn_status tarn__forward_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                     size_t alignment, tarn_stream stream);
 tarn_status tarn__forward_memory_info(void *self, tarn_stream stream, size_t *free_out,
                                       size_t *total_out);
 bool tarn__forward_supports_streams(const void *self);
@@ -31,6 +33,6 @@ tarn_status tarn__forward_requested_bytes(void *self, tarn_device_ptr block, siz
 
 /* The tables, by which forward.c recognizes an adaptor. */
 extern const tarn_resource_ops tarn__limiter_ops, tarn__counter_ops, tarn__logger_ops,
-    tarn__prefetcher_ops;
+    tarn__prefetcher_ops, tarn__failure_callback_ops;
 
 #endif

@@ -39,20 +39,11 @@ static tarn_status prefetcher_allocate(void *self, size_t bytes, size_t alignmen
     return tarn__error_restore(&why);
 }
 
-static tarn_status prefetcher_deallocate(void *self, tarn_device_ptr block, size_t bytes,
-                                         size_t alignment, tarn_stream stream)
-{
-    const struct prefetcher *prefetcher = self;
-
-    return tarn_resource_deallocate(prefetcher->adaptor.upstream, block, bytes, alignment,
-                                    stream);
-}
-
 const tarn_resource_ops tarn__prefetcher_ops = {
     .size = sizeof tarn__prefetcher_ops,
     .name = "prefetcher",
     .allocate = prefetcher_allocate,
-    .deallocate = prefetcher_deallocate,
+    .deallocate = tarn__forward_deallocate,
     .destroy = tarn__forward_destroy,
     .memory_info = tarn__forward_memory_info,
     .supports_streams = tarn__forward_supports_streams,

@@ -269,6 +269,24 @@ static tarn_status count(tarn_resource *made, tarn_resource **out)
     return status;
 }
 
+static tarn_status give_up(void *data, size_t bytes, bool *again_out)
+{
+    (void)data, (void)bytes, (void)again_out;
+    return TARN_OK;
+}
+
+static tarn_status make_failing_cuda(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *made;
+    tarn_status status = make_cuda(data, device, &made);
+
+    if (status == TARN_OK) {
+        status = tarn_failure_callback_create(made, give_up, NULL, NULL, out);
+        tarn_resource_release(made);
+    }
+    return status;
+}
+
 static bool swallow(void *data, const char *bytes, size_t count)
 {
     (void)data, (void)bytes, (void)count;
@@ -360,6 +378,11 @@ TEST(counter_conforms)
 TEST(logger_conforms)
 {
     conforms("logger over cuda", make_logged_cuda);
+}
+
+TEST(failure_callback_conforms)
+{
+    conforms("failure callback over cuda", make_failing_cuda);
 }
 
 TEST(stacks_conform)

@@ -2,7 +2,7 @@
 #include "test.h"
 #include "scripted.h"
 
-enum { KINDS = 3 };
+enum { KINDS = 5 };
 
 static bool swallow(void *data, const char *bytes, size_t count)
 {
@@ -21,6 +21,12 @@ static tarn_resource *logger_over(tarn_resource *upstream)
     return logger;
 }
 
+static tarn_status give_up(void *data, size_t bytes, bool *again_out)
+{
+    (void)data, (void)bytes, (void)again_out;
+    return TARN_OK;
+}
+
 static tarn_resource *adaptor_of_kind(int kind, tarn_resource *upstream)
 {
     tarn_resource *adaptor = NULL;
@@ -29,6 +35,10 @@ static tarn_resource *adaptor_of_kind(int kind, tarn_resource *upstream)
         CHECK_OK(tarn_limiter_create(upstream, SIZE_MAX, &adaptor));
     else if (kind == 1)
         CHECK_OK(tarn_counter_create(upstream, &adaptor));
+    else if (kind == 2)
+        CHECK_OK(tarn_prefetcher_create(upstream, &adaptor));
+    else if (kind == 3)
+        CHECK_OK(tarn_failure_callback_create(upstream, give_up, NULL, NULL, &adaptor));
     else
         adaptor = logger_over(upstream);
     return adaptor;
