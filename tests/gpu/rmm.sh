@@ -1,11 +1,11 @@
 #!/bin/sh
 # rmm.sh -- tarn.rmm beside RMM itself on a machine with a GPU: RMM's own Python tests, the cost
-# of its calls, and pylibraft on Tarn's pool.
+# of its calls, and PyTorch and pylibraft on Tarn's pool.
 #
 #     PYTHON=python3 OUT=folder tests/gpu/rmm.sh SOURCES
 #
 # SOURCES is a checkout of RMM. .whl/ has RMM's wheels (prepare.sh), and .whl-raft/ those of
-# pylibraft-cu13 and libraft-cu13. PARTS selects some of the parts (suite calls bridge raft), each
+# pylibraft-cu13 and libraft-cu13. PARTS selects some of the parts (suite calls bridge torch raft), each
 # with its own limit; together they take at most eight minutes. Their output is in $OUT, with a line
 # for each test in suite.txt. No network is needed.
 set -u
@@ -46,6 +46,7 @@ part suite 240 $python tools/rmm_suite.py "$sources" --driver libcuda.so.1 --rmm
     --out "$OUT/suite.txt"
 part calls 100 $python bench/micro/rmm_calls.py
 part bridge 60 $python bench/micro/rmm_bridge.py --pairs 5000
+part torch 60 $python tests/gpu/rmm_torch.py
 part raft 80 $python tests/gpu/raft.py
 echo "failed:${failed:- none}"
 [ -z "${failed:-}" ]
