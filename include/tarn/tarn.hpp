@@ -44,6 +44,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -1065,6 +1066,97 @@ template <class Resource> TARN_HPP_THROWS Resource make_counter(const Resource &
     tarn_resource *handle = nullptr;
 
     check(tarn_counter_create(upstream.get(), &handle));
+    return Resource::adopt(handle);
+}
+
+/**
+ * Create a prefetcher: a resource that prefetches each block of another one to its device.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param upstream  The resource beneath; retained. The prefetcher is of its class.
+ * @return A reference to the prefetcher.
+ * @throws tarn::out_of_memory  Host memory is exhausted.
+ * @throws tarn::error          Another failure, see tarn_prefetcher_create().
+ * @since 0.2
+ */
+template <class Resource>
+TARN_HPP_THROWS Resource make_prefetcher(const Resource &upstream)
+{
+    tarn_resource *handle = nullptr;
+
+    check(tarn_prefetcher_create(upstream.get(), &handle));
+    return Resource::adopt(handle);
+}
+
+namespace detail
+{
+
+/* Return the status of the exception that is handled now, with its message. */
+inline tarn_status status_of_exception() noexcept
+{
+    try {
+        throw;
+    } catch (const error &caught) {
+        return tarn_error_set_native(caught.status(), caught.native(), "%s",
+                                     caught.message());
+    } catch (const std::bad_alloc &caught) {
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "failure_callback: %s", caught.what());
+    } catch (const std::exception &caught) {
+        return tarn_error_set(TARN_PLUGIN_FAILURE, "failure_callback: %s", caught.what());
+    } catch (...) {
+        return tarn_error_set(TARN_PLUGIN_FAILURE, "failure_callback: an exception");
+    }
+}
+
+/* The function of a failure callback, for the C interface. */
+template <class Function> struct failure_function {
+    static tarn_status call(void *data, std::size_t bytes, bool *again_out) noexcept
+    {
+        try {
+            *again_out = (*static_cast<Function *>(data))(bytes);
+            return TARN_OK;
+        } catch (...) {
+            return status_of_exception();
+        }
+    }
+
+    static void end(void *data) noexcept
+    {
+        delete static_cast<Function *>(data);
+    }
+};
+
+} // namespace detail
+
+/**
+ * Create a failure callback: a resource that calls a function before an allocation of
+ * another one fails for lack of memory.
+ *
+ * `function(bytes)` returns true to have the upstream asked again. An exception in it fails
+ * the allocation: with the status and the message of a tarn::error, as TARN_OUT_OF_MEMORY
+ * of a std::bad_alloc, as TARN_PLUGIN_FAILURE otherwise.
+ *
+ * Thread-safety: any thread. Several threads may call the function at once.
+ *
+ * @param upstream  The resource beneath; retained. The adaptor is of its class.
+ * @param function  The function; moved into the adaptor, and destroyed with it.
+ * @return A reference to the adaptor.
+ * @throws std::bad_alloc  Host memory is exhausted; mostly a tarn::out_of_memory.
+ * @throws tarn::error     Another failure, see tarn_failure_callback_create().
+ * @since 0.2
+ */
+template <class Resource, class Function>
+TARN_HPP_THROWS Resource make_failure_callback(const Resource &upstream,
+                                               Function function)
+{
+    using calls = detail::failure_function<Function>;
+    auto held = std::make_unique<Function>(std::move(function));
+    tarn_resource *handle = nullptr;
+
+    check(tarn_failure_callback_create(upstream.get(), calls::call, held.get(),
+                                       calls::end, &handle));
+    (void)held.release(); /* the adaptor owns it */
     return Resource::adopt(handle);
 }
 

@@ -5,8 +5,10 @@
 #include "test.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 // What a stream class of another library looks like: cuda::stream_ref, cuda::stream.
 struct foreign_stream {
@@ -124,6 +126,71 @@ TEST(copies_of_a_resource_share_it_and_the_last_one_destroys_it)
     CHECK(test::live_bytes() == before);
     tarn::resource shared = tarn::resource::share(tarn::make_cuda().get());
     CHECK(shared == tarn::make_cuda());
+}
+
+TEST(a_failure_callback_frees_memory_and_ends_with_its_resource)
+{
+    auto state = std::make_shared<std::vector<std::size_t>>();
+    tarn::resource limiter = tarn::make_limiter(tarn::make_cuda(), 1024);
+    void *kept = limiter.allocate({}, 1000);
+    {
+        tarn::resource spilling =
+            tarn::make_failure_callback(limiter, [=](std::size_t bytes) mutable {
+                state->push_back(bytes);
+                if (kept == nullptr)
+                    return false;
+                limiter.deallocate({}, std::exchange(kept, nullptr), 1000);
+                return true;
+            });
+        CHECK(state.use_count() == 2);
+        void *block = spilling.allocate({}, 600);
+        CHECK(*state == std::vector<std::size_t>{600});
+        CHECK(THROWN(tarn::out_of_memory, (void)spilling.allocate({}, 700))
+                  .find("limiter: 700 bytes") == 0);
+        CHECK(state->size() == 2);
+        spilling.deallocate({}, block, 600);
+    }
+    CHECK(state.use_count() == 1);
+}
+
+TEST(an_exception_in_a_failure_callback_fails_the_allocation)
+{
+    tarn::resource limiter = tarn::make_limiter(tarn::make_cuda(), 1024);
+    auto failing = [&](auto thrown) {
+        return tarn::make_failure_callback(limiter,
+                                           [=](std::size_t) -> bool { throw thrown; });
+    };
+    auto status_of = [](tarn::resource memory) {
+        try {
+            (void)memory.allocate({}, 2000);
+        } catch (const tarn::error &error) {
+            return error.status();
+        }
+        return TARN_OK;
+    };
+
+    CHECK(status_of(failing(std::runtime_error("mine"))) == TARN_PLUGIN_FAILURE);
+    CHECK(THROWN(tarn::error,
+                 (void)failing(std::runtime_error("mine")).allocate({}, 2000)) ==
+          "failure_callback: mine");
+    CHECK(status_of(failing(std::bad_alloc())) == TARN_OUT_OF_MEMORY);
+    CHECK(status_of(failing(7)) == TARN_PLUGIN_FAILURE);
+    auto inner = tarn::make_failure_callback(limiter, [](std::size_t) -> bool {
+        tarn::check(tarn_error_set(TARN_NOT_FOUND, "mine: no"));
+        return true;
+    });
+    CHECK(status_of(inner) == TARN_NOT_FOUND);
+}
+
+TEST(a_prefetcher_is_of_the_class_of_its_upstream)
+{
+    auto prefetcher = tarn::make_prefetcher(tarn::make_managed());
+    static_assert(std::is_same_v<decltype(prefetcher), tarn::host_device_resource>);
+
+    void *block = prefetcher.allocate({}, 1000);
+    prefetcher.deallocate({}, block, 1000);
+    test::configure("fail=call:cuMemPrefetchAsync");
+    CHECK(THROWN(tarn::error, (void)prefetcher.allocate({}, 1000)).size() > 0);
 }
 
 TEST(exceptions_have_the_status_and_the_message_of_the_failure)
