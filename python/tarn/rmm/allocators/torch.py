@@ -20,7 +20,7 @@ def _allocator() -> Any:
     if not cuda.is_available():
         return None
     return torch_memory.CUDAPluggableAllocator(
-        _tarn.__file__, "tarn_torch_allocate", "tarn_torch_deallocate"
+        _tarn.__file__, "tarn_rmm_torch_allocate", "tarn_rmm_torch_deallocate"
     )
 
 

@@ -1,4 +1,4 @@
-/* torch_allocator.c -- the two C functions that PyTorch's CUDAPluggableAllocator calls.
+/* rmm_torch.c -- the two C functions that PyTorch's CUDAPluggableAllocator calls.
  *
  * tarn.rmm.allocators.torch names them to PyTorch, which finds them in this file's shared
  * object. PyTorch calls them on any thread, mostly without the GIL, and expects of them:
@@ -17,8 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-TARN_API void *tarn_torch_allocate(size_t bytes, int device, void *stream);
-TARN_API void tarn_torch_deallocate(void *block, size_t bytes, int device, void *stream);
+TARN_API void *tarn_rmm_torch_allocate(size_t bytes, int device, void *stream);
+TARN_API void tarn_rmm_torch_deallocate(void *block, size_t bytes, int device,
+                                        void *stream);
 
 /* --- the blocks by address --- */
 
@@ -119,7 +120,7 @@ static tarn_status allocate(size_t bytes, int device, void *stream, struct entry
 }
 
 /* Allocate from the current resource of a device. 0 bytes: NULL. */
-void *tarn_torch_allocate(size_t bytes, int device, void *stream)
+void *tarn_rmm_torch_allocate(size_t bytes, int device, void *stream)
 {
     if (bytes == 0)
         return NULL;
@@ -127,7 +128,7 @@ void *tarn_torch_allocate(size_t bytes, int device, void *stream)
     tarn_status status =
         entry != NULL
             ? allocate(bytes, device, stream, entry)
-            : tarn_error_set(TARN_OUT_OF_MEMORY, "torch: host memory is exhausted");
+            : tarn_error_set(TARN_OUT_OF_MEMORY, "rmm_torch: host memory is exhausted");
     if (status != TARN_OK) {
         free(entry);
         throw_last_error(status);
@@ -137,7 +138,7 @@ void *tarn_torch_allocate(size_t bytes, int device, void *stream)
 }
 
 /* Free a block on the stream of its allocation. An unknown address is reported and ignored. */
-void tarn_torch_deallocate(void *block, size_t bytes, int device, void *stream)
+void tarn_rmm_torch_deallocate(void *block, size_t bytes, int device, void *stream)
 {
     (void)device;
     (void)stream; /* PyTorch passes those of the allocation */
@@ -145,8 +146,8 @@ void tarn_torch_deallocate(void *block, size_t bytes, int device, void *stream)
         return;
     struct entry *entry = take((tarn_device_ptr)(uintptr_t)block);
     if (entry == NULL) {
-        tarn_warn("torch: %zu bytes at %p are freed that were not allocated here", bytes,
-                  block);
+        tarn_warn("rmm_torch: %zu bytes at %p are freed that were not allocated here",
+                  bytes, block);
         return;
     }
     tarn_pointer_release(entry->pointer);

@@ -35,7 +35,7 @@ void *call(allocate *function, size_t bytes, int device, char *text, size_t room
 def functions():
     """The two functions, typed."""
     library = ctypes.CDLL(_tarn.__file__)
-    allocate, free = library.tarn_torch_allocate, library.tarn_torch_deallocate
+    allocate, free = library.tarn_rmm_torch_allocate, library.tarn_rmm_torch_deallocate
     allocate.restype = ctypes.c_void_p
     allocate.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
     free.restype = None
