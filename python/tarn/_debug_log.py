@@ -35,7 +35,10 @@ class level_enum(enum.IntEnum):
     n_levels = 7
 
 
-_lock = threading.Lock()
+_lock = threading.Lock()  # held across a fork: no thread of the parent has it in the child
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 _level = level_enum.info
 _flush_level = level_enum.info
 _file: TextIO | None = None

@@ -5,16 +5,19 @@ test_rmm_names.py, and tools/rmm_suite.py runs RMM's own tests.
 """
 
 import gc
+import os
 import pickle
 import sys
+import threading
 import types
 import weakref
 
 import pytest
 import tarn
 import tarn.rmm as rmm
+from tarn import _debug_log
 from tarn.rmm.pylibrmm import device_buffer
-from tarn.rmm.pylibrmm.memory_resource._memory_resource import _flush_logs
+from tarn.rmm.pylibrmm.memory_resource import _memory_resource
 
 MIB = 1 << 20
 
@@ -121,7 +124,7 @@ def test_logging_is_enabled_and_disabled_for_the_devices_in_use(tmp_path):
     assert rmm.get_log_filenames() == {0: str(tmp_path / "a.dev0.csv")}
     assert current().get_upstream() is pool
     rmm.DeviceBuffer(size=1000)
-    _flush_logs()
+    _memory_resource._flush_logs()
     assert (tmp_path / "a.dev0.csv").read_text().count(",1000,") == 2
     rmm.disable_logging()
     assert current() is pool and rmm.get_log_filenames() == {0: None}
@@ -176,6 +179,23 @@ print(found[0] == 0, found[1] > 0, size() == 2 * found[1])
     file = tmp_path / "debug.log"
     assert sim_process(code, RMM_DEBUG_LOG_FILE=str(file)) == "True True True"
     assert file.read_text().count(": 77 B") == 2
+
+
+def test_a_forked_child_finds_no_lock_of_its_parents_threads():
+    taken = []
+    thread = threading.Thread(target=lambda: taken.append(_memory_resource._lock.acquire()))
+    thread.start()
+    thread.join()  # it has ended with the lock
+    try:
+        child = os.fork()
+        if child == 0:
+            free = _memory_resource._lock.acquire(blocking=False) and _debug_log._lock.acquire(
+                False
+            )
+            os._exit(0 if free else 1)
+        assert taken and os.waitpid(child, 0)[1] == 0
+    finally:
+        _memory_resource._forget_lock()
 
 
 # --- statistics ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 from tarn import _tarn
@@ -68,6 +69,15 @@ __all__ = [
 # The devices whose resource was set or logged by a function of this module.
 _devices: set[int] = set()
 _lock = threading.RLock()
+
+
+def _forget_lock() -> None:
+    """Replace the lock in a forked child: a thread that held it does not exist there."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget_lock)
 
 
 def _initialize(
