@@ -156,10 +156,15 @@ def test_classes_and_members_take_the_arguments_of_rmm():
 
 
 @pytest.mark.parametrize("file", ["rmm.py", "statistics.py", "_cuda/gpu.py", "allocators/cupy.py"])
-def test_functions_take_the_arguments_of_rmm(file):
+def test_functions_take_the_arguments_and_defaults_of_rmm(file):
+    def arguments(node):
+        defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+        names = [argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)]
+        return names, [ast.unparse(default) for default in defaults]
+
     def functions(path):
         return {
-            node.name: [argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)]
+            node.name: arguments(node)
             for node in ast.parse(path.read_text()).body
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
         }

@@ -1,4 +1,8 @@
-"""PyTorch's memory from the current device resource."""
+"""PyTorch's memory from the current device resource.
+
+As under RMM, torch.Tensor.record_stream() has no effect: a tensor that another stream uses has to
+live until that stream is done with it.
+"""
 
 from __future__ import annotations
 
