@@ -7,6 +7,7 @@
     ./check --full          every step there is
     ./check --list          the steps: usual time, CPU budget, what each does
 
+Two steps run side by side: where one waits or has a single process, the other uses the cores.
 A step writes its output to build/check/STEP.log. A step that fails shows the end of it and
 the command that repeats this step alone. Once everything is installed no step needs a
 network. Root or sudo is needed where Debian packages are missing.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -27,6 +29,7 @@ import count_results
 import steps
 
 RESULTS = pathlib.Path("build/check")
+AT_ONCE = 2  # steps that run side by side
 SHOWN_LINES = 150  # of the output of a step that failed
 SLOWER = 10  # times its usual time, and a step is stopped
 LEAST_LIMIT_S = 600
@@ -68,30 +71,36 @@ def fits(step: steps.Step) -> bool:
     return subprocess.run(asked, check=False).returncode == 0
 
 
-def execute(step: steps.Step) -> Outcome:
-    """Run a step to its end, or stop it with all that it started."""
-    began = time.monotonic()
-    line = f". tools/setup.sh; . tools/steps.sh; {step.command}"
-    limit = max(LEAST_LIMIT_S, SLOWER * step.wall)
-    stopped = threading.Event()
+class Running:
+    """A step that runs, with all that it starts, until it ends or its limit is over."""
 
-    def stop() -> None:
-        stopped.set()
-        os.killpg(process.pid, signal.SIGKILL)
+    def __init__(self, step: steps.Step) -> None:
+        self.step = step
+        self.began = time.monotonic()
+        self.limit = max(LEAST_LIMIT_S, SLOWER * step.wall)
+        self.is_stopped = False
+        for old in RESULTS.glob(f"{step.name}.*"):
+            old.unlink()
+        line = f". tools/setup.sh; . tools/steps.sh; {step.command}"
+        with open(RESULTS / f"{step.name}.log", "wb") as log:
+            self.process = subprocess.Popen(
+                ["sh", "-c", line], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, env=environment(step), start_new_session=True,
+            )  # fmt: skip
+        self.timer = threading.Timer(self.limit, self.stop)
+        self.timer.start()
 
-    with open(RESULTS / f"{step.name}.log", "wb") as log:
-        process = subprocess.Popen(
-            ["sh", "-c", line], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-            env=environment(step), start_new_session=True,
-        )  # fmt: skip
-        timer = threading.Timer(limit, stop)
-        timer.start()
-        _, status, usage = os.wait4(process.pid, 0)
-        timer.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)
-    why = f"stopped after {limit} s" if stopped.is_set() else f"exit {process.returncode}"
-    wall = time.monotonic() - began
-    return Outcome(process.returncode, wall, usage.ru_utime + usage.ru_stime, why)
+    def stop(self) -> None:
+        self.is_stopped = True
+        os.killpg(self.process.pid, signal.SIGKILL)
+
+    def ended(self, status: int, usage: resource.struct_rusage) -> Outcome:
+        """What os.wait4() gave for its process: the usage of all that it started and awaited."""
+        self.timer.cancel()
+        code = self.process.returncode = os.waitstatus_to_exitcode(status)
+        why = f"stopped after {self.limit} s" if self.is_stopped else f"exit {code}"
+        wall = time.monotonic() - self.began
+        return Outcome(code, wall, usage.ru_utime + usage.ru_stime, why)
 
 
 def show_failure(step: steps.Step, outcome: Outcome) -> None:
@@ -104,21 +113,54 @@ def show_failure(step: steps.Step, outcome: Outcome) -> None:
     print(f"{step.name}: again, alone: ./check --only {step.name}")
 
 
-def run(step: steps.Step, failed: set[str]) -> Outcome:
-    """Run a step unless something that it needs has failed, and say how it went."""
-    missing = [name for name in step.needs if name in failed]
-    if missing:
-        print(f"{step.name}: not run, it needs {', '.join(missing)}")
-        return Outcome(None, why="not run")
-    for old in RESULTS.glob(f"{step.name}.*"):
-        old.unlink()
-    outcome = execute(step)
+def show(step: steps.Step, outcome: Outcome) -> None:
+    """How a step went that has ended."""
     if not outcome.good:
         show_failure(step, outcome)
-        return outcome
+        return
     over = f", over its budget of {step.cpu}" if outcome.cpu > step.cpu else ""
     print(f"{step.name}: ok, {outcome.wall:.0f} s, {outcome.cpu:.0f} CPU seconds{over}")
-    return outcome
+
+
+def startable(waiting: list[steps.Step], running: list[steps.Step]) -> steps.Step | None:
+    """The first step that may start beside those that run. Nothing overtakes a step that runs
+    alone."""
+    if len(running) == AT_ONCE or any(step.alone for step in running):
+        return None
+    unfinished = {step.name for step in waiting + running}
+    for step in waiting:
+        if not unfinished.intersection(step.needs):
+            return None if step.alone and running else step
+    return None
+
+
+def run(chosen: list[steps.Step]) -> dict[steps.Step, Outcome]:
+    """Run each step after those that it needs, unless one of these failed."""
+    waiting, running = list(chosen), dict[int, Running]()
+    outcomes: dict[steps.Step, Outcome] = {}
+    try:
+        while waiting or running:
+            while step := startable(waiting, [one.step for one in running.values()]):
+                waiting.remove(step)
+                bad = [other.name for other, outcome in outcomes.items()
+                       if other.name in step.needs and not outcome.good]  # fmt: skip
+                if bad:
+                    print(f"{step.name}: not run, it needs {', '.join(bad)}")
+                    outcomes[step] = Outcome(None, why="not run")
+                else:
+                    started = Running(step)
+                    running[started.process.pid] = started
+            if running:
+                pid, status, usage = os.wait4(-1, 0)
+                one = running.pop(pid)
+                outcomes[one.step] = one.ended(status, usage)
+                show(one.step, outcomes[one.step])
+    finally:
+        for one in running.values():  # after an interrupt
+            one.timer.cancel()
+            one.stop()
+            one.process.wait()
+    return {step: outcomes[step] for step in chosen}
 
 
 def counts(step: steps.Step, outcome: Outcome) -> tuple[count_results.Counts, str]:
@@ -134,7 +176,7 @@ def counts(step: steps.Step, outcome: Outcome) -> tuple[count_results.Counts, st
     return found, wrong
 
 
-def report(outcomes: dict[steps.Step, Outcome]) -> bool:
+def report(outcomes: dict[steps.Step, Outcome], wall: float) -> bool:
     """The table at the end. True: nothing failed, and something ran."""
     total = count_results.NOTHING
     print()
@@ -143,7 +185,6 @@ def report(outcomes: dict[steps.Step, Outcome]) -> bool:
         total = count_results.add(total, found)
         if step.junit or found.failed:
             print(count_results.line(step.name, found, wrong))
-    wall = sum(outcome.wall for outcome in outcomes.values())
     cpu = sum(outcome.cpu for outcome in outcomes.values())
     over = [step.name for step, outcome in outcomes.items() if outcome.cpu > step.cpu]
     print(f"{wall / 60:.1f} minutes, {cpu:.0f} CPU seconds"
@@ -166,23 +207,6 @@ def with_needs(names: list[str]) -> list[steps.Step]:
     return [step for step in steps.STEPS if step.name in wanted]
 
 
-def in_order(wanted: list[steps.Step]) -> list[steps.Step]:
-    """Each step after those that it needs, else in the order of the table."""
-    ordered: list[steps.Step] = []
-
-    def place(step: steps.Step) -> None:
-        if step in ordered:
-            return
-        for other in wanted:
-            if other.name in step.needs:
-                place(other)
-        ordered.append(step)
-
-    for step in wanted:
-        place(step)
-    return ordered
-
-
 def choose(given: argparse.Namespace) -> list[steps.Step]:
     """The steps to run, those left out that do not fit the machine."""
     if given.full:
@@ -194,7 +218,7 @@ def choose(given: argparse.Namespace) -> list[steps.Step]:
     left_out = [step for step in wanted if step.debian and not fits(step)]
     for step in left_out:
         print(f"{step.name}: left out, it needs Debian 12 with its own Python 3.11")
-    return in_order([step for step in wanted if step not in left_out])
+    return [step for step in wanted if step not in left_out]
 
 
 def print_list() -> None:
@@ -232,13 +256,9 @@ def main(arguments: list[str]) -> int:
         return 0
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     RESULTS.mkdir(parents=True, exist_ok=True)
-    outcomes: dict[steps.Step, Outcome] = {}
-    failed: set[str] = set()
-    for step in choose(given):
-        outcomes[step] = run(step, failed)
-        if not outcomes[step].good:
-            failed.add(step.name)
-    return 0 if report(outcomes) else 1
+    began = time.monotonic()
+    outcomes = run(choose(given))
+    return 0 if report(outcomes, time.monotonic() - began) else 1
 
 
 if __name__ == "__main__":

@@ -101,14 +101,25 @@ nrt_packages="numba numpy scipy cffi"
 # The packages of .venv-mlir.
 mlir_packages="numba-cuda-mlir==0.6.0 typing_extensions numpy"
 
+# pip_install FOLDER ARGUMENT...: install into an environment with the pip of .venv: another pip
+# takes 5 CPU seconds to install. Python compiles the modules that it imports; pip would compile
+# all.
+pip_install() {
+    python=$1/bin/python; shift
+    .venv/bin/pip --python "$python" install -q --no-compile "$@"
+}
+
 # make_environment FOLDER PACKAGES: make a Python environment with the versions of
 # constraints.txt, unless it exists. Its copy of that file shows the versions it was made with.
 make_environment() {
     cmp -s constraints.txt "$1/made-from.txt" && return 0
     echo "making $1"
-    rm -rf "$1" && "$PYTHON" -m venv "$1" || return 1
+    pip=--without-pip
+    [ "$1" != .venv ] || pip=
+    # shellcheck disable=SC2086 # an option or none
+    rm -rf "$1" && "$PYTHON" -m venv $pip "$1" || return 1
     # shellcheck disable=SC2086 # a list of packages
-    "$1/bin/pip" install -q -c constraints.txt $2 && cp constraints.txt "$1/made-from.txt"
+    pip_install "$1" -c constraints.txt $2 && cp constraints.txt "$1/made-from.txt"
 }
 
 make_venv() {
@@ -160,13 +171,14 @@ build_wheel() {
 # install_wheel FOLDER: install the built wheels into an environment. Before 0.2 the
 # distribution was named `tarn`.
 install_wheel() {
-    "$1/bin/pip" uninstall -q -y tarn 2>/dev/null
-    "$1/bin/pip" install -q --no-index --no-deps --force-reinstall build/wheel/tarn*.whl
+    .venv/bin/pip --python "$1/bin/python" uninstall -q -y tarn 2>/dev/null
+    pip_install "$1" --no-index --no-deps --force-reinstall build/wheel/tarn*.whl
 }
 
 # An environment with Tarn alone: neither Numba nor numpy.
 bare_environment() {
-    { [ -x .venv-bare/bin/pip ] || "$PYTHON" -m venv .venv-bare; } && install_wheel .venv-bare
+    { [ -x .venv-bare/bin/python ] || "$PYTHON" -m venv --without-pip .venv-bare; } &&
+        install_wheel .venv-bare
 }
 
 # An environment with Tarn and Numba, without numba-cuda.

@@ -1,10 +1,10 @@
 """steps.py -- the steps of ./check: what each runs, what it needs, what it may cost.
 
 A step is a shell command. Its functions are those of tools/setup.sh and tools/steps.sh.
-`cpu` is the budget in CPU seconds and `wall` the usual time in seconds, both on two idle
-cores with an empty compiler cache; for `wheel` and `install` after build-release, which
-fills the cache. A step with `junit` writes build/check/NAME.xml; any other step is one test
-by itself. A step with `setup` installs something and is no test.
+`cpu` is the budget in CPU seconds and `wall` the usual time in seconds beside another step,
+both on two idle cores with an empty compiler cache; for `wheel` and `install` after
+build-release, which fills the cache. A step with `junit` writes build/check/NAME.xml; any
+other step is one test by itself. A step with `setup` installs something and is no test.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ class Step:
     cpu: int
     wall: int
     needs: tuple[str, ...] = ()
+    alone: bool = False  # replaces what other steps use: none runs beside it
     junit: bool = False
     setup: bool = False
     full: bool = False  # part of ./check --full alone
@@ -50,7 +51,7 @@ PLAIN = (
         "make_lint_environment",
         30,
         15,
-        PACKAGES,
+        ("environment",),
         setup=True,
     ),
     # --- hygiene ---
@@ -148,7 +149,13 @@ PLAIN = (
         jobs=("release",),
     ),
     Step(
-        "build-asan", "Debug with ASan and UBSan", "build asan", 110, 60, PACKAGES, jobs=("asan",)
+        "build-asan",
+        "Debug with ASan and UBSan, and the extension",
+        "build_asan",
+        118,
+        60,
+        PACKAGES,
+        jobs=("asan",),
     ),
     Step(
         "c-asan",
@@ -229,21 +236,12 @@ PLAIN = (
         jobs=("python",),
     ),
     Step(
-        "build-asan-python",
-        "the extension in the ASan build",
-        "build_asan_python",
-        20,
-        10,
-        ("build-asan", "environment"),
-        jobs=("asan",),
-    ),
-    Step(
         "python-asan",
         "tests of the extension under ASan",
         "asan_py_tests buffer resource pool stream",
         30,
         15,
-        ("build-asan-python",),
+        ("environment", "build-asan"),
         junit=True,
         jobs=("asan",),
     ),
@@ -277,7 +275,7 @@ PLAIN = (
         junit=True,
         jobs=("python",),
     ),
-    Step("demo", "./demo", "./demo", 20, 10, WHEEL, jobs=("python",)),
+    Step("demo", "./demo", "./demo", 20, 10, WHEEL, alone=True, jobs=("python",)),
 )
 
 FULL = (
@@ -305,7 +303,7 @@ FULL = (
     Step("c-tsan-all", "all C tests under TSan", "build tsan && c_tests tsan",
          400, 240, ("build-tsan",), junit=True, full=True),
     Step("python-asan-full", "more tests of the package under ASan", "asan_py_tests_full",
-         300, 160, ("build-asan-python",), junit=True, full=True),
+         300, 160, ("environment", "build-asan"), junit=True, full=True),
     Step("numba-suite-1", "all of numba-cuda's tests, one device",
          "TARN_SIM=devices=1 numba_suite --at-least 940",
          1200, 700, WHEEL, junit=True, full=True),

@@ -66,10 +66,10 @@ py_tests() {
     .venv/bin/python -m pytest -m "not full" -q -n "$JOBS" --dist loadfile --junitxml="$RESULTS/$STEP.xml" "$@"
 }
 
-# The package of the build with ASan and UBSan: links to the modules of this checkout, and the
-# extension and libtarn of that build.
-build_asan_python() {
-    cmake --preset asan -DTARN_PYTHON=ON -DPython_EXECUTABLE="$PWD/.venv/bin/python" &&
+# The build with ASan and UBSan, and a package of it: links to the modules of this checkout, and
+# the extension and libtarn of that build.
+build_asan() {
+    cmake --preset asan -DTARN_PYTHON=ON -DPython_EXECUTABLE="$PYTHON" &&
         cmake --build --preset asan -j "$JOBS" -- --quiet || return 1
     package=build/asan/package/tarn
     rm -rf build/asan/package

@@ -1,7 +1,9 @@
 """./check: the table of steps is valid, and no failed or skipped step passes."""
 
 import contextlib
+import graphlib
 import io
+import os
 import pathlib
 import re
 import subprocess
@@ -82,8 +84,8 @@ class Runs(unittest.TestCase):
             before, check.RESULTS = check.RESULTS, pathlib.Path(folder)
             with contextlib.redirect_stdout(io.StringIO()):
                 try:
-                    check.run(old, set())
-                    outcome = check.run(new, set())
+                    check.run([old])
+                    (outcome,) = check.run([new]).values()
                     self.assertEqual(check.counts(new, outcome)[0].passed, 0)
                 finally:
                     check.RESULTS = before
@@ -110,10 +112,58 @@ class Runs(unittest.TestCase):
         code, said = run(table, "--only", "c")
         self.assertEqual((code, re.findall(r"^(\w): ok", said, re.MULTILINE)), (0, ["c"]))
 
+    def test_two_steps_run_side_by_side(self):
+        """Each waits for a file of the other."""
+        meet = "touch {0}.here; for i in $(seq 500); do [ -e {1}.here ] && exit; sleep 0.02; done; false"
+        meet = 'cd "$RESULTS"; ' + meet
+        table = tuple(step(a, meet.format(a, b)) for a, b in ("ab", "ba"))
+        code, said = run(table)
+        self.assertEqual((code, said.splitlines()[-1]), (0, "2 passed, 0 failed"))
+
+    def test_no_third_step_and_none_beside_one_that_runs_alone(self):
+        """A step fails where it sees the file of one that may not run now."""
+        alone = ('cd "$RESULTS"; [ -z "$(ls *.now 2>/dev/null)" ] && touch {0}.now && sleep 0.1 '
+                 "&& rm {0}.now")  # fmt: skip
+        both = ('cd "$RESULTS"; touch {0}.now && sleep 0.1 && [ $(ls *.now | wc -l) -le 2 ] && '
+                "[ ! -e c.now ] && rm {0}.now")  # fmt: skip
+        table = tuple(
+            step(name, (alone if name == "c" else both).format(name), alone=name == "c")
+            for name in "abcdef"
+        )
+        code, said = run(table)
+        self.assertEqual((code, said.splitlines()[-1]), (0, "6 passed, 0 failed"), said)
+        self.assertLess(said.index("c: ok"), said.index("d: ok"), "overtaken")
+
+    def test_the_output_of_each_step_is_whole_and_the_table_in_order(self):
+        lines = "for i in 1 2 3 4 5; do echo {0}$i; sleep 0.01; done; exit 1"
+        table = (step("a", "sleep 0.2; " + lines.format("a"), junit=True),
+                 step("b", lines.format("b"), junit=True))  # fmt: skip
+        _, said = run(table)
+        for name in "ab":
+            self.assertIn(
+                "".join(f"    {name}{i}\n" for i in range(1, 6)) + f"{name}: FAILED", said
+            )
+        self.assertLess(said.index("b: FAILED"), said.index("a: FAILED"))
+        self.assertLess(*(re.search(rf"^{name}  ", said, re.MULTILINE).start() for name in "ab"))
+
+    def test_an_interrupt_ends_what_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = pathlib.Path(folder, "pipe")
+            os.mkfifo(pipe)
+            reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+            self.addCleanup(os.close, reader)
+            wait = "sleep 60 | tee"
+            table = (step("a", f"{wait} {pipe}"), step("b", f"sleep 0.3; kill -INT $PPID; {wait}"))
+            with self.assertRaises(KeyboardInterrupt):
+                run(table)
+            os.set_blocking(reader, True)
+            self.assertEqual(os.read(reader, 1), b"")  # the last writer has ended
+
     def test_cpu_seconds_over_the_budget_are_shown(self):
         busy = f"{sys.executable} -c 'import time\nwhile time.process_time() < 0.2: pass'"
         _, said = run((step("a", busy, cpu=0), step("b", "sleep 0.2", cpu=1)))
         self.assertRegex(said, r"a: ok, \d s, \d CPU seconds, over its budget of 0\n")
+        self.assertRegex(said, r"b: ok, \d s, 0 CPU seconds\n")  # though a ran beside it
         self.assertIn("over budget: a\n", said)
 
     def test_a_step_sees_nothing_of_the_callers_settings(self):
@@ -132,12 +182,10 @@ class Runs(unittest.TestCase):
 
 
 class Table(unittest.TestCase):
-    def test_names_differ_and_what_is_needed_comes_first(self):
-        before = set()
-        for one in check.in_order(list(steps.STEPS)):
-            self.assertNotIn(one.name, before)
-            self.assertLessEqual(set(one.needs), before, one.name)
-            before.add(one.name)
+    def test_names_differ_and_no_step_needs_itself(self):
+        needs = {one.name: one.needs for one in steps.STEPS}
+        self.assertEqual(len(needs), len(steps.STEPS))
+        self.assertEqual(set(graphlib.TopologicalSorter(needs).static_order()), set(needs))
 
     def test_no_plain_step_needs_one_of_full(self):
         full = {one.name for one in steps.FULL}
