@@ -1,22 +1,6 @@
 /* Test what the pool grants to its thread caches: many caches in a new pool, caches that
- * are no longer used, and the bound of all.
- */
-#include "pools.h"
-
-enum { CACHES = 64, SIZES = 8 };
-
-/* Take and free small blocks of several sizes: `held` of each size at once. */
-static void use(tarn_resource *pool, tarn_stream stream, int held)
-{
-    tarn_device_ptr blocks[SIZES][16];
-
-    for (int i = 0; i < SIZES; i++)
-        for (int j = 0; j < held; j++)
-            blocks[i][j] = take(pool, (size_t)256 << i, stream);
-    for (int i = 0; i < SIZES; i++)
-        for (int j = 0; j < held; j++)
-            put(pool, blocks[i][j], (size_t)256 << i, stream);
-}
+ * are no longer used, and the bound of all. grants_threads.c has the test with threads. */
+#include "grants.h"
 
 static double hits_of(tarn_resource *pool, const tarn_stream *streams, int count,
                       int held, int rounds)
@@ -29,21 +13,6 @@ static double hits_of(tarn_resource *pool, const tarn_stream *streams, int count
     tarn_pool_statistics after = statistics(pool);
     return (double)(after.cache_hits - before.cache_hits) /
            (double)(after.allocations - before.allocations);
-}
-
-static void with_streams(int count, void (*test)(tarn_resource *, tarn_stream *))
-{
-    tarn_stream streams[4 * CACHES];
-
-    use_driver(0);
-    tarn_resource *pool = new_pool(NULL);
-    for (int i = 0; i < count; i++)
-        streams[i] = new_stream();
-    test(pool, streams);
-    adds_up(pool);
-    end_pool(pool);
-    for (int i = 0; i < count; i++)
-        CU(cuStreamDestroy_v2(streams[i]));
 }
 
 static void sixty_four(tarn_resource *pool, tarn_stream *streams)
@@ -100,46 +69,4 @@ static void second_one(tarn_resource *pool, tarn_stream *streams)
 TEST(cache_that_has_all_of_a_large_pool_shares_it)
 {
     with_streams(2, second_one);
-}
-
-/* --- several threads --- */
-
-static struct {
-    tarn_resource *pool;
-    pthread_barrier_t start;
-} shared;
-
-static void *use_own_stream(void *data)
-{
-    tarn_stream stream = data;
-    void *context;
-
-    if (cu.cuDevicePrimaryCtxRetain(&context, 0) || cu.cuCtxSetCurrent(context))
-        abort();
-    pthread_barrier_wait(&shared.start);
-    for (int i = 0; i < 100; i++)
-        use(shared.pool, stream, 1 + i % 4);
-    return NULL;
-}
-
-static void threads_at_once(tarn_resource *pool, tarn_stream *streams)
-{
-    pthread_t threads[CACHES];
-
-    shared.pool = pool;
-    pthread_barrier_init(&shared.start, NULL, CACHES);
-    for (int i = 0; i < CACHES; i++)
-        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, use_own_stream, streams[i]));
-    for (int i = 0; i < CACHES; i++)
-        pthread_join(threads[i], NULL);
-    pthread_barrier_destroy(&shared.start);
-    tarn_pool_statistics all = statistics(pool);
-    CHECK(all.cache_hits > all.allocations * 9 / 10);
-    CHECK_EQUAL(0, all.thread_cached);
-    CHECK_EQUAL(0, all.live_blocks);
-}
-
-TEST(sixty_four_threads_lower_each_others_grants)
-{
-    with_streams(CACHES, threads_at_once);
 }
