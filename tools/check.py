@@ -223,7 +223,7 @@ def choose(given: argparse.Namespace) -> list[steps.Step]:
 
 def print_list() -> None:
     for kind, table in (("./check", steps.PLAIN), ("./check --full, besides", steps.FULL)):
-        print(f"{kind}: {sum(s.wall for s in table) / 60:.0f} minutes, "
+        print(f"{kind}: {sum(s.wall for s in table) / AT_ONCE / 60:.0f} minutes, "
               f"budget {sum(s.cpu for s in table)} CPU seconds")  # fmt: skip
         for step in table:
             print(f"  {step.name:<22} {step.wall:>5} s {step.cpu:>6} CPU s  {step.about}")
