@@ -49,16 +49,17 @@ static int digit_of(char c)
     return 16;
 }
 
-tarn_status tarn__field_number(const struct tarn__field *field, uint64_t limit,
-                               uint64_t *out)
+static bool has_prefix(const char *text)
 {
-    const char *at = field->text;
-    uint64_t value = 0, base = 10;
+    return text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+}
 
-    if (at[0] == '0' && (at[1] == 'x' || at[1] == 'X')) {
-        base = 16;
-        at += 2;
-    }
+/* Convert the digits at `at`, the rest of the field. */
+static tarn_status convert(const struct tarn__field *field, const char *at, uint64_t base,
+                           uint64_t limit, uint64_t *out)
+{
+    uint64_t value = 0;
+
     if (!*at)
         return tarn__field_bad(field, "is not a number");
     for (; *at; at++) {
@@ -71,6 +72,20 @@ tarn_status tarn__field_number(const struct tarn__field *field, uint64_t limit,
     }
     *out = value;
     return TARN_OK;
+}
+
+tarn_status tarn__field_number(const struct tarn__field *field, uint64_t limit,
+                               uint64_t *out)
+{
+    if (has_prefix(field->text))
+        return convert(field, field->text + 2, 16, limit, out);
+    return convert(field, field->text, 10, limit, out);
+}
+
+tarn_status tarn__field_hex(const struct tarn__field *field, uint64_t *out)
+{
+    return convert(field, field->text + (has_prefix(field->text) ? 2 : 0), 16, UINT64_MAX,
+                   out);
 }
 
 /* A number of seconds, taken apart: digits * 10^power. */

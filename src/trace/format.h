@@ -8,7 +8,7 @@
  *                          parse a row
  *    this header           the declaration of the table
  *    row.c                 tarn__row_format(), through which the writer finds the table
- *    reader.c              read_header(): the list of formats, and the text of the error
+ *    header.c              the list of formats, and the text of the error
  *    tarn/trace.h          a constant of enum tarn_trace_format; tools/abi.txt lists it
  *    cli/cmd_log.c         its name in the output of `tarn log`
  */
@@ -23,6 +23,9 @@ enum {
     COLUMNS_MAX = 12
 };
 
+/* The last line of a log that its program could not write to its end. */
+#define TARN__INCOMPLETE "# incomplete: "
+
 struct tarn__row;
 struct tarn__place;
 
@@ -30,8 +33,11 @@ struct tarn__format {
     tarn_trace_format id;
     unsigned columns;
     const char *const *names; /* of the columns; the header is these with commas */
+    unsigned key;             /* the column by whose name a header is recognized */
+    unsigned optional;        /* bit i: a log may lack column i */
     void (*write)(struct tarn__row *row, const tarn_trace_event *event);
-    /* `fields` has `columns` entries; the event is cleared before. */
+    /* `fields` has `columns` entries, NULL for a column that the log lacks; the event is
+     * cleared before. */
     tarn_status (*parse)(const struct tarn__place *place, const char *const *fields,
                          tarn_trace_event *out);
 };

@@ -132,6 +132,7 @@ const struct tarn__format tarn__nbep7_csv = {
     .id = TARN_TRACE_NBEP7,
     .columns = COLUMNS_MAX,
     .names = names,
+    .key = 0, /* Event Type */
     .write = nbep7_write,
     .parse = nbep7_parse,
 };

@@ -3,11 +3,12 @@
  * Logs come from other programs, from crashed ones and from strangers. So nothing here
  * trusts a length, and every rejection names the line. Rows are CSV as in RFC 4180:
  * quoted fields may contain commas, quotes and line ends. Lines end with LF or CRLF, and
- * the last may have no end. The header tells the format.
+ * the last may have no end. The header tells the format and the order of the columns.
+ * Another header of the same format may follow: logs are often appended to each other.
  */
 #include "base/error.h"
 #include "trace/field.h"
-#include "trace/format.h"
+#include "trace/header.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +41,8 @@ struct reader {
     char *text; /* line_limit + 2 bytes */
     size_t text_count;
     size_t row_bytes; /* as read, quotes and commas included */
-    size_t starts[COLUMNS_MAX];
-    unsigned fields; /* may be more than COLUMNS_MAX, then only counted */
+    const char *starts[FIELDS_MAX];
+    unsigned fields; /* may be more than FIELDS_MAX, then only counted */
     uint64_t lines;  /* lines of the source that the row takes */
     bool torn;       /* the source ended before the line did */
 };
@@ -74,15 +75,15 @@ static void begin_row(struct reader *reader)
     reader->text_count = 0;
     reader->row_bytes = 0;
     reader->fields = 1;
-    reader->starts[0] = 0;
+    reader->starts[0] = reader->text;
     reader->torn = false;
 }
 
 static void begin_field(struct reader *reader)
 {
     reader->text[reader->text_count++] = 0;
-    if (reader->fields < COLUMNS_MAX)
-        reader->starts[reader->fields] = reader->text_count;
+    if (reader->fields < FIELDS_MAX)
+        reader->starts[reader->fields] = reader->text + reader->text_count;
     reader->fields++;
 }
 
@@ -184,27 +185,9 @@ static tarn_status read_row_not_blank(struct reader *reader)
     return status;
 }
 
-static bool has_header(const struct reader *reader, const struct tarn__format *format)
+/* Parse the first row. */
+static tarn_status read_header(struct reader *reader, struct tarn__header *out)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* some editors put it in front of text */
-
-    if (reader->fields != format->columns)
-        return false;
-    for (unsigned i = 0; i < format->columns; i++) {
-        const char *name = reader->text + reader->starts[i];
-        if (i == 0 && strncmp(name, mark, 3) == 0)
-            name += 3;
-        if (strcmp(name, format->names[i]) != 0)
-            return false;
-    }
-    return true;
-}
-
-static tarn_status read_header(struct reader *reader, const struct tarn__format **out)
-{
-    static const struct tarn__format *const formats[] = {&tarn__nbep7_csv,
-                                                         &tarn__rmm_csv};
-    char shown[96];
     tarn_status status = read_row_not_blank(reader);
 
     if (status != TARN_OK)
@@ -213,37 +196,40 @@ static tarn_status read_header(struct reader *reader, const struct tarn__format 
         return tarn_error_set(TARN_BAD_FORMAT,
                               "%.200s: the file is empty: a log starts with a header",
                               reader->place.name);
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-        if (has_header(reader, formats[i])) {
-            *out = formats[i];
-            return TARN_OK;
-        }
-    }
-    for (size_t i = 0; i < reader->text_count; i++)
-        if (reader->text[i] == 0)
-            reader->text[i] = ',';
-    return tarn_error_set(TARN_BAD_FORMAT,
-                          "%.200s:%llu: not a header of NBEP 7 or of RMM: \"%s\"",
+    return tarn__header_parse(&reader->place, reader->starts, reader->fields, out);
+}
+
+/* Reject a row that has not as many fields as the header. */
+static tarn_status bad_count(const struct reader *reader,
+                             const struct tarn__header *header)
+{
+    const char *text = reader->starts[0];
+    char shown[96];
+
+    if (strncmp(text, TARN__INCOMPLETE, strlen(TARN__INCOMPLETE)) == 0)
+        return tarn_error_set(
+            TARN_BAD_FORMAT,
+            "%.200s:%llu: the program could not write the log to its end: %s",
+            reader->place.name, (unsigned long long)reader->place.line,
+            tarn__field_printable(text + strlen(TARN__INCOMPLETE), shown, sizeof shown));
+    return tarn_error_set(TARN_BAD_FORMAT, "%.200s:%llu: %s %u columns, %u are required",
                           reader->place.name, (unsigned long long)reader->place.line,
-                          tarn__field_printable(reader->text, shown, sizeof shown));
+                          reader->torn ? "the file ends inside a line with"
+                                       : "the line has",
+                          reader->fields, header->count);
 }
 
 /* Parse the current row as an event. */
-static tarn_status parse_row(struct reader *reader, const struct tarn__format *format,
+static tarn_status parse_row(struct reader *reader, const struct tarn__header *header,
                              tarn_trace_event *out)
 {
     const char *fields[COLUMNS_MAX];
 
-    if (reader->fields != format->columns)
-        return tarn_error_set(
-            TARN_BAD_FORMAT, "%.200s:%llu: %s %u columns, %u are required",
-            reader->place.name, (unsigned long long)reader->place.line,
-            reader->torn ? "the file ends inside a line with" : "the line has",
-            reader->fields, format->columns);
-    for (unsigned i = 0; i < format->columns; i++)
-        fields[i] = reader->text + reader->starts[i];
+    if (reader->fields != header->count)
+        return bad_count(reader, header);
+    tarn__header_pick(header, reader->starts, fields);
     memset(out, 0, sizeof *out);
-    return format->parse(&reader->place, fields, out);
+    return header->format->parse(&reader->place, fields, out);
 }
 
 /* Pass a row on. A failure without a message gets one. */
@@ -261,7 +247,7 @@ static tarn_status deliver_event(const struct reader *reader,
     return status;
 }
 
-static tarn_status read_events(struct reader *reader, const struct tarn__format *format,
+static tarn_status read_events(struct reader *reader, struct tarn__header *header,
                                tarn_trace_event_fn on_event, void *event_data)
 {
     tarn_trace_event event;
@@ -270,9 +256,14 @@ static tarn_status read_events(struct reader *reader, const struct tarn__format 
         tarn_status status = read_row_not_blank(reader);
         if (status != TARN_OK || reader->fields == 0)
             return status;
-        status = parse_row(reader, format, &event);
-        if (status == TARN_OK && on_event)
-            status = deliver_event(reader, on_event, event_data, &event);
+        if (tarn__header_is(header->format, reader->starts, reader->fields)) {
+            status = tarn__header_parse(&reader->place, reader->starts, reader->fields,
+                                        header);
+        } else {
+            status = parse_row(reader, header, &event);
+            if (status == TARN_OK && on_event)
+                status = deliver_event(reader, on_event, event_data, &event);
+        }
         if (status != TARN_OK)
             return status;
     }
@@ -283,7 +274,7 @@ tarn_status tarn_trace_read(const char *name, tarn_trace_read_fn read, void *dat
                             void *event_data, tarn_trace_format *format_out)
 {
     struct reader reader = {.read = read, .data = data, .place = {name, 0}, .lines = 1};
-    const struct tarn__format *format = NULL;
+    struct tarn__header header;
 
     if (!name || !read)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: read: name or read is NULL");
@@ -299,11 +290,11 @@ tarn_status tarn_trace_read(const char *name, tarn_trace_read_fn read, void *dat
                                 "%.200s: no host memory for lines of %zu bytes", name,
                                 reader.line_limit);
     if (status == TARN_OK)
-        status = read_header(&reader, &format);
+        status = read_header(&reader, &header);
     if (status == TARN_OK)
-        status = read_events(&reader, format, on_event, event_data);
+        status = read_events(&reader, &header, on_event, event_data);
     if (status == TARN_OK && format_out)
-        *format_out = format->id;
+        *format_out = header.format->id;
     free(reader.text);
     free(reader.chunk);
     return status;

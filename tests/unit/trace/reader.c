@@ -4,48 +4,15 @@
 #include "base/random.h"
 #include <errno.h>
 
-/* Read `text` in portions of `portion` bytes. */
-static tarn_status read_text(struct text *text, size_t portion, struct events *events)
-{
-    tarn_trace_format format;
-
-    text->at = 0;
-    text->portion = portion;
-    return tarn_trace_read("log.csv", text_read, text, NULL, events_take, events,
-                           &format);
-}
-
-static tarn_status read_log(const char *content, struct events *events)
-{
-    struct text text = text_of(content);
-    tarn_status status = read_text(&text, 0, events);
-
-    text_free(&text);
-    return status;
-}
-
-/* Check that `content` is rejected with a message that begins with `says`, after `before`
- * rows. */
-static void check_rejected(const char *content, size_t before, const char *says)
-{
-    struct events events = {0};
-
-    CHECK_STATUS(TARN_BAD_FORMAT, read_log(content, &events));
-    if (strncmp(tarn_error_last()->message, says, strlen(says)) != 0)
-        fail_msg("\"%s\" does not begin with \"%s\"", tarn_error_last()->message, says);
-    CHECK_EQUAL(before, events.count);
-    events_free(&events);
-}
-
 TEST(reader_reads_the_example_of_nbep7)
 {
     struct events events = {0};
 
-    CHECK_OK(read_log(NBEP7_HEADER "Alloc,0,0x7fae06600000,0,80,0,0,1,1.10549,1.1074,"
-                                   "0.00191666,/home/driver.py:683\n"
-                                   "Free,0,0x7fae06600000,0,0,0,0,0,1.10798,1.10921,"
-                                   "0.00122238,/home/utils.py:678\n",
-                      &events));
+    CHECK_OK(events_read(NBEP7_HEADER "Alloc,0,0x7fae06600000,0,80,0,0,1,1.10549,1.1074,"
+                                      "0.00191666,/home/driver.py:683\n"
+                                      "Free,0,0x7fae06600000,0,0,0,0,0,1.10798,1.10921,"
+                                      "0.00122238,/home/utils.py:678\n",
+                         &events));
     CHECK_EQUAL(2, events.count);
     CHECK_EQUAL(TARN_ACTION_ALLOCATE, events.items[0].action);
     CHECK_EQUAL(0x7fae06600000, events.items[0].address);
@@ -62,10 +29,11 @@ TEST(reader_reads_rmms_rows)
 {
     struct events events = {0};
 
-    CHECK_OK(read_log(RMM_HEADER "17,23:59:59.999999,allocate,0x7f01,77405808,0x55d0\r\n"
-                                 "17,00:00:00.5,allocate failure,(nil),5,0\r\n\r\n"
-                                 "18,00:00:01,free,0x7f01,77405808,0",
-                      &events));
+    CHECK_OK(events_read(RMM_HEADER
+                         "17,23:59:59.999999,allocate,0x7f01,77405808,0x55d0\r\n"
+                         "17,00:00:00.5,allocate failure,(nil),5,0\r\n\r\n"
+                         "18,00:00:01,free,0x7f01,77405808,0",
+                         &events));
     CHECK_EQUAL(3, events.count);
     CHECK_EQUAL(17, events.items[0].thread);
     CHECK_EQUAL(86399999999000, events.items[0].start_ns);
@@ -81,10 +49,10 @@ TEST(reader_reads_quoted_fields_with_line_ends_and_counts_them)
 {
     struct events events = {0};
 
-    CHECK_OK(read_log(NBEP7_HEADER
-                      "Alloc,0,0x1,0,8,0,0,1,1e-3,.5,1E+1,\"a,\"\"b\"\"\r\n\nc\"\r\n"
-                      "\"Free\",-1,16,none,8,0,0,0,2.0000000009,3,0,\n",
-                      &events));
+    CHECK_OK(events_read(NBEP7_HEADER
+                         "Alloc,0,0x1,0,8,0,0,1,1e-3,.5,1E+1,\"a,\"\"b\"\"\r\n\nc\"\r\n"
+                         "\"Free\",-1,16,none,8,0,0,0,2.0000000009,3,0,\n",
+                         &events));
     CHECK_TEXT("a,\"b\"\r\n\nc", events.items[0].location);
     CHECK_EQUAL(1000000, events.items[0].start_ns);
     CHECK_EQUAL(500000000, events.items[0].end_ns);
@@ -133,6 +101,15 @@ TEST(reader_names_line_column_and_value_of_an_error)
 #undef GOOD
 }
 
+TEST(reader_tells_why_a_log_was_not_written_to_its_end)
+{
+    check_rejected(RMM_HEADER "1,00:00:00.1,free,0x1,8,0\n"
+                              "# incomplete: No space left on device\n",
+                   1,
+                   "log.csv:3: the program could not write the log to its end: No space "
+                   "left on device");
+}
+
 TEST(reader_rejects_bad_nbep7_values)
 {
     check_rejected(NBEP7_HEADER "Allok,0,0x1,0,8,0,0,1,1,2,1,\n", 0,
@@ -157,7 +134,7 @@ TEST(reader_rejects_text_with_a_nul_byte)
     struct events events = {0};
 
     *strchr(text.bytes, '?') = 0;
-    CHECK_STATUS(TARN_BAD_FORMAT, read_text(&text, 0, &events));
+    CHECK_STATUS(TARN_BAD_FORMAT, events_read_text(&text, 0, &events));
     CHECK_MESSAGE("log.csv:2: a NUL byte");
     text_free(&text);
 }
@@ -169,7 +146,7 @@ TEST(reader_keeps_to_its_limit_on_line_length)
 
     for (int i = 0; i < 3000; i++)
         text_write(&text, "line\nline\nline\nline\nline\nline\n", 30);
-    CHECK_STATUS(TARN_BAD_FORMAT, read_text(&text, 0, &events));
+    CHECK_STATUS(TARN_BAD_FORMAT, events_read_text(&text, 0, &events));
     CHECK_MESSAGE("log.csv:2: the line exceeds 65536 bytes");
     tarn_trace_limits limits = {.line_bytes = 120};
     text.at = 0;
@@ -223,9 +200,9 @@ TEST(reader_passes_failures_of_its_source_and_of_its_sink_on)
                                                       events_take, &events, NULL));
     CHECK_MESSAGE("log.csv:1: cannot read: Input/output error");
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
-                 read_log(RMM_HEADER "1,00:00:00.1,allocate,0x1,8,0\n"
-                                     "1,00:00:00.1,free,0x1,8,0\n",
-                          &events));
+                 events_read(RMM_HEADER "1,00:00:00.1,allocate,0x1,8,0\n"
+                                        "1,00:00:00.1,free,0x1,8,0\n",
+                             &events));
     CHECK_EQUAL(1, events.count);
     events_free(&events);
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
@@ -329,7 +306,7 @@ TEST(reader_reads_back_what_the_writer_wrote)
         size_t count = tarn__random_below(&seed, MOST_EVENTS);
         struct text text = any_log(&seed, format, count, items);
         struct events events = {0};
-        CHECK_OK(read_text(&text, tarn__random_below(&seed, 9), &events));
+        CHECK_OK(events_read_text(&text, tarn__random_below(&seed, 9), &events));
         CHECK_EQUAL(count, events.count);
         for (size_t i = 0; i < count; i++)
             check_same(&items[i], &events.items[i]);
@@ -338,15 +315,25 @@ TEST(reader_reads_back_what_the_writer_wrote)
     }
 }
 
-/* Change, drop, double or cut a few bytes. */
+/* Append a part of the text to itself: half a row, a header, the whole log. */
+static void repeat(uint64_t *seed, struct text *text, size_t at)
+{
+    size_t count = 1 + tarn__random_below(seed, text->count - at);
+    char *part = strndup(text->bytes + at, count);
+
+    text_write(text, part, strlen(part));
+    free(part);
+}
+
+/* Change, drop, repeat or cut a few bytes. */
 static void damage(uint64_t *seed, struct text *text)
 {
-    static const char favourites[] = ",\"\r\n0x9e.-(";
+    static const char favourites[] = ",\"\r\n0x9e.-( \t#:\0";
 
     for (uint64_t n = 1 + tarn__random_below(seed, 6); n > 0 && text->count > 1; n--) {
         size_t at = tarn__random_below(seed, text->count);
         size_t rest = text->count - at;
-        switch (tarn__random_below(seed, 4)) {
+        switch (tarn__random_below(seed, 6)) {
         case 0:
             text->bytes[at] = (char)tarn__random_next(seed);
             break;
@@ -357,11 +344,28 @@ static void damage(uint64_t *seed, struct text *text)
             memmove(text->bytes + at, text->bytes + at + 1, rest - 1);
             text->count--;
             break;
+        case 3:
+            repeat(seed, text, tarn__random_below(seed, 2) ? at : 0);
+            break;
         default:
             if (tarn__random_below(seed, 4) == 0)
                 text->count = at;
         }
     }
+}
+
+/* Loading the log ends as reading it does, if it keeps to 64 bits of live bytes. */
+static void check_load(struct text *text, tarn_status read)
+{
+    tarn_trace *trace = NULL;
+
+    text->at = 0;
+    tarn_status status = tarn_trace_load("log.csv", text_read, text, NULL, &trace);
+    if (status == TARN_BAD_FORMAT && read == TARN_OK)
+        CHECK(strstr(tarn_error_last()->message, "bytes more exceed 2^64 live bytes"));
+    else
+        CHECK_EQUAL(read, status);
+    tarn_trace_release(trace);
 }
 
 TEST(reader_survives_damaged_logs)
@@ -376,12 +380,14 @@ TEST(reader_survives_damaged_logs)
             any_log(&seed, round % 2 ? TARN_TRACE_RMM : TARN_TRACE_NBEP7, count, items);
         struct events events = {0};
         damage(&seed, &text);
-        tarn_status status = read_text(&text, tarn__random_below(&seed, 9), &events);
+        tarn_status status =
+            events_read_text(&text, tarn__random_below(&seed, 9), &events);
         if (status != TARN_OK) {
             CHECK_EQUAL(TARN_BAD_FORMAT, status);
             CHECK_MESSAGE("log.csv:");
             rejected++;
         }
+        check_load(&text, status);
         events_free(&events);
         free_log(&text, items, count);
     }

@@ -90,6 +90,40 @@ static inline void events_free(struct events *events)
     memset(events, 0, sizeof *events);
 }
 
+/* Read `text` in portions of `portion` bytes. */
+static inline tarn_status events_read_text(struct text *text, size_t portion,
+                                           struct events *events)
+{
+    tarn_trace_format format;
+
+    text->at = 0;
+    text->portion = portion;
+    return tarn_trace_read("log.csv", text_read, text, NULL, events_take, events,
+                           &format);
+}
+
+static inline tarn_status events_read(const char *content, struct events *events)
+{
+    struct text text = text_of(content);
+    tarn_status status = events_read_text(&text, 0, events);
+
+    text_free(&text);
+    return status;
+}
+
+/* Check that `content` is rejected with a message that begins with `says`, after `before`
+ * rows. */
+static inline void check_rejected(const char *content, size_t before, const char *says)
+{
+    struct events events = {0};
+
+    CHECK_STATUS(TARN_BAD_FORMAT, events_read(content, &events));
+    if (strncmp(tarn_error_last()->message, says, strlen(says)) != 0)
+        fail_msg("\"%s\" does not begin with \"%s\"", tarn_error_last()->message, says);
+    CHECK_EQUAL(before, events.count);
+    events_free(&events);
+}
+
 #define NBEP7_HEADER                                                \
     "Event Type,Device ID,Address,Stream,Size (bytes),Free Memory," \
     "Total Memory,Current Allocs,Start,End,Elapsed,Location\n"
