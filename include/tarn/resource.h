@@ -169,6 +169,15 @@ typedef struct tarn_resource_ops {
      * A caller that allocates and frees with TARN_STREAM_NONE then needs no waits. NULL:
      * the result of `deallocate_synchronizes`. */
     bool (*supports_no_stream)(const void *self);
+
+    /** Receive a request for 0 bytes, which needs no memory.
+     *
+     * Tarn serves such requests itself: an allocation has address 0, and its free does
+     * nothing. `is_free` tells which of them it is. An adaptor passes the request to its
+     * upstream, and a logger writes a row. NULL: nothing happens.
+     *
+     * @since 0.2 */
+    void (*empty_request)(void *self, bool is_free, tarn_stream stream);
 } tarn_resource_ops;
 
 /**

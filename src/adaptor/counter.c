@@ -112,6 +112,7 @@ const tarn_resource_ops tarn__counter_ops = {
     .trim = tarn__forward_trim,
     .requested_bytes = tarn__forward_requested_bytes,
     .supports_no_stream = tarn__forward_supports_no_stream,
+    .empty_request = tarn__forward_empty_request,
 };
 
 /* Reserve one more set; on failure the old ones stay. */

@@ -79,6 +79,16 @@ tarn_status tarn__forward_requested_bytes(void *self, tarn_device_ptr block, siz
     return tarn_resource_requested_bytes(upstream_of(self), block, out);
 }
 
+void tarn__forward_empty_request(void *self, bool is_free, tarn_stream stream)
+{
+    tarn_device_ptr none;
+
+    if (is_free)
+        tarn_resource_deallocate(upstream_of(self), 0, 0, 0, stream);
+    else
+        tarn_resource_allocate(upstream_of(self), 0, 0, stream, &none);
+}
+
 tarn_status tarn_adaptor_upstream(tarn_resource *adaptor, tarn_resource **out)
 {
     static const tarn_resource_ops *const tables[] = {

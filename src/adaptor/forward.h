@@ -30,6 +30,7 @@ bool tarn__forward_deallocate_synchronizes(const void *self);
 bool tarn__forward_supports_no_stream(const void *self);
 tarn_status tarn__forward_trim(void *self, size_t keep_bytes, size_t *released_out);
 tarn_status tarn__forward_requested_bytes(void *self, tarn_device_ptr block, size_t *out);
+void tarn__forward_empty_request(void *self, bool is_free, tarn_stream stream);
 
 /* The tables, by which forward.c recognizes an adaptor. */
 extern const tarn_resource_ops tarn__limiter_ops, tarn__counter_ops, tarn__logger_ops,

@@ -291,6 +291,21 @@ static tarn_status logger_deallocate(void *self, tarn_device_ptr block, size_t b
     return status;
 }
 
+/* RMM's log has these requests too, with the pointer (nil). */
+static void logger_empty_request(void *self, bool is_free, tarn_stream stream)
+{
+    struct logger *logger = self;
+    uint64_t now = tarn__clock_now_ns();
+    tarn_trace_event event = {.action = is_free ? TARN_ACTION_FREE : TARN_ACTION_ALLOCATE,
+                              .stream = tarn__stream_number(stream),
+                              .live_blocks = atomic_load(&logger->live_blocks),
+                              .start_ns = now,
+                              .end_ns = now};
+
+    tarn__forward_empty_request(self, is_free, stream);
+    write_row(logger, false, &event);
+}
+
 /* A log that could not be written is reported once, by the last owner of the writer. */
 static void logger_free(struct logger *logger)
 {
@@ -321,6 +336,7 @@ const tarn_resource_ops tarn__logger_ops = {
     .trim = tarn__forward_trim,
     .requested_bytes = tarn__forward_requested_bytes,
     .supports_no_stream = tarn__forward_supports_no_stream,
+    .empty_request = logger_empty_request,
 };
 
 tarn_status tarn_logger_create(tarn_resource *upstream, tarn_trace_writer *writer,

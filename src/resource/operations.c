@@ -120,6 +120,13 @@ static inline bool is_direct(const tarn_resource *resource, size_t bytes,
            !atomic_load_explicit(&tarn__observer_is_set, memory_order_relaxed);
 }
 
+static tarn_status serve_empty(tarn_resource *resource, bool is_free, tarn_stream stream)
+{
+    if (resource->ops.empty_request)
+        resource->ops.empty_request(resource->self, is_free, stream);
+    return TARN_OK;
+}
+
 __attribute__((noinline)) static tarn_status allocate_checked(tarn_resource *resource,
                                                               size_t bytes,
                                                               size_t alignment,
@@ -134,7 +141,7 @@ __attribute__((noinline)) static tarn_status allocate_checked(tarn_resource *res
         return status;
     if (bytes == 0) {
         *out = 0;
-        return TARN_OK;
+        return serve_empty(resource, false, stream);
     }
     bool is_watched = tarn__observer_sees_call();
     if (is_watched || !resource->is_pool)
@@ -202,7 +209,7 @@ __attribute__((noinline)) static tarn_status deallocate_checked(tarn_resource *r
     if (status != TARN_OK)
         return status;
     if (block == 0 && bytes == 0)
-        return TARN_OK;
+        return serve_empty(resource, true, stream);
     if (block == 0 || bytes == 0)
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,

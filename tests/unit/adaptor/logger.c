@@ -186,6 +186,32 @@ TEST(logger_writes_rmms_rows)
     end();
 }
 
+TEST(logger_writes_rows_of_0_bytes_beneath_other_adaptors_too)
+{
+    tarn_resource *limiter, *counter;
+    tarn_device_ptr none = 7;
+
+    begin(TARN_TRACE_RMM);
+    CHECK_OK(tarn_limiter_create(logger, 100, &limiter));
+    CHECK_OK(tarn_counter_create(limiter, &counter));
+    CHECK_OK(tarn_resource_allocate(logger, 0, 0, NULL, &none));
+    CHECK_EQUAL(0, none);
+    CHECK_OK(tarn_resource_deallocate(logger, 0, 0, 0, NULL));
+    CHECK_OK(tarn_resource_allocate(counter, 0, 0, TARN_STREAM_PER_THREAD, &none));
+    CHECK_OK(tarn_resource_deallocate(counter, 0, 0, 0, NULL));
+    CHECK_EQUAL(4, read_log());
+    CHECK_EQUAL(TARN_ACTION_ALLOCATE, events[0].action);
+    CHECK_EQUAL(TARN_ACTION_FREE, events[1].action);
+    CHECK_EQUAL(2, events[2].stream);
+    for (int i = 0; i < 4; i++)
+        CHECK(events[i].address == 0 && events[i].bytes == 0 && events[i].thread != 0);
+    CHECK(strstr(text, ",allocate,(nil),0,0\n") && strstr(text, ",free,(nil),0,0\n"));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(logger));
+    CHECK_OK(tarn_resource_release(counter));
+    CHECK_OK(tarn_resource_release(limiter));
+    end();
+}
+
 TEST(logger_writes_no_row_for_a_free_that_did_not_happen)
 {
     tarn_device_ptr block;
