@@ -83,7 +83,7 @@ TARN_API tarn_status tarn_limiter_limit_bytes(tarn_resource *limiter, size_t *ou
  * - The last answer is older than one millisecond.
  *
  * A failure of the log does not fail the call. A flush of the writer and its last release
- * report the failure.
+ * report the failure, and a writer to a file warns of it once.
  *
  * Thread-safety: any thread.
  *

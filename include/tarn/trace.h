@@ -141,6 +141,11 @@ typedef struct tarn_trace_writer tarn_trace_writer;
  *
  * The writer creates the file, or empties an existing one. The parent folders must exist.
  *
+ * A write that fails breaks the log: the writer writes no more, and later calls return
+ * TARN_SYSTEM_FAILURE. The writer warns once (tarn_set_warning_handler()), unless
+ * tarn_trace_flush() has returned the failure first. A regular file then ends with the
+ * line `# incomplete: REASON`, if the system lets the writer cut it.
+ *
  * Thread-safety: any thread.
  *
  * @param path   path of the file; copied.
@@ -183,9 +188,12 @@ TARN_API tarn_status tarn_trace_writer_create(tarn_trace_write_fn write, void *d
  * writer buffers lines and passes them on:
  *
  * - when the buffer is full;
- * - with the first event a second or more after it last passed lines on;
+ * - to a file: within a second, on a thread of the library that exists only while events
+ *   wait. So a process that is killed loses at most the events of its last second;
+ * - to a function: with the first event a second or more after it last passed lines on;
  * - on tarn_trace_flush() and on the last release;
- * - to files, when the program exits.
+ * - to files, when the program exits;
+ * - at once after tarn_trace_writer_set_auto_flush().
  *
  * The writer cuts a location after 4,096 bytes.
  *
@@ -246,6 +254,27 @@ TARN_API tarn_trace_format tarn_trace_writer_format(const tarn_trace_writer *wri
  */
 TARN_API tarn_status tarn_trace_flush(tarn_trace_writer *writer);
 
+/** Choose whether each event goes to the file or to the function at once.
+ *
+ * With automatic flushes a process that is killed loses no event. Each event then costs a
+ * write of the system, about a microsecond. A new writer has none.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param writer     the writer.
+ * @param auto_flush true: flush after each event from now on. The call itself flushes in
+ *                   both cases.
+ * @return
+ * - TARN_OK: the choice holds.
+ * - TARN_INVALID_ARGUMENT: `writer` is NULL.
+ * - TARN_NOT_SUPPORTED: the process is a forked child and its parent created the writer.
+ * - TARN_REENTRANT_CALL: the call comes from the writer's own tarn_trace_write_fn.
+ * - TARN_SYSTEM_FAILURE: the flush failed, or an earlier write did; the log stays broken.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_trace_writer_set_auto_flush(tarn_trace_writer *writer,
+                                                      bool auto_flush);
+
 /** Add a reference to a writer.
  *
  * Thread-safety: any thread.
@@ -297,7 +326,14 @@ typedef struct tarn_trace_limits {
 
 /** Read a log of either format and pass each row to a function.
  *
- * The header of the log determines the format. Messages on a row begin with `name:line:`.
+ * The header of the log determines the format and the order of the columns:
+ *
+ * - Columns that the format does not know are left out, up to 64 columns in all.
+ * - A log of RMM may lack the columns Thread and Time.
+ * - Another header of the same format may follow anywhere, with another order.
+ *
+ * In RMM's format the microseconds may follow a colon, a date may precede the time, and a
+ * pointer may lack its 0x. Messages on a row begin with `name:line:`.
  *
  * Thread-safety: any thread; it calls `read` and `on_event` on the calling thread.
  *
@@ -312,8 +348,8 @@ typedef struct tarn_trace_limits {
  * - TARN_OK: all rows were read.
  * - TARN_INVALID_ARGUMENT: `name` or `read` is NULL.
  * - TARN_OUT_OF_MEMORY: no host memory for the longest row.
- * - TARN_BAD_FORMAT: the header is missing or unknown, or a row is too long or does not
- *   parse.
+ * - TARN_BAD_FORMAT: the header is missing, unknown or ambiguous, a row is too long or
+ *   does not parse, or the last line is `# incomplete: REASON`.
  * - TARN_SYSTEM_FAILURE: `read` failed.
  * - any status that `on_event` returned.
  * @since 0.1

@@ -14,7 +14,7 @@
  * call may have changed the value: where the call was a blocking one
  * (base/blocking_hook.h). Otherwise it makes it once in a millisecond, because of other
  * users. A log that cannot be written does not stop the program: the writer keeps the
- * failure and reports it at its flush and its last release.
+ * failure, and reports it at its flush and its last release. A writer to a file warns.
  */
 #include "adaptor/forward.h"
 #include "base/blocking_hook.h"
@@ -26,6 +26,7 @@
 #include "base/warn.h"
 #include "driver/stream.h"
 #include "trace/site.h"
+#include "trace/writer.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -309,7 +310,9 @@ static void logger_empty_request(void *self, bool is_free, tarn_stream stream)
 /* A log that could not be written is reported once, by the last owner of the writer. */
 static void logger_free(struct logger *logger)
 {
-    if (tarn_trace_writer_release(logger->writer) != TARN_OK)
+    bool warns = tarn__writer_has_file(logger->writer);
+
+    if (tarn_trace_writer_release(logger->writer) != TARN_OK && !warns)
         tarn__warn("logger: %s", tarn_error_last()->message);
     pthread_cond_destroy(&logger->row_written);
     tarn__mutex_destroy(&logger->lock);

@@ -1,36 +1,40 @@
 /* writer.c -- events on their way into a log: one buffer, whole lines, any thread.
  *
  * A row is built in the buffer itself, under the writer's lock, so lines of two threads
- * cannot mix. The buffer is written out in three cases:
+ * cannot mix. The buffer is written out in four cases:
  *
  *   - It is full.
- *   - A second has passed since the last write, so that a log can be watched and a crash
- *     loses little.
+ *   - The log is flushed, or it is flushed after each row.
+ *   - Rows have waited for half a second. A thread of the library writes those to files,
+ *     because the program may log no more before it is killed. The thread exists only
+ *     while rows wait. Functions of the user are called on the user's threads alone.
  *   - The program exits: many programs never release their logger.
  *
  * A write that fails once breaks the log permanently, and every later call reports that.
- * Continuing would leave an unnoticed gap in it. A forked child has a copy of the buffer
- * and the file, and must use neither.
+ * Continuing would leave an unnoticed gap in it. Nobody looks at the status of a row, so
+ * a file that breaks is one warning, unless a flush has returned the failure first. A
+ * forked child has a copy of the buffer and the file, and must use neither.
  */
 #define _GNU_SOURCE
+#include "trace/writer.h"
 #include "base/mutex_assert.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "base/warn.h"
+#include "trace/day.h"
 #include "trace/format.h"
+#include "trace/log_file.h"
 #include "trace/row.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { BUFFER_BYTES = 64 * 1024 };
+enum { BUFFER_BYTES = 64 * 1024, FLUSH_MS = 500 };
 static const uint64_t SECOND_NS = 1000000000u;
-static const int64_t DAY_SECONDS = 24 * 60 * 60;
 static const uint64_t DAY_NS = 24 * 60 * 60 * (uint64_t)1000000000u;
 
 struct tarn_trace_writer {
@@ -38,7 +42,6 @@ struct tarn_trace_writer {
     tarn_trace_write_fn write; /* takes whole lines; called under the lock */
     void *data;                /* of `write` */
     _Atomic(pthread_t) inside; /* the thread that is in `write`; 0: none */
-    int file;                  /* to be closed by the writer; -1: there is none */
     char *name;                /* for messages; owned */
     atomic_uint references;
     unsigned process;  /* value of `processes` when the writer was made */
@@ -48,19 +51,31 @@ struct tarn_trace_writer {
                                                 * all.lock */
 
     pthread_mutex_t lock; /* guards what follows */
-    int broken;           /* errno of the write that failed; 0: none failed */
+    struct tarn__log_file file;
+    int broken;      /* errno of the write that failed; 0: none failed */
+    bool told;       /* a warning or a flush has told that it is broken */
+    bool auto_flush; /* each row goes out at once */
+    bool awaited;    /* the flusher knows of the rows in the buffer */
     uint64_t delivered_ns;
     size_t count; /* bytes in the buffer */
     char buffer[BUFFER_BYTES];
 };
 
-/* All writers to files, for the flush at exit. */
+/* All writers to files, for the flusher and the flush at exit. Taken before the locks of
+ * writers. */
 static struct {
     pthread_once_t once;
     pthread_mutex_t lock;
     struct tarn_trace_writer *first;
     atomic_bool exiting; /* from now on nothing may stay in a buffer */
 } all = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The thread that writes rows out which have waited. Taken after the locks of writers. */
+static struct {
+    pthread_mutex_t lock;
+    bool runs;
+    bool has_rows; /* rows have come since its last turn */
+} flusher = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Incremented in each forked child: tells a parent's writers from the child's own. */
 static unsigned processes;
@@ -91,6 +106,7 @@ static tarn_status deliver_buffer(tarn_trace_writer *writer)
     bool taken = writer->write(writer->data, writer->buffer, writer->count);
     atomic_store(&writer->inside, 0);
     writer->count = 0;
+    writer->awaited = false;
     writer->delivered_ns = tarn__clock_now_ns();
     if (taken)
         return TARN_OK;
@@ -102,58 +118,115 @@ static bool write_file(void *data, const char *bytes, size_t count)
 {
     tarn_trace_writer *writer = data;
 
-    while (count > 0) {
-        ssize_t written = write(writer->file, bytes, count);
-        if (written < 0 && errno != EINTR)
-            return false;
-        if (written > 0) {
-            bytes += written;
-            count -= (size_t)written;
-        }
+    return tarn__log_file_append(&writer->file, bytes, count);
+}
+
+bool tarn__writer_has_file(const tarn_trace_writer *writer)
+{
+    return writer->write == write_file;
+}
+
+/* Return true if a warning is due that the log is broken, once. `lock` held. */
+static bool must_tell(tarn_trace_writer *writer)
+{
+    tarn__assert_mutex_held(&writer->lock);
+
+    bool must = writer->broken && !writer->told && tarn__writer_has_file(writer);
+    writer->told |= must;
+    return must;
+}
+
+/* Warn of logs that broke, the last of them on this thread. The handler of warnings is
+ * code of the user, so no lock may be held. */
+static void tell(unsigned broken)
+{
+    if (broken == 1)
+        tarn__warn("%s; the log ends early", tarn_error_last()->message);
+    else if (broken > 1)
+        tarn__warn("trace: %u logs are incomplete: %s", broken,
+                   tarn_error_last()->message);
+}
+
+/* Unlock the writer and return the status of a call. */
+static tarn_status unlock_and_tell(tarn_trace_writer *writer, tarn_status status)
+{
+    bool must = must_tell(writer);
+
+    pthread_mutex_unlock(&writer->lock);
+    tell(must);
+    return status;
+}
+
+/* --- rows that wait --- */
+
+/* Flush all files. Several that break are one warning. */
+static void flush_all(void)
+{
+    unsigned broken = 0;
+
+    pthread_mutex_lock(&all.lock);
+    for (tarn_trace_writer *writer = all.first; writer; writer = writer->next) {
+        pthread_mutex_lock(&writer->lock);
+        if (!writer->broken && deliver_buffer(writer) != TARN_OK)
+            broken += must_tell(writer);
+        pthread_mutex_unlock(&writer->lock);
     }
-    return true;
+    pthread_mutex_unlock(&all.lock);
+    tell(broken);
+}
+
+static void *run_flusher(void *unused)
+{
+    const struct timespec pause = {.tv_nsec = FLUSH_MS * 1000000};
+
+    for (;;) {
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&flusher.lock);
+        bool goes_on = flusher.runs = flusher.has_rows;
+        flusher.has_rows = false;
+        pthread_mutex_unlock(&flusher.lock);
+        if (!goes_on)
+            return unused;
+        flush_all();
+    }
+}
+
+/* Have the buffer flushed a short time from now; false: there is no thread for it. */
+static bool await_flush(void)
+{
+    pthread_t thread;
+
+    pthread_mutex_lock(&flusher.lock);
+    if (!flusher.runs && tarn__thread_start(&thread, run_flusher, NULL) == 0) {
+        pthread_detach(thread);
+        flusher.runs = true;
+    }
+    bool runs = flusher.has_rows = flusher.runs;
+    pthread_mutex_unlock(&flusher.lock);
+    return runs;
 }
 
 static void flush_all_at_exit(void)
 {
-    unsigned failed = 0;
-
     atomic_store(&all.exiting, true);
-    pthread_mutex_lock(&all.lock);
-    for (tarn_trace_writer *writer = all.first; writer; writer = writer->next)
-        failed += tarn_trace_flush(writer) != TARN_OK;
-    pthread_mutex_unlock(&all.lock);
-    if (failed > 0)
-        tarn__warn("trace: %u logs are incomplete at exit: %s", failed,
-                   tarn_error_last()->message);
+    flush_all();
 }
 
-/* Local time minus UTC, in seconds. glibc takes a lock to find it. In a forked child that
- * lock may be held forever, so a child uses the value that its parent had at the fork. */
-static atomic_llong zone;
-
-static void note_zone(void)
-{
-    time_t now = time(NULL);
-    struct tm local;
-
-    if (processes == 0 && localtime_r(&now, &local))
-        atomic_store(&zone, (local.tm_hour * 60 + local.tm_min) * 60 + local.tm_sec -
-                                now % DAY_SECONDS);
-}
-
-/* In a forked child: forget the parent's writers, whichever thread held the lock. */
+/* In a forked child: forget the parent's writers and its flusher, whichever thread held a
+ * lock. */
 static void start_anew(void)
 {
     processes++;
     pthread_mutex_init(&all.lock, NULL);
     all.first = NULL;
+    pthread_mutex_init(&flusher.lock, NULL);
+    flusher.runs = flusher.has_rows = false;
 }
 
 /* When the library is loaded: a child of a process without a writer may create one. */
 __attribute__((constructor)) static void watch_forks(void)
 {
-    pthread_atfork(note_zone, NULL, start_anew);
+    pthread_atfork(NULL, NULL, start_anew);
 }
 
 static void watch_exit(void)
@@ -181,16 +254,6 @@ static void delist(tarn_trace_writer *writer)
     if (writer->next)
         writer->next->previous = writer->previous;
     pthread_mutex_unlock(&all.lock);
-}
-
-static uint64_t since_midnight_ns(void)
-{
-    struct timespec now;
-
-    note_zone();
-    clock_gettime(CLOCK_REALTIME, &now);
-    int64_t seconds = (now.tv_sec + atomic_load(&zone) + DAY_SECONDS) % DAY_SECONDS;
-    return (uint64_t)seconds * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
 static void write_header(tarn_trace_writer *writer)
@@ -223,10 +286,10 @@ static tarn_status make_writer(tarn_trace_format id, const char *name,
     pthread_once(&all.once, watch_exit);
     writer->format = format;
     writer->name = copy;
-    writer->file = -1;
+    writer->file.descriptor = -1;
     writer->process = processes;
     writer->made_ns = writer->delivered_ns = tarn__clock_now_ns();
-    writer->made_day = since_midnight_ns();
+    writer->made_day = tarn__day_now_ns();
     atomic_init(&writer->references, 1);
     pthread_mutex_init(&writer->lock, NULL);
     write_header(writer);
@@ -253,8 +316,7 @@ tarn_status tarn_trace_writer_open(const char *path, tarn_trace_format format,
     tarn_status status = make_writer(format, path, &writer);
     if (status != TARN_OK)
         return status;
-    writer->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (writer->file < 0) {
+    if (!tarn__log_file_open(path, &writer->file)) {
         status = tarn_error_set_native(TARN_SYSTEM_FAILURE, errno,
                                        "trace: cannot create %.200s: %s", path,
                                        strerror(errno));
@@ -336,10 +398,18 @@ static void append(tarn_trace_writer *writer, const tarn_trace_event *event)
     writer->count = (size_t)(row.at - writer->buffer);
 }
 
-static bool is_due(const tarn_trace_writer *writer)
+/* Return true if the new row may not wait in the buffer. `lock` held. */
+static bool is_due(tarn_trace_writer *writer)
 {
-    return tarn__clock_now_ns() - writer->delivered_ns >= SECOND_NS ||
-           atomic_load_explicit(&all.exiting, memory_order_relaxed);
+    tarn__assert_mutex_held(&writer->lock);
+
+    if (writer->auto_flush || atomic_load_explicit(&all.exiting, memory_order_relaxed))
+        return true;
+    if (!tarn__writer_has_file(writer))
+        return tarn__clock_now_ns() - writer->delivered_ns >= SECOND_NS;
+    if (!writer->awaited)
+        writer->awaited = await_flush();
+    return !writer->awaited;
 }
 
 tarn_status tarn_trace_write(tarn_trace_writer *writer, const tarn_trace_event *event)
@@ -359,6 +429,15 @@ tarn_status tarn_trace_write(tarn_trace_writer *writer, const tarn_trace_event *
         if (is_due(writer))
             status = deliver_buffer(writer);
     }
+    return unlock_and_tell(writer, status);
+}
+
+/* Write the buffer out and unlock the writer, for a caller who looks at the status. */
+static tarn_status flush_for_caller(tarn_trace_writer *writer)
+{
+    tarn_status status = deliver_buffer(writer);
+
+    writer->told |= status != TARN_OK;
     pthread_mutex_unlock(&writer->lock);
     return status;
 }
@@ -370,9 +449,18 @@ tarn_status tarn_trace_flush(tarn_trace_writer *writer)
     if (status != TARN_OK)
         return status;
     pthread_mutex_lock(&writer->lock);
-    status = deliver_buffer(writer);
-    pthread_mutex_unlock(&writer->lock);
-    return status;
+    return flush_for_caller(writer);
+}
+
+tarn_status tarn_trace_writer_set_auto_flush(tarn_trace_writer *writer, bool auto_flush)
+{
+    tarn_status status = check_writer(writer);
+
+    if (status != TARN_OK)
+        return status;
+    pthread_mutex_lock(&writer->lock);
+    writer->auto_flush = auto_flush;
+    return flush_for_caller(writer);
 }
 
 tarn_trace_writer *tarn_trace_writer_retain(tarn_trace_writer *writer)
@@ -382,14 +470,17 @@ tarn_trace_writer *tarn_trace_writer_retain(tarn_trace_writer *writer)
     return writer;
 }
 
-/* Some file systems report only here that they had no space. */
+/* Close the file; a failure is a warning unless the log was broken before. */
 static tarn_status close_file(tarn_trace_writer *writer)
 {
-    if (writer->file < 0 || close(writer->file) == 0)
+    if (tarn__log_file_close(&writer->file))
         return TARN_OK;
-    return tarn_error_set_native(TARN_SYSTEM_FAILURE, errno,
-                                 "trace: cannot close %.200s: %s", writer->name,
-                                 strerror(errno));
+    tarn_status status = tarn_error_set_native(TARN_SYSTEM_FAILURE, errno,
+                                               "trace: cannot close %.200s: %s",
+                                               writer->name, strerror(errno));
+    if (!writer->told)
+        tarn__warn("%s", tarn_error_last()->message);
+    return status;
 }
 
 tarn_status tarn_trace_writer_release(tarn_trace_writer *writer)
@@ -407,9 +498,10 @@ tarn_status tarn_trace_writer_release(tarn_trace_writer *writer)
     if (references != 1)
         return TARN_OK;
     if (!is_inherited(writer)) {
-        if (writer->file >= 0)
+        if (tarn__writer_has_file(writer))
             delist(writer);
-        status = tarn_trace_flush(writer);
+        pthread_mutex_lock(&writer->lock);
+        status = unlock_and_tell(writer, deliver_buffer(writer));
     }
     closed = close_file(writer);
     free_writer(writer);

@@ -568,6 +568,7 @@ TEST(messages_of_readers_and_writers_of_logs)
     FAILS(TARN_INVALID_ARGUMENT,
           tarn_trace_writer_create(text_write, NULL, (tarn_trace_format)9, &writer));
     FAILS(TARN_INVALID_ARGUMENT, tarn_trace_write(NULL, NULL));
+    FAILS(TARN_INVALID_ARGUMENT, tarn_trace_writer_set_auto_flush(NULL, true));
     FAILS(TARN_INVALID_ARGUMENT,
           tarn_trace_accounting_create(NULL, NULL, NULL, NULL, NULL));
     CHECK_OK(tarn_trace_accounting_create(NULL, NULL, NULL, NULL, &accounting));

@@ -1,25 +1,9 @@
 /* Test writing logs: exact output, many threads, and logs that cannot be written. */
 #define _GNU_SOURCE
-#include "text.h"
+#include "file.h"
 #include <errno.h>
 #include <pthread.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
-
-static const tarn_trace_event allocation = {
-    .action = TARN_ACTION_ALLOCATE,
-    .device = 0,
-    .address = 0x7fae06600000,
-    .bytes = 80,
-    .thread = 4711,
-    .free_bytes = 1000,
-    .total_bytes = 2000,
-    .live_blocks = 1,
-    .start_ns = 1105490000,
-    .end_ns = 1107400001,
-    .location = "/home/me/example.py:7",
-};
 
 static struct text write_one(tarn_trace_format format, const tarn_trace_event *event)
 {
@@ -344,30 +328,6 @@ TEST(writer_leaves_out_allocations_of_its_own_write_function)
     CHECK_OK(tarn_resource_release(logged));
     CHECK_OK(tarn_resource_release(host));
     CHECK_OK(tarn_trace_writer_release(writer));
-}
-
-static size_t size_of(const char *path)
-{
-    FILE *file = fopen(path, "r");
-
-    CHECK(file != NULL);
-    CHECK_EQUAL(0, fseek(file, 0, SEEK_END));
-    long size = ftell(file);
-    fclose(file);
-    return (size_t)size;
-}
-
-/* Run `body` in a forked child that ends with exit(); its exit code. */
-static int in_child(int (*body)(void *data), void *data)
-{
-    int result;
-    pid_t child = fork();
-
-    if (child == 0)
-        exit(body(data));
-    CHECK(child > 0);
-    CHECK_EQUAL(child, waitpid(child, &result, 0));
-    return WIFEXITED(result) ? WEXITSTATUS(result) : -1;
 }
 
 static int use_parents_log(void *data)
