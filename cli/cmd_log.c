@@ -248,9 +248,11 @@ static int run(int argc, char **argv)
 
 const struct verb verb_log = {
     "log", "summarizes a log of allocations", "log FILE [--check] [--json]",
-    "Reads a log of NBEP 7 or of RMM, compressed with gzip or not; - is stdin. Prints "
-    "the\n"
-    "live memory at the peak and at the end, and the largest allocation sites.\n"
+    "Reads a log of NBEP 7 or of any version of RMM, compressed with gzip or not; - is\n"
+    "stdin. Its columns may have any order, with others between them, and its header "
+    "may\n"
+    "come again. Prints the live memory at the peak and at the end, and the largest\n"
+    "allocation sites.\n"
     "\n"
     "  --check   list inconsistent rows: a free of an address that is not live or with\n"
     "            another size, two live allocations at one address, an end before its\n"

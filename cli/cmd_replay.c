@@ -204,7 +204,8 @@ const struct verb verb_replay = {
     "replay FILE [--resource NAME] [--driver sim|PATH] [--threads] [--streams] "
     "[--registered] [--progress] [--json]",
     "Reads a log as `tarn log` does, repeats its allocations and frees on device 0, and\n"
-    "prints the times of the calls and the peaks of live and reserved memory.\n"
+    "prints the times of the calls and the peaks of live and reserved memory. Failed\n"
+    "allocations, requests for 0 bytes and frees without an allocation are left out.\n"
     "\n"
     "  --resource NAME  cuda (the default), async, managed, pinned, pool, slab (blocks "
     "of\n"

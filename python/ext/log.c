@@ -60,8 +60,7 @@ static struct {
     atomic_size_t failures; /* length of the list; read without the lock */
     uint64_t live;          /* live blocks */
     uint64_t began_ns;      /* when the log began; 0: not yet */
-    tarn_trace_writer *out; /* the file, or NULL; flushes itself once a second, at exit */
-    bool each_row;          /* flush the file after each row */
+    tarn_trace_writer *out; /* the file, or NULL; flushes itself in a second, at exit */
 } the_log = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 uint64_t tarn__log_now(void)
@@ -106,18 +105,13 @@ static struct row *row_at(uint64_t number)
 /* Write the complete rows up to the first incomplete one. Lock held. */
 static void drain(void)
 {
-    uint64_t before = the_log.written;
-
     for (; the_log.out && the_log.written < the_log.next; the_log.written++) {
         const struct row *row = row_at(the_log.written);
         if (!row->complete)
             break;
         if (!row->withdrawn)
-            write_row(the_log.out, row, the_log.began_ns); /* log_flush() reports a
-                                                            * failure */
+            write_row(the_log.out, row, the_log.began_ns); /* it warns of a failure */
     }
-    if (the_log.each_row && the_log.written > before)
-        tarn_trace_flush(the_log.out);
 }
 
 /* --- rows in ------------------------------------------------------------------------ */
@@ -421,14 +415,14 @@ static PyObject *csv_log(PyObject *module, PyObject *unused)
 }
 
 /* Open a file and write its header: a full disk is reported here and not at the end. */
-static tarn_status open_file(const char *path, tarn_trace_writer **out)
+static tarn_status open_file(const char *path, bool each_row, tarn_trace_writer **out)
 {
     tarn_trace_writer *writer;
     tarn_status status = tarn_trace_writer_open(path, TARN_TRACE_NBEP7, &writer);
 
     if (status != TARN_OK)
         return status;
-    status = tarn_trace_flush(writer);
+    status = tarn_trace_writer_set_auto_flush(writer, each_row);
     if (status == TARN_OK)
         *out = writer;
     else
@@ -453,14 +447,13 @@ static PyObject *log_open(PyObject *module, PyObject *arguments, PyObject *keywo
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O&|p:log_open", names,
                                      PyUnicode_FSConverter, &path, &each_row))
         return NULL;
-    tarn_status status = open_file(PyBytes_AS_STRING(path), &out);
+    tarn_status status = open_file(PyBytes_AS_STRING(path), each_row != 0, &out);
     Py_DECREF(path);
     if (status != TARN_OK)
         return tarn__error_raise(tarn__state_get(module), status);
     pthread_mutex_lock(&the_log.lock);
     before = the_log.out;
     the_log.out = out;
-    the_log.each_row = each_row != 0;
     the_log.written = the_log.first;
     drain();
     pthread_mutex_unlock(&the_log.lock);

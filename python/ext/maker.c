@@ -159,16 +159,17 @@ static PyObject *replace(tarn__state *state, tarn__resource_object *self,
     Py_RETURN_NONE;
 }
 
-/* (self, path, format): a file of its own for each logger. */
+/* (self, path, format, auto_flush): a file of its own for each logger. */
 static PyObject *wrap_logger(PyObject *module, PyObject *args)
 {
     tarn__state *state = tarn__state_get(module);
     tarn_resource *wrapper = NULL;
     tarn_trace_writer *writer = NULL;
     PyObject *object, *path;
-    int format;
+    int format, auto_flush;
 
-    if (!PyArg_ParseTuple(args, "OO&i", &object, PyUnicode_FSConverter, &path, &format))
+    if (!PyArg_ParseTuple(args, "OO&ip", &object, PyUnicode_FSConverter, &path, &format,
+                          &auto_flush))
         return NULL;
     tarn__resource_object *self = unwrapped(state, object);
     if (self != NULL && self->writer != NULL) {
@@ -184,7 +185,10 @@ static PyObject *wrap_logger(PyObject *module, PyObject *args)
     Py_DECREF(path);
     if (status != TARN_OK)
         return tarn__error_raise(state, status);
-    status = tarn_logger_create(self->native, writer, &wrapper);
+    if (auto_flush)
+        status = tarn_trace_writer_set_auto_flush(writer, true);
+    if (status == TARN_OK)
+        status = tarn_logger_create(self->native, writer, &wrapper);
     if (status == TARN_OK)
         self->writer = writer;
     else
@@ -389,7 +393,7 @@ static PyMethodDef maker_functions[] = {
      "_open_system(mr, device, advise, headroom, /)\n--\n\n"
      "Create the resource of a SystemMemoryResource; `headroom` is bytes."},
     {"_wrap_logger", wrap_logger, METH_VARARGS,
-     "_wrap_logger(mr, path, format, /)\n--\n\n"
+     "_wrap_logger(mr, path, format, auto_flush, /)\n--\n\n"
      "Put a logger over the upstream of an adaptor; `format` is a tarn_trace_format."},
     {"_wrap_limiter", wrap_limiter, METH_VARARGS,
      "_wrap_limiter(mr, limit, /)\n--\n\n"

@@ -313,15 +313,13 @@ static void resource_dealloc(PyObject *object)
     tarn__resource_object *self = (tarn__resource_object *)object;
     PyTypeObject *type = Py_TYPE(object);
     tarn__state *state = tarn__state_of(type);
-    tarn_status status = TARN_OK;
 
     PyObject_GC_UnTrack(object);
     Py_TRASHCAN_BEGIN(object, resource_dealloc);
     tarn__resource_release(state, self->native, (PyObject *)type);
     if (self->writer != NULL)
-        status = tarn_trace_writer_release(self->writer);
-    if (status != TARN_OK)
-        tarn__error_raise_unraisable(state, status, (PyObject *)type);
+        tarn_trace_writer_release(
+            self->writer); /* a writer to a file warns of a failure */
     Py_CLEAR(self->upstream);
     Py_CLEAR(self->live);
     type->tp_free(object);

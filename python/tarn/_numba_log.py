@@ -40,22 +40,6 @@ def _open_file() -> None:
     is_child = os.environ["TARN_LOG_PID"] != process
     # A pool ends its workers with a signal; then no row could still be written.
     _tarn.log_open(f"{path}.{process}" if is_child else path, each_row=is_child)
-    if "multiprocessing.util" in sys.modules:  # forked children end with os._exit()
-        sys.modules["multiprocessing.util"].Finalize(None, _flush, exitpriority=-1000)
-
-
-def _flush() -> None:
-    """Flush the log, and warn if it ends early: it looks like a complete one."""
-    try:
-        _tarn.log_flush()
-    except _tarn.TarnError as error:
-        print(f"tarn.numba: the log is incomplete: {error}", file=sys.stderr)
-
-
-def _begin_exit() -> None:
-    """Flush the log when exit begins; later frees have the Location `<exit>`."""
-    _tarn.log_exiting()
-    _flush()
 
 
 def set_up() -> None:
@@ -66,5 +50,5 @@ def set_up() -> None:
     _log_places.know()
     _open_file()
     if not _is_registered:
-        atexit.register(_begin_exit)
+        atexit.register(_tarn.log_exiting)
     _is_registered, _process = True, os.getpid()

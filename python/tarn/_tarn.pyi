@@ -1264,7 +1264,7 @@ def _open_system(mr: DeviceMemoryResource, device: int, advise: bool, headroom: 
 def _async_pool(mr: DeviceMemoryResource, /) -> int:
     """Return the CUmemoryPool of a class over a pool of the driver."""
 
-def _wrap_logger(mr: UpstreamResourceAdaptor, path: str, format: int, /) -> None:
+def _wrap_logger(mr: UpstreamResourceAdaptor, path: str, format: int, auto_flush: bool, /) -> None:
     """Put a logger over the upstream of an adaptor; `format` is a `tarn_trace_format`."""
 
 def _wrap_limiter(mr: UpstreamResourceAdaptor, limit: int, /) -> None:

@@ -489,7 +489,7 @@ except tarn.TarnError as error:
     assert "cannot write /dev/full: No space left" in fork_code(code, **env)
 
 
-def test_a_log_that_could_not_be_written_to_its_end_is_told_at_exit(tmp_path):
+def test_a_log_that_could_not_be_written_to_its_end_is_one_warning(tmp_path):
     """A limit on the size of files replaces a full disk."""
     code = """
 import resource, signal
@@ -504,7 +504,9 @@ for _ in range(50):
     env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_LOG": str(path)}
     done = fork(code, **env)
     assert done.returncode == 0
-    assert "tarn.numba: the log is incomplete: trace: cannot write" in done.stderr
+    assert f"tarn: warning: trace: cannot write {path}: File too large" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert path.read_text().endswith("\n# incomplete: File too large\n")
 
 
 def test_a_log_that_cannot_be_written_is_told_at_first_use():

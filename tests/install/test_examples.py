@@ -125,6 +125,7 @@ def code_blocks(document, language, heading):
         ("docs/python.md", "Several streams", "python", "examples/python"),
         ("docs/numba.md", "Several streams", "python", "examples/numba"),
         ("docs/rmm-bridge.md", None, "python", "examples/python"),
+        ("docs/logs.md", None, "python", "examples/python"),
     ],
 )
 def test_what_the_documents_show_is_in_an_example(document, heading, language, folder):
