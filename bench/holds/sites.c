@@ -116,7 +116,8 @@ static void set_names(struct site *site, FILE *chain)
         line[strcspn(line, "\n")] = '\0';
         if (number++ % 2 == 1) /* the file and the line */
             continue;
-        bool wrapper = strcmp(line, "tarn__pool_lock") == 0;
+        bool wrapper = strcmp(line, "tarn__pool_lock") == 0 ||
+                       strcmp(line, "tarn__pool_relock") == 0;
         if (wrapper || strcmp(line, "tarn__pool_lock_if_possible") == 0)
             strcpy(site->lock, "heap");
         if (!wrapper && strncmp(line, "tarn__lock_", strlen("tarn__lock_")) != 0 &&

@@ -39,6 +39,8 @@
     X(moved_without_wait, "another stream's free is moved and used without a wait")      \
     X(moved_taken_as_completed,                                                          \
       "memory moved behind event fences is used without a wait")                         \
+    X(plan_not_checked,                                                                  \
+      "memory moves that was taken since the plan to move it was made")                  \
     X(assembled_without_wait, "memory gathered from several streams is used unwaited")   \
     X(retired_unmapped_early, "moved memory is unmapped while queued work may use it")   \
     X(moves_anyway, "memory leaves its addresses in a pool that must not move any")      \
@@ -67,8 +69,13 @@ enum tarn__mutation {
  * reads. */
 bool tarn__mutation(enum tarn__mutation which);
 #define TARN_MUTATION(name) tarn__mutation(TARN__MUTATION_##name)
+/* Run other calls of the test in this thread, which holds no lock but maybe `growth`
+ * (`has_growth`). So they come between two holds of the lock, in each run alike. */
+void tarn__mutation_window(bool has_growth);
+#define TARN_WINDOW(has_growth) tarn__mutation_window(has_growth)
 #else
 #define TARN_MUTATION(name) false
+#define TARN_WINDOW(has_growth) ((void)0)
 #endif
 
 #endif

@@ -207,6 +207,7 @@ static inline void tarn__pool_relock(struct tarn__pool *pool) TARN__REQUIRES(poo
     if (tarn__driver_gone())
         return;
     tarn__pool_unlock(pool);
+    TARN_WINDOW(atomic_load(&pool->growth.owner) == pthread_self());
     tarn__pool_lock(pool);
 }
 

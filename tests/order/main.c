@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "order.h"
+#include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -108,6 +109,31 @@ static void *short_lived_thread(void *data)
     return NULL;
 }
 
+static struct actor *at_turn; /* in seeded mode */
+
+/* A step of the next actor in the middle of a call of this one. */
+static void interrupt(void)
+{
+    struct actor *actor = at_turn;
+
+    if (!actor)
+        return;
+    struct order *order = actor->order;
+    at_turn = NULL; /* the pool's calls in here are not interrupted */
+    if (actor_draw(actor, 1000) < order->scenario->interrupt)
+        actor_step(&order->actors[(actor->index + 1) % order->scenario->actors]);
+    at_turn = actor;
+}
+
+static void allow_interrupts(const struct scenario *scenario)
+{
+    void (*on_window)(void (*)(void));
+
+    *(void **)&on_window = dlsym(RTLD_DEFAULT, "tarn_mutated_on_window");
+    if (on_window)
+        on_window(device_is_seeded && scenario->interrupt > 0 ? interrupt : NULL);
+}
+
 static void one_turn(struct actor *actor)
 {
     pthread_t thread;
@@ -136,9 +162,13 @@ static void play_actors(struct order *order)
 {
     unsigned count = order->scenario->actors;
 
+    allow_interrupts(order->scenario);
     if (device_is_seeded) {
-        for (unsigned i = 0; !is_over(order); i = (i + 1) % count)
-            one_turn(&order->actors[i]);
+        for (unsigned i = 0; !is_over(order); i = (i + 1) % count) {
+            at_turn = &order->actors[i];
+            one_turn(at_turn);
+        }
+        at_turn = NULL;
         for (unsigned i = 0; i < count; i++)
             capture_beside_end(&order->actors[i]);
         return;

@@ -15,6 +15,10 @@ static const char *const names[] = {
 #undef X
 };
 
+/* Set what runs in a window: NULL is nothing. The harness looks the function up, since
+ * libtarn has none. */
+void tarn_mutated_on_window(void (*call)(void));
+
 static int chosen = -1;
 static atomic_ulong reached;
 
@@ -37,6 +41,21 @@ __attribute__((destructor)) static void print_reached(void)
     if (chosen >= 0)
         fprintf(stderr, "mutation %s: reached %lu times\n", names[chosen],
                 atomic_load(&reached));
+}
+
+/* --- other calls between two holds of the lock --- */
+
+static void (*in_window)(void);
+
+__attribute__((visibility("default"))) void tarn_mutated_on_window(void (*call)(void))
+{
+    in_window = call;
+}
+
+void tarn__mutation_window(bool has_growth)
+{
+    if (in_window && has_growth)
+        in_window();
 }
 
 /* --- wider windows ---------------------------------------------------------------------

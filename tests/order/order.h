@@ -35,13 +35,16 @@ struct scenario {
     unsigned move;      /* free a block on another stream, behind an event */
     unsigned transfer;  /* pass a block to another actor, behind an event */
     unsigned renew;     /* destroy a stream while it is busy, and create one */
-    unsigned reregister;   /* unregister a registered stream while it is busy */
-    unsigned wait;         /* for all queued work of a stream */
-    unsigned delay_most;   /* microseconds; 0: 200 */
-    unsigned delay;        /* a stream, by some microseconds */
-    unsigned beside;       /* begin or end a capture on a stream of the actor's own */
-    unsigned capture;      /* capture work that uses the pool, launch it, release it */
-    unsigned trim;         /* return memory, or change the maximum */
+    unsigned reregister; /* unregister a registered stream while it is busy */
+    unsigned wait;       /* for all queued work of a stream */
+    unsigned delay_most; /* microseconds; 0: 200 */
+    unsigned delay;      /* a stream, by some microseconds */
+    unsigned beside;     /* begin or end a capture on a stream of the actor's own */
+    unsigned capture;    /* capture work that uses the pool, launch it, release it */
+    unsigned trim;       /* return memory, or change the maximum */
+    /* steps of other actors while the pool has released its lock in a growth, out of
+     * 1,000 times; with libtarn_mutated in seeded mode */
+    unsigned interrupt;
     bool shared;           /* the streams are the same for all actors */
     bool registered;       /* the streams are registered */
     bool per_thread;       /* the stream is the per-thread stream, of threads that end */

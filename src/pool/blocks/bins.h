@@ -17,6 +17,7 @@ enum {
     TARN__BIN_PARTS = 1 << TARN__BIN_PARTS_LOG,
     /* for 32-bit sizes in allocation quanta */
     TARN__BIN_POWERS = 32 - TARN__BIN_PARTS_LOG + 1,
+    TARN__BIN_CLASSES = TARN__BIN_POWERS << TARN__BIN_PARTS_LOG,
     /* candidates of one class: it covered all of them in the measurements, and it is a
      * bound */
     TARN__BIN_LOOKS = 32
@@ -26,7 +27,7 @@ struct tarn__bins {
     uint32_t powers; /* bit i: parts[i] is not 0 */
     /* bit j: heads[i * TARN__BIN_PARTS + j] is not empty */
     uint32_t parts[TARN__BIN_POWERS];
-    tarn__index heads[TARN__BIN_POWERS * TARN__BIN_PARTS]; /* by class */
+    tarn__index heads[TARN__BIN_CLASSES]; /* by class */
 };
 
 /* Return true if a block is suitable beyond its size; called for each candidate. */
@@ -172,6 +173,26 @@ static inline tarn__index tarn__bins_find(const struct tarn__bins *bins,
 void tarn__bins_visit(const struct tarn__bins *bins, const struct tarn__nodes *nodes,
                       uint32_t quanta, bool (*visit)(void *data, tarn__index index),
                       void *data);
+
+/* Where a visit of free blocks in several parts goes on. The bins may change between the
+ * parts. If the next block leaves its class then, the next class follows. */
+struct tarn__bins_cursor {
+    unsigned class;           /* the class of `next`; all larger ones were visited */
+    tarn__index next;         /* 0: the class was visited */
+    tarn__index stream_state; /* of `next` */
+};
+
+/* Begin a visit. */
+static inline struct tarn__bins_cursor tarn__bins_begin(void)
+{
+    return (struct tarn__bins_cursor){.class = TARN__BIN_CLASSES};
+}
+
+/* Go on with a visit, for at most `looks` blocks. Returns false if it has ended. */
+bool tarn__bins_visit_part(const struct tarn__bins *bins, const struct tarn__nodes *nodes,
+                           uint32_t quanta, struct tarn__bins_cursor *cursor,
+                           unsigned looks, bool (*visit)(void *data, tarn__index index),
+                           void *data);
 
 /* Blocks of the largest class that tarn__bins_largest() looks at. */
 enum { TARN__LARGEST_LOOKS = 64 };

@@ -61,6 +61,8 @@ void tarn__heap_unlink_state(struct tarn__heap *heap,
 
     if (heap->poll_next == stream_state->index)
         heap->poll_next = next;
+    if (heap->plan_next == stream_state->index)
+        heap->plan_next = next;
     if (next)
         tarn__heap_state(heap, next)->previous_with_memory = previous;
     *(previous ? &tarn__heap_state(heap, previous)->next_with_memory
@@ -89,21 +91,13 @@ static inline void attach(struct tarn__heap *heap, tarn__index index,
     tarn__heap_into_bins(heap, index, stream_state);
 }
 
-/* Do the same, but at the position of an older epoch in the list. */
+/* Do the same with an older epoch, behind `older` in the list. */
 static void attach_in_epoch(struct tarn__heap *heap, tarn__index index,
-                            struct tarn__stream_state *stream_state, uint64_t epoch)
-    TARN__REQUIRES(pool_lock)
+                            struct tarn__stream_state *stream_state, uint64_t epoch,
+                            tarn__index older) TARN__REQUIRES(pool_lock)
 {
-    tarn__index older;
-
-    if (!stream_state || epoch == stream_state->open_epoch) {
-        attach(heap, index, stream_state);
-        return;
-    }
     if (stream_state->free.oldest == 0)
         tarn__heap_link_state(heap, stream_state);
-    for (older = stream_state->free.youngest; older && NODE(older)->epoch > epoch;)
-        older = NODE(older)->age.older;
     NODE(index)->stream_state = stream_state->index;
     NODE(index)->epoch = epoch;
     tarn__node_set(NODE(index), TARN__FREE);
@@ -251,6 +245,18 @@ static inline bool coalesces_alike(const struct tarn__stream_state *stream_state
            is_alike(stream_state, neighbour) && neighbour->quanta <= UINT32_MAX - quanta;
 }
 
+/* Return the youngest free block of an epoch or of older ones; for a mutation. */
+static tarn__index youngest_of(const struct tarn__heap *heap,
+                               const struct tarn__stream_state *stream_state,
+                               uint64_t epoch)
+{
+    tarn__index index = stream_state->free.youngest;
+
+    while (index && NODE(index)->epoch > epoch)
+        index = NODE(index)->age.older;
+    return index;
+}
+
 /* Free a node that is in transit: as a part of alike neighbours, or by itself. */
 static inline void insert(struct tarn__heap *heap, tarn__index index,
                           struct tarn__stream_state *stream_state)
@@ -271,7 +277,8 @@ static inline void insert(struct tarn__heap *heap, tarn__index index,
     if (up)
         extend_up(heap, node->before);
     else if (TARN_MUTATION(no_renewal) && stream_state && stream_state->fence_count)
-        attach_in_epoch(heap, index, stream_state, stream_state->fenced_epoch);
+        attach_in_epoch(heap, index, stream_state, stream_state->fenced_epoch,
+                        youngest_of(heap, stream_state, stream_state->fenced_epoch));
     else
         attach(heap, index, stream_state);
 }
@@ -324,19 +331,27 @@ void tarn__heap_complete(struct tarn__heap *heap, tarn__index index)
 void tarn__heap_coalesce_neighbours(struct tarn__heap *heap, tarn__index first,
                                     uint32_t quanta)
 {
-    tarn__index stream_state = NODE(first)->stream_state;
+    struct tarn__stream_state *stream_state = tarn__heap_state_of(heap, NODE(first));
     uint64_t epoch = NODE(first)->epoch;
+    /* the one before the youngest part in the list by epoch, where the whole goes */
+    tarn__index older = stream_state ? NODE(first)->age.older : 0;
 
     tarn__heap_detach(heap, first);
     while (NODE(first)->quanta < quanta) {
         tarn__index i = NODE(first)->after;
         if (NODE(i)->stream_state) {
-            epoch = stream_state && epoch > NODE(i)->epoch ? epoch : NODE(i)->epoch;
-            stream_state = NODE(i)->stream_state;
+            bool is_younger = !stream_state || NODE(i)->epoch > epoch;
+            if (is_younger)
+                epoch = NODE(i)->epoch;
+            if (is_younger || older == i)
+                older = NODE(i)->age.older;
+            stream_state = tarn__heap_state_of(heap, NODE(i));
         }
         tarn__heap_detach(heap, i);
         tarn__heap_absorb(heap, first);
     }
-    attach_in_epoch(heap, first,
-                    stream_state ? tarn__heap_state(heap, stream_state) : NULL, epoch);
+    if (stream_state)
+        attach_in_epoch(heap, first, stream_state, epoch, older);
+    else
+        attach(heap, first, NULL);
 }

@@ -41,6 +41,7 @@ struct tarn__heap {
     tarn__index with_memory; /* index of the first stream state that has free blocks */
     size_t with_memory_count;
     tarn__index poll_next; /* where tarn__fences_poll() goes on in this list; 0: begin */
+    tarn__index plan_next; /* where a plan of compaction goes on in it; 0: at the end */
     /* first stream state with a finished epoch whose blocks may not be marked yet */
     tarn__index finished;
 

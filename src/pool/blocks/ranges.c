@@ -1,6 +1,5 @@
-/* ranges.c -- the address ranges of a heap: adding and removing segments, unmapped
- * ranges, and where the pool grows next.
- */
+/* ranges.c -- the address ranges of a heap: adding and removing segments, and unmapped
+ * ranges. */
 #include "pool/blocks/ranges.h"
 #include "pool/blocks/take.h"
 #include "pool/mutations.h"
@@ -137,7 +136,7 @@ static void remove_unmapped(struct tarn__heap *heap, tarn__index index)
     heap->unmapped_bytes -= tarn__node_bytes(NODE(index));
 }
 
-void tarn__ranges_make_unmapped(struct tarn__heap *heap, tarn__index index)
+tarn__index tarn__ranges_make_unmapped(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
 
@@ -156,6 +155,7 @@ void tarn__ranges_make_unmapped(struct tarn__heap *heap, tarn__index index)
     tarn__node_set(NODE(index), TARN__UNMAPPED);
     tarn__bins_add(&heap->unmapped, &heap->nodes, index);
     heap->unmapped_bytes += tarn__node_bytes(NODE(index));
+    return index;
 }
 
 void tarn__ranges_make_retired(struct tarn__heap *heap, tarn__index index)
@@ -183,109 +183,4 @@ void tarn__ranges_drop_segment(struct tarn__heap *heap, tarn__index index)
     tarn__addresses_remove(&heap->addresses, &heap->nodes, index);
     tarn__nodes_put(&heap->nodes, index);
     heap->blocks--;
-}
-
-/* --- where to grow --- */
-
-enum { LOOKS_MAX = 128 };
-
-struct site_search {
-    const struct tarn__heap *heap;
-    const struct tarn__stream_state *stream_state;
-    const struct tarn__request *request;
-    uint64_t extra_bytes;
-    struct tarn__site best;
-    unsigned looks;
-};
-
-/* Return how much of an unmapped range the request needs, given the memory before it. */
-static struct tarn__site site_in(const struct site_search *site_search, tarn__index index)
-{
-    const struct tarn__heap *heap = site_search->heap;
-    const struct tarn__node *range = NODE(index);
-    struct tarn__site site = {index, range->address, 0, range->address};
-    uint64_t alignment = site_search->request->alignment;
-
-    for (tarn__index i = range->before;
-         i && tarn__stream_state_may_use(site_search->stream_state, NODE(i));
-         i = NODE(i)->before)
-        site.from = NODE(i)->address;
-    uint64_t start = (site.from + alignment - 1) & ~(alignment - 1);
-    uint64_t end =
-        start + ((uint64_t)site_search->request->quanta << TARN__QUANTUM_SHIFT);
-    site.bytes = end > range->address ? end - range->address : 0;
-    return site;
-}
-
-/* Return true if another unmapped range ends where this one begins: together they have
- * more quanta than a node can have. */
-static bool is_behind_unmapped(const struct tarn__heap *heap, tarn__index index)
-{
-    tarn__index before = NODE(index)->before;
-
-    return before && tarn__node_state(NODE(before)) == TARN__UNMAPPED;
-}
-
-/* Return true if less is needed at `site`, or as much, and the pool stays in one piece:
- * untouched nodes of a large range are used in the order of their addresses. */
-static bool is_better(const struct tarn__heap *heap, const struct tarn__site *site,
-                      const struct tarn__site *best)
-{
-    if (!best->range || site->bytes != best->bytes)
-        return !best->range || site->bytes < best->bytes;
-    if (!is_behind_unmapped(heap, best->range))
-        return false;
-    return !is_behind_unmapped(heap, site->range) || site->address < best->address;
-}
-
-static bool visit_unmapped(void *data, tarn__index index)
-{
-    struct site_search *site_search = data;
-    struct tarn__site site = site_in(site_search, index);
-
-    /* The page that maps it has to be in the unmapped range as well. */
-    if (site.bytes + site_search->extra_bytes <=
-            tarn__node_bytes(tarn__node(&site_search->heap->nodes, index)) &&
-        is_better(site_search->heap, &site, &site_search->best))
-        site_search->best = site;
-    return ++site_search->looks < LOOKS_MAX;
-}
-
-struct tarn__site tarn__ranges_find_site(const struct tarn__heap *heap,
-                                         const struct tarn__stream_state *stream_state,
-                                         const struct tarn__request *request,
-                                         uint64_t extra_bytes)
-{
-    struct site_search site_search = {.heap = heap,
-                                      .stream_state = stream_state,
-                                      .request = request,
-                                      .extra_bytes = extra_bytes};
-
-    tarn__bins_visit(&heap->unmapped, &heap->nodes, 1, visit_unmapped, &site_search);
-    return site_search.best;
-}
-
-struct inside {
-    const struct tarn__heap *heap;
-    uint64_t address;
-    tarn__index range;
-};
-
-static bool is_inside(void *data, tarn__index index)
-{
-    struct inside *inside = data;
-    const struct tarn__node *range = tarn__node(&inside->heap->nodes, index);
-
-    if (inside->address - range->address >= tarn__node_bytes(range))
-        return true;
-    inside->range = index;
-    return false;
-}
-
-tarn__index tarn__ranges_unmapped_at(const struct tarn__heap *heap, uint64_t address)
-{
-    struct inside inside = {heap, address, 0};
-
-    tarn__bins_visit(&heap->unmapped, &heap->nodes, 1, is_inside, &inside);
-    return inside.range;
 }

@@ -60,7 +60,7 @@ static bool look_around(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
     if (!is_usable(look, NODE(index)))
         return ++look->looks < LOOKS;
     look->first = index;
-    for (int i = 1; i < TARN__RUN_MAX / 2 && (next = NODE(look->first)->before) != 0 &&
+    for (int i = 0; i < TARN__RUN_SIDE && (next = NODE(look->first)->before) != 0 &&
                     is_usable(look, NODE(next));
          i++)
         look->first = next;
@@ -85,6 +85,31 @@ static bool look_in(struct look *look, const struct tarn__bins *bins)
 }
 
 /* --- of one stream, for good --- */
+
+uint64_t tarn__runs_begin(const struct tarn__heap *heap,
+                          const struct tarn__stream_state *stream_state,
+                          tarn__index index)
+{
+    tarn__index next;
+
+    for (int i = 0; i < TARN__RUN_SIDE && (next = NODE(index)->before) != 0 &&
+                    tarn__stream_state_may_use(stream_state, NODE(next));
+         i++)
+        index = next;
+    return NODE(index)->address;
+}
+
+uint64_t tarn__runs_end(const struct tarn__heap *heap,
+                        const struct tarn__stream_state *stream_state, tarn__index index)
+{
+    tarn__index next;
+
+    for (int i = 0; i < TARN__RUN_SIDE && (next = NODE(index)->after) != 0 &&
+                    tarn__stream_state_may_use(stream_state, NODE(next));
+         i++)
+        index = next;
+    return tarn__node_end(NODE(index));
+}
 
 bool tarn__runs_coalesce_for(struct tarn__heap *heap,
                              struct tarn__stream_state *stream_state,

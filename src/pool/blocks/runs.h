@@ -29,6 +29,17 @@ tarn__index tarn__runs_coalesce(struct tarn__heap *heap, const struct tarn__run 
 void tarn__runs_put(struct tarn__heap *heap, const struct tarn__run *run)
     TARN__REQUIRES(pool_lock);
 
+/* Return where the memory begins that `stream_state` may use right before a node; and
+ * where it ends right behind the node. They count as many blocks as
+ * tarn__runs_coalesce_for() coalesces to one side. */
+enum { TARN__RUN_SIDE = TARN__RUN_MAX / 2 - 1 };
+uint64_t tarn__runs_begin(const struct tarn__heap *heap,
+                          const struct tarn__stream_state *stream_state,
+                          tarn__index index) TARN__REQUIRES(pool_lock);
+uint64_t tarn__runs_end(const struct tarn__heap *heap,
+                        const struct tarn__stream_state *stream_state, tarn__index index)
+    TARN__REQUIRES(pool_lock);
+
 /* Coalesce neighbours that `stream_state` may use until one block fits; false: none
  * does. */
 bool tarn__runs_coalesce_for(struct tarn__heap *heap,

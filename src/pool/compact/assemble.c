@@ -17,9 +17,9 @@
 
 #define NODE(index) tarn__node(&heap->nodes, (index))
 
-/* Bounds: streams considered; blocks considered of each, and those kept; pieces to either
- * side of a block; handles assembled at once. */
-enum { STREAMS_MAX = 64, LOOKS = 512, FOUND = 64, REACH = 64, HANDLES = 64 };
+/* Bounds: streams considered; blocks considered of each, those in one hold of the lock,
+ * and those kept; handles assembled at once. */
+enum { STREAMS_MAX = 64, LOOKS = 512, HOLD = 32, FOUND = 64, HANDLES = 64 };
 
 struct assembly {
     struct tarn__caller *caller;
@@ -54,18 +54,22 @@ static bool note(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
     return assembly->found_count < FOUND && ++assembly->looks < LOOKS;
 }
 
-/* Find the pieces of a handle; `first` has its start. */
-static unsigned pieces(const struct tarn__heap *heap, tarn__index first,
-                       struct tarn__span handle)
+/* Count the pieces of a handle; `first` has its start. 0: one is not usable, or they are
+ * too many. */
+static unsigned pieces(const struct assembly *assembly, tarn__index first,
+                       struct tarn__span handle) TARN__REQUIRES(pool_lock)
 {
-    unsigned count = 1;
+    const struct tarn__heap *heap = assembly->heap;
 
-    for (; tarn__node_end(NODE(first)) < handle.address + handle.bytes; count++)
-        first = NODE(first)->after;
-    return count;
+    for (unsigned count = 1; count <= TARN__RUN_MAX && is_usable(assembly, first);
+         count++, first = NODE(first)->after)
+        if (tarn__node_end(NODE(first)) >= handle.address + handle.bytes)
+            return count;
+    return 0;
 }
 
-/* Take the pieces. Returns false without host memory. */
+/* Take the pieces, and pin the event fences that cover them. Returns false without host
+ * memory. */
 static bool take(struct assembly *assembly, tarn__index first, struct tarn__span handle)
     TARN__REQUIRES(pool_lock)
 {
@@ -89,63 +93,74 @@ static bool take(struct assembly *assembly, tarn__index first, struct tarn__span
         at = upto;
     }
     tarn__wait_set_add(&assembly->wait_set, assembly->caller, run);
+    tarn__wait_set_pin(&assembly->wait_set, assembly->caller->pool);
     assembly->count++;
     assembly->wanted -= assembly->wanted < handle.bytes ? assembly->wanted : handle.bytes;
     return true;
 }
 
-/* Take the whole handles in the pieces that touch `index`, but not those within one
- * piece, which can move as they are. Returns false if no more are needed. */
+/* Take a handle of which `index` has a piece. One piece that has all of it can move as it
+ * is. Returns false if no more are needed. */
+static bool take_handle(struct assembly *assembly, tarn__index index,
+                        struct tarn__span handle) TARN__REQUIRES(pool_lock)
+{
+    const struct tarn__heap *heap = assembly->heap;
+    tarn__index first = index;
+
+    for (int i = 1; NODE(first)->address > handle.address; i++) {
+        first = NODE(first)->before;
+        if (i == TARN__RUN_MAX || !is_usable(assembly, first))
+            return true;
+    }
+    unsigned count = pieces(assembly, first, handle);
+    if (count < 2 || count > TARN__RUN_MAX - assembly->wait_set.count)
+        return true;
+    return assembly->count < HANDLES && take(assembly, first, handle) &&
+           assembly->wanted > 0;
+}
+
+/* Take the handles in which a block begins and ends. Returns false if no more are needed.
+ * `lock` held; it is released before each handle. */
 static bool take_around(struct assembly *assembly, tarn__index index)
     TARN__REQUIRES(pool_lock)
 {
-    struct tarn__heap *heap = assembly->heap;
-    const struct tarn__pages *pages = assembly->caller->pool->pages;
-    tarn__index first = index, last = index;
+    struct tarn__pool *pool = assembly->caller->pool;
+    const struct tarn__heap *heap = &pool->heap;
 
-    if (!is_usable(assembly, index))
-        return true;
-    for (int i = 0; i < REACH && is_usable(assembly, NODE(first)->before); i++)
-        first = NODE(first)->before;
-    for (int i = 0; i < REACH && is_usable(assembly, NODE(last)->after); i++)
-        last = NODE(last)->after;
-    uint64_t start = NODE(first)->address, end = tarn__node_end(NODE(last));
-    struct tarn__span span =
-        tarn__pages_removable(pages, (struct tarn__span){start, end - start});
-    while (span.bytes > 0 && assembly->wanted > 0) {
-        struct tarn__span handle = tarn__pages_first(pages, span, 1);
-        while (tarn__node_end(NODE(first)) <= handle.address)
-            first = NODE(first)->after;
-        unsigned count = pieces(heap, first, handle);
-        if (count > 1 && count <= TARN__RUN_MAX - assembly->wait_set.count) {
-            if (assembly->count == HANDLES || !take(assembly, first, handle))
-                return false;
-            first = assembly->handles[assembly->count - 1].nodes[0];
-        }
-        span.address += handle.bytes;
-        span.bytes -= handle.bytes;
+    tarn__assert_held(&pool->lock);
+    for (int i = 0; i < 2; i++) {
+        tarn__pool_relock(pool);
+        if (!is_usable(assembly, index))
+            return true;
+        uint64_t at = i ? tarn__node_end(NODE(index)) - 1 : NODE(index)->address;
+        if (!take_handle(assembly, index, tarn__pages_handle_at(pool->pages, at)))
+            return false;
     }
-    return assembly->wanted > 0;
+    return true;
 }
 
-/* Take handles around the blocks of one stream, or around completed ones. */
+/* Take handles around the blocks of one stream. */
 static bool take_from(struct assembly *assembly, const struct tarn__bins *bins)
     TARN__REQUIRES(pool_lock)
 {
+    struct tarn__pool *pool = assembly->caller->pool;
+    struct tarn__bins_cursor cursor = tarn__bins_begin();
+
     assembly->found_count = assembly->looks = 0;
-    tarn__bins_visit(bins, &assembly->heap->nodes, 1, note, assembly);
+    do
+        tarn__pool_relock(pool);
+    while (
+        tarn__bins_visit_part(bins, &pool->heap.nodes, 1, &cursor, HOLD, note, assembly));
     for (unsigned i = 0; i < assembly->found_count; i++)
         if (!take_around(assembly, assembly->found[i]))
             return false;
     return true;
 }
 
-/* Return the bytes missing once everything moves that can move as it is. `lock` held. */
+/* Return the bytes missing once everything moves that can move as it is. */
 static uint64_t missing(struct assembly *assembly, const struct tarn__request *request)
-    TARN__REQUIRES(pool_lock)
+    TARN__REQUIRES(growth)
 {
-    tarn__assert_held(&assembly->caller->pool->lock);
-
     uint64_t need = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
 
     tarn__reclaimable_find(assembly->caller->pool, need, (struct tarn__span){0, 0},
@@ -154,54 +169,62 @@ static uint64_t missing(struct assembly *assembly, const struct tarn__request *r
     return need > assembly->reclaimable.bytes ? need - assembly->reclaimable.bytes : 0;
 }
 
-/* Take handles in pieces, and the event fences that cover them. `lock` held. */
-static void choose(struct assembly *assembly, const struct tarn__request *request)
-    TARN__REQUIRES(pool_lock)
+/* Take handles in pieces, and pin the event fences that cover them. `lock` held; it is
+ * released between blocks. */
+static void choose(struct assembly *assembly) TARN__REQUIRES(pool_lock)
 {
-    tarn__assert_held(&assembly->caller->pool->lock);
+    struct tarn__pool *pool = assembly->caller->pool;
+    const struct tarn__stream_state *same_stream = assembly->caller->stream_state,
+                                    *stream_state;
 
-    struct tarn__heap *heap = assembly->heap;
+    tarn__assert_held(&pool->lock);
+    bool more = take_from(assembly, &same_stream->free.bins);
+    pool->heap.plan_next = pool->heap.with_memory;
+    for (unsigned i = 0; i < STREAMS_MAX && more &&
+                         (stream_state = tarn__reclaimable_next_state(pool)) != NULL;
+         i++)
+        if (stream_state != same_stream && !stream_state->is_capture)
+            more = take_from(assembly, &stream_state->free.bins);
+}
 
-    assembly->wanted = missing(assembly, request);
-    if (assembly->wanted == 0)
-        return;
-    bool more = take_from(assembly, &assembly->caller->stream_state->free.bins);
-    unsigned stream_states = 0;
-    for (tarn__index i = heap->with_memory, after;
-         i && more && stream_states < STREAMS_MAX; i = after) {
-        stream_states++;
-        after = tarn__heap_state(heap, i)->next_with_memory;
-        if (i != assembly->caller->stream_state->index &&
-            !tarn__heap_state(heap, i)->is_capture)
-            more = take_from(assembly, &tarn__heap_state(heap, i)->free.bins);
+/* Make one block of each handle, or return the pieces if the stream did not wait. `lock`
+ * held; it is released between handles. */
+static void put(struct assembly *assembly, bool waited) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__pool *pool = assembly->caller->pool;
+
+    tarn__assert_held(&pool->lock);
+    for (unsigned i = 0; i < assembly->count; i++) {
+        if (waited)
+            tarn__heap_put(&pool->heap,
+                           tarn__runs_coalesce(&pool->heap, &assembly->handles[i]),
+                           assembly->caller->stream_state);
+        else
+            tarn__runs_put(&pool->heap, &assembly->handles[i]);
+        tarn__pool_relock(pool);
     }
-    tarn__wait_set_pin(&assembly->wait_set, assembly->caller->pool);
+    tarn__wait_set_release(&assembly->wait_set, assembly->caller, waited);
 }
 
 static bool wait_and_coalesce(struct assembly *assembly,
-                              const struct tarn__request *request)
+                              const struct tarn__request *request) TARN__REQUIRES(growth)
 {
-    struct tarn__caller *caller = assembly->caller;
-    struct tarn__pool *pool = caller->pool;
+    struct tarn__pool *pool = assembly->caller->pool;
 
+    assembly->wanted = missing(assembly, request);
+    if (assembly->wanted == 0)
+        return false;
     tarn__pool_lock(pool);
-    choose(assembly, request);
+    choose(assembly);
     tarn__pool_unlock(pool);
     if (assembly->count == 0)
         return false;
     bool waited = TARN_MUTATION(assembled_without_wait) ||
-                  tarn__wait_set_wait(&assembly->wait_set, caller) ||
+                  tarn__wait_set_wait(&assembly->wait_set, assembly->caller) ||
                   TARN_MUTATION(wait_failed_taken_as_done);
 
     tarn__pool_lock(pool);
-    for (unsigned i = 0; i < assembly->count; i++)
-        if (waited)
-            tarn__heap_put(&pool->heap,
-                           tarn__runs_coalesce(&pool->heap, &assembly->handles[i]),
-                           caller->stream_state);
-        else
-            tarn__runs_put(&pool->heap, &assembly->handles[i]);
-    tarn__wait_set_release(&assembly->wait_set, caller, waited);
+    put(assembly, waited);
     tarn__pool_unlock(pool);
     return waited;
 }

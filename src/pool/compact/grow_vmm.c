@@ -25,35 +25,23 @@
 #include "pool/blocks/take.h"
 #include "pool/compact/assemble.h"
 #include "pool/compact/budget.h"
+#include "pool/compact/growth_site.h"
 #include "pool/compact/placement.h"
+#include "pool/compact/plan.h"
 #include "pool/compact/reclaimable.h"
 #include "pool/compact/retired.h"
 #include "pool/order/fence.h"
 #include <stdlib.h>
-
-/* One growth: `reclaimable->bytes` move to `at`, and `new_bytes` follow there. */
-struct plan {
-    struct tarn__reclaimable *reclaimable; /* NULL: nothing moves */
-    uint64_t at;
-    uint64_t new_bytes, least; /* by the step of growth; the least needed */
-    /* nodes in transit; 0 where there are no bytes */
-    tarn__index moved_node, new_node;
-};
 
 /* One call of tarn__grow_vmm(). */
 struct growth {
     struct tarn__caller *caller;
     const struct tarn__request *request;
     struct tarn__reclaimable *found; /* NULL: nothing moves */
-    struct plan plan;
+    struct tarn__plan plan;
     bool has_moved;    /* the move, if there was one, has not failed */
     tarn__index block; /* for the request; 0: none yet */
 };
-
-static uint64_t moved_bytes(const struct plan *plan)
-{
-    return plan->reclaimable ? plan->reclaimable->bytes : 0;
-}
 
 /* Return true if the pool has half of what it may have, of its limit or of the device.
  * Then it takes no more than it needs. */
@@ -90,11 +78,11 @@ static uint64_t extra_bytes(const struct tarn__pool *pool, uint64_t need,
 }
 
 /* Decide how much is new, and whether the limit allows it. */
-static bool plan_new(const struct tarn__pool *pool, const struct tarn__site *site,
-                     struct plan *plan) TARN__REQUIRES(pool_lock)
+static bool plan_new(const struct tarn__pool *pool, const struct tarn__growth_site *site,
+                     struct tarn__plan *plan) TARN__REQUIRES(pool_lock)
 {
     uint64_t need = tarn__pages_round_up(site->bytes ? site->bytes : 1);
-    uint64_t moved = moved_bytes(plan);
+    uint64_t moved = tarn__plan_moved_bytes(plan);
     uint64_t range = tarn__node_bytes(tarn__node(&pool->heap.nodes, site->range));
     uint64_t available = range > moved ? range - moved : 0;
     uint64_t most = tarn__budget_headroom(pool);
@@ -111,51 +99,10 @@ static bool plan_new(const struct tarn__pool *pool, const struct tarn__site *sit
     return plan->new_bytes > 0;
 }
 
-static void cancel(struct tarn__pool *pool, const struct plan *plan)
-    TARN__REQUIRES(pool_lock)
-{
-    if (plan->reclaimable)
-        tarn__reclaimable_put_back(plan->reclaimable, 0);
-    if (plan->moved_node)
-        tarn__ranges_make_unmapped(&pool->heap, plan->moved_node);
-    if (plan->new_node)
-        tarn__ranges_make_unmapped(&pool->heap, plan->new_node);
-}
-
-/* Split `bytes` at `at` off the unmapped range that begins there. */
-static tarn__index split_unmapped(struct tarn__heap *heap, uint64_t at, uint64_t bytes)
-    TARN__REQUIRES(pool_lock)
-{
-    tarn__index range = tarn__ranges_unmapped_at(heap, at);
-
-    return range ? tarn__take_range(heap, range, at, bytes) : 0;
-}
-
-/* Take all that the plan needs. Returns false without host memory; then nothing is
- * taken. */
-static bool take_nodes(struct tarn__pool *pool, struct plan *plan)
-    TARN__REQUIRES(pool_lock)
-{
-    struct tarn__heap *heap = &pool->heap;
-    uint64_t moved = moved_bytes(plan);
-
-    if (plan->reclaimable)
-        tarn__reclaimable_split(plan->reclaimable);
-    bool all = moved == moved_bytes(plan);
-    if (all && moved > 0)
-        all = (plan->moved_node = split_unmapped(heap, plan->at, moved)) != 0;
-    if (all && plan->new_bytes > 0)
-        all = (plan->new_node =
-                   split_unmapped(heap, plan->at + moved, plan->new_bytes)) != 0;
-    if (!all)
-        cancel(pool, plan);
-    return all;
-}
-
 /* Find large handles first: completed ones, then fenced ones. */
 static void find_reclaimable(const struct tarn__caller *caller, uint64_t need,
-                             const struct tarn__site *site,
-                             struct tarn__reclaimable *found) TARN__REQUIRES(pool_lock)
+                             const struct tarn__growth_site *site,
+                             struct tarn__reclaimable *found) TARN__REQUIRES(growth)
 {
     tarn__reclaimable_find(caller->pool, need,
                            (struct tarn__span){site->from, site->address - site->from},
@@ -165,63 +112,78 @@ static void find_reclaimable(const struct tarn__caller *caller, uint64_t need,
 
 /* Find a site with enough addresses for the moved memory in whole handles, where the
  * range still has such an unmapped range. */
-static struct tarn__site find_site(const struct tarn__caller *caller,
-                                   const struct tarn__request *request)
-    TARN__REQUIRES(pool_lock)
+static struct tarn__growth_site find_site(const struct tarn__caller *caller,
+                                          const struct tarn__request *request)
+    TARN__REQUIRES(growth)
 {
-    const struct tarn__heap *heap = &caller->pool->heap;
-    struct tarn__site site = tarn__ranges_find_site(heap, caller->stream_state, request,
-                                                    TARN__HANDLE_BYTES_MAX);
+    struct tarn__growth_site site =
+        tarn__growth_site_find(caller, request, TARN__HANDLE_BYTES_MAX);
 
-    return site.range ? site
-                      : tarn__ranges_find_site(heap, caller->stream_state, request, 0);
+    return site.range ? site : tarn__growth_site_find(caller, request, 0);
 }
 
-/* Plan to move all the memory that is needed, or nearly all. `lock` held. */
-static bool plan_placement(struct growth *growth) TARN__REQUIRES(pool_lock)
+/* Plan to move all the memory that is needed, or nearly all, and take it. */
+static bool plan_placement(struct growth *growth) TARN__REQUIRES(growth)
 {
     struct tarn__placement placement;
 
-    tarn__assert_held(&growth->caller->pool->lock);
-    if (!tarn__placement_find(growth->caller, growth->request, growth->found, &placement))
-        return false;
-    growth->plan = (struct plan){.at = placement.at,
-                                 .reclaimable = growth->found,
-                                 .new_bytes = placement.new_bytes,
-                                 .least = placement.least};
-    return take_nodes(growth->caller->pool, &growth->plan);
+    for (int i = 0; i < TARN__PLANS_MAX; i++) {
+        if (!tarn__placement_find(growth->caller, growth->request, growth->found,
+                                  &placement))
+            return false;
+        growth->plan = (struct tarn__plan){.range = placement.range,
+                                           .at = placement.at,
+                                           .reclaimable = growth->found,
+                                           .new_bytes = placement.new_bytes,
+                                           .least = placement.least};
+        if (tarn__plan_take(&growth->plan, growth->caller, growth->request))
+            return true;
+    }
+    return false;
 }
 
-/* Plan new memory at the range's end, behind the moved memory. `lock` held. */
-static tarn_status plan_end(struct growth *growth) TARN__REQUIRES(pool_lock)
+/* Plan new memory at the range's end, behind the moved memory, which is `found`; NULL:
+ * nothing moves. */
+static tarn_status plan_end(struct growth *growth, struct tarn__reclaimable *found)
     TARN__REQUIRES(growth)
 {
     struct tarn__pool *pool = growth->caller->pool;
     const struct tarn__request *request = growth->request;
-    struct plan *plan = &growth->plan;
-
-    tarn__assert_held(&pool->lock);
-    struct tarn__site site = find_site(growth->caller, request);
+    struct tarn__plan *plan = &growth->plan;
+    struct tarn__growth_site site = find_site(growth->caller, request);
     uint64_t need = tarn__pages_round_up(site.bytes ? site.bytes : 1);
+    tarn_status status = TARN_OK;
 
-    *plan = (struct plan){.at = site.address};
+    *plan = (struct tarn__plan){
+        .range = site.range, .at = site.address, .reclaimable = found};
+    if (site.range && found)
+        find_reclaimable(growth->caller, need, &site, found);
+    tarn__pool_lock(pool);
     if (!site.range)
-        return tarn__budget_fail(pool, (uint64_t)request->quanta << TARN__QUANTUM_SHIFT);
-    if (growth->found) {
-        plan->reclaimable = growth->found;
-        find_reclaimable(growth->caller, need, &site, growth->found);
+        status =
+            tarn__budget_fail(pool, (uint64_t)request->quanta << TARN__QUANTUM_SHIFT);
+    else if (!plan_new(pool, &site, plan))
+        status = tarn__budget_fail(pool, need);
+    tarn__pool_unlock(pool);
+    return status;
+}
+
+/* Make such a plan, and take what it needs. The last one moves nothing. */
+static tarn_status grow_at_end(struct growth *growth) TARN__REQUIRES(growth)
+{
+    for (int i = growth->found ? TARN__PLANS_MAX : 1; i-- > 0;) {
+        tarn_status status = plan_end(growth, i > 0 ? growth->found : NULL);
+        if (status != TARN_OK ||
+            tarn__plan_take(&growth->plan, growth->caller, growth->request))
+            return status;
     }
-    if (!plan_new(pool, &site, plan))
-        return tarn__budget_fail(pool, need);
-    if (!take_nodes(pool, plan))
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to grow");
-    return TARN_OK;
+    return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to grow");
 }
 
 /* Map the new memory; without enough for the step, only what is needed. */
-static tarn_status map_new(struct tarn__pool *pool, struct plan *plan)
+static tarn_status map_new(struct tarn__pool *pool, struct tarn__plan *plan)
 {
-    uint64_t at = plan->at + moved_bytes(plan);
+    uint64_t at = plan->at + tarn__plan_moved_bytes(plan);
     struct tarn__span span;
     tarn_status status =
         tarn__pages_grow(pool->pages, at, plan->new_bytes, TARN_STREAM_NONE, &span);
@@ -229,9 +191,10 @@ static tarn_status map_new(struct tarn__pool *pool, struct plan *plan)
     if (status != TARN_OUT_OF_MEMORY || plan->least == plan->new_bytes)
         return status;
     tarn__pool_lock(pool);
-    tarn__ranges_make_unmapped(&pool->heap, plan->new_node);
+    tarn__index range = tarn__ranges_make_unmapped(&pool->heap, plan->new_node);
     plan->new_bytes = plan->least;
-    plan->new_node = plan->least ? split_unmapped(&pool->heap, at, plan->least) : 0;
+    plan->new_node =
+        plan->least ? tarn__take_range(&pool->heap, range, at, plan->least) : 0;
     tarn__pool_unlock(pool);
     if (plan->least == 0)
         return TARN_OK;
@@ -240,7 +203,7 @@ static tarn_status map_new(struct tarn__pool *pool, struct plan *plan)
     return tarn__pages_grow(pool->pages, at, plan->least, TARN_STREAM_NONE, &span);
 }
 
-static unsigned moved_handles(const struct plan *plan)
+static unsigned moved_handles(const struct tarn__plan *plan)
 {
     unsigned handles = 0;
 
@@ -251,7 +214,7 @@ static unsigned moved_handles(const struct plan *plan)
 
 /* Publish the moved memory at its new place: as completed, or, where the stream waited
  * for some of it, in the order of the caller's stream. `lock` held. */
-static void publish_moved(struct tarn__caller *caller, struct plan *plan)
+static void publish_moved(struct tarn__caller *caller, struct tarn__plan *plan)
     TARN__REQUIRES(pool_lock) TARN__REQUIRES(growth)
 {
     tarn__assert_held(&caller->pool->lock);
@@ -270,7 +233,7 @@ static void publish_moved(struct tarn__caller *caller, struct plan *plan)
     pool->generation++;
 }
 
-static void publish_new(struct tarn__pool *pool, struct plan *plan)
+static void publish_new(struct tarn__pool *pool, struct tarn__plan *plan)
     TARN__REQUIRES(pool_lock)
 {
     if (!TARN_MUTATION(growth_published_before_mapped))
@@ -280,7 +243,7 @@ static void publish_new(struct tarn__pool *pool, struct plan *plan)
     tarn__budget_note_peaks(pool);
 }
 
-static tarn_status move(const struct tarn__caller *caller, const struct plan *plan)
+static tarn_status move(const struct tarn__caller *caller, const struct tarn__plan *plan)
 {
     const struct tarn__reclaimable *reclaimable = plan->reclaimable;
     struct tarn__span spans[TARN__RECLAIMABLE_MAX];
@@ -301,8 +264,8 @@ static tarn_status carry_out(struct growth *growth) TARN__REQUIRES(growth)
 {
     struct tarn__caller *caller = growth->caller;
     struct tarn__pool *pool = caller->pool;
-    struct plan *plan = &growth->plan;
-    uint64_t moved = moved_bytes(plan);
+    struct tarn__plan *plan = &growth->plan;
+    uint64_t moved = tarn__plan_moved_bytes(plan);
     tarn_status status = TARN_OK;
 
     if (TARN_MUTATION(growth_published_before_mapped) && plan->new_node) {
@@ -321,7 +284,7 @@ static tarn_status carry_out(struct growth *growth) TARN__REQUIRES(growth)
         publish_moved(caller, plan);
     if (status == TARN_OK && plan->new_bytes > 0)
         publish_new(pool, plan);
-    cancel(pool, plan);
+    tarn__plan_cancel(plan, pool);
     tarn__pool_unlock(pool);
     return status;
 }
@@ -341,27 +304,14 @@ static bool assembled(struct growth *growth) TARN__REQUIRES(growth)
     return true;
 }
 
-static bool find_placement(struct growth *growth)
-{
-    tarn__pool_lock(growth->caller->pool);
-    bool is_there = plan_placement(growth);
-    tarn__pool_unlock(growth->caller->pool);
-    return is_there;
-}
-
 /* Make the plan, or find the block: then no growth is needed after all. */
 static tarn_status make_plan(struct growth *growth) TARN__REQUIRES(growth)
 {
-    struct tarn__pool *pool = growth->caller->pool;
-
     if (growth->found &&
-        (find_placement(growth) ||
-         (assembled(growth) && (growth->block || find_placement(growth)))))
+        (plan_placement(growth) ||
+         (assembled(growth) && (growth->block || plan_placement(growth)))))
         return TARN_OK;
-    tarn__pool_lock(pool);
-    tarn_status status = plan_end(growth);
-    tarn__pool_unlock(pool);
-    return status;
+    return grow_at_end(growth);
 }
 
 /* Grow with the reclaimable memory in `found` (NULL: nothing moves). */
@@ -447,19 +397,21 @@ tarn_status tarn__grow_vmm(struct tarn__caller *caller,
     return status;
 }
 
-/* Plan one handle at the site that needs the least. `lock` held. */
-static bool plan_ahead(struct growth *growth, uint64_t handle) TARN__REQUIRES(pool_lock)
+/* Plan one handle at the site that needs the least, and take its place. */
+static bool plan_ahead(struct growth *growth, uint64_t handle) TARN__REQUIRES(growth)
 {
     struct tarn__pool *pool = growth->caller->pool;
+    struct tarn__growth_site site =
+        tarn__growth_site_find(growth->caller, growth->request, handle);
 
-    tarn__assert_held(&pool->lock);
-    struct tarn__site site =
-        tarn__ranges_find_site(&pool->heap, NULL, growth->request, handle);
-    if (!site.range || handle > tarn__budget_headroom(pool))
+    tarn__pool_lock(pool);
+    bool is_allowed = handle <= tarn__budget_headroom(pool);
+    tarn__pool_unlock(pool);
+    if (!site.range || !is_allowed)
         return false;
-    growth->plan =
-        (struct plan){.at = site.address, .new_bytes = handle, .least = handle};
-    return take_nodes(pool, &growth->plan);
+    growth->plan = (struct tarn__plan){
+        .range = site.range, .at = site.address, .new_bytes = handle, .least = handle};
+    return tarn__plan_take(&growth->plan, growth->caller, growth->request);
 }
 
 uint64_t tarn__grow_vmm_ahead(struct tarn__pool *pool, uint64_t bytes)
@@ -472,8 +424,5 @@ uint64_t tarn__grow_vmm_ahead(struct tarn__pool *pool, uint64_t bytes)
                                     TARN__QUANTUM};
     struct growth growth = {.caller = &caller, .request = &request};
 
-    tarn__pool_lock(pool);
-    bool is_planned = plan_ahead(&growth, handle);
-    tarn__pool_unlock(pool);
-    return is_planned && carry_out(&growth) == TARN_OK ? handle : 0;
+    return plan_ahead(&growth, handle) && carry_out(&growth) == TARN_OK ? handle : 0;
 }

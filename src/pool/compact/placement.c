@@ -24,8 +24,7 @@
 enum {
     HANDLES = 1024, /* the most handles considered */
     UNMAPPED_MAX = 256,
-    /* the most blocks on one side: what tarn__runs_coalesce_for() finds */
-    SIDE = TARN__RUN_MAX / 2 - 1,
+    HOLD = 4, /* unmapped ranges in one hold of the lock */
     TRIES = 6 /* the most places that are tried in full */
 };
 
@@ -42,6 +41,7 @@ struct handle {
 struct candidate {
     struct tarn__span low, high; /* the used part of the free memory on both sides */
     struct tarn__span range;
+    tarn__index unmapped; /* node of the range */
     uint64_t least, most; /* bytes to be moved there */
     bool at_end;          /* it reaches the end of the unmapped range */
     unsigned handles;     /* number of handles that this takes, if they fit */
@@ -54,6 +54,7 @@ struct look {
     struct handle handles[HANDLES]; /* the best first */
     unsigned count;
     unsigned unmapped;
+    uint64_t headroom;                  /* of the pool's limit */
     struct candidate candidates[TRIES]; /* the best first */
     unsigned tries;
     struct candidate nearest; /* where the fewest bytes are missing */
@@ -168,60 +169,30 @@ static void note(struct look *look, struct candidate candidate)
     look->candidates[i] = candidate;
 }
 
-static bool is_available(const struct look *look, tarn__index index)
+/* Note the ways to make a block at an unmapped range. */
+static void note_range(struct look *look, tarn__index index) TARN__REQUIRES(pool_lock)
 {
-    return tarn__stream_state_may_use(look->caller->stream_state,
-                                      tarn__node(&look->caller->pool->heap.nodes, index));
-}
-
-static struct tarn__span free_before(const struct look *look, tarn__index range)
-{
-    const struct tarn__nodes *nodes = &look->caller->pool->heap.nodes;
-    struct tarn__span free = {tarn__node(nodes, range)->address, 0};
-    tarn__index index = tarn__node(nodes, range)->before;
-
-    for (int i = 0; i < SIDE && index && is_available(look, index); i++) {
-        free.address = tarn__node(nodes, index)->address;
-        index = tarn__node(nodes, index)->before;
-    }
-    free.bytes = tarn__node(nodes, range)->address - free.address;
-    return free;
-}
-
-static struct tarn__span free_behind(const struct look *look, tarn__index range)
-{
-    const struct tarn__nodes *nodes = &look->caller->pool->heap.nodes;
-    struct tarn__span free = {tarn__node_end(tarn__node(nodes, range)), 0};
-    tarn__index index = tarn__node(nodes, range)->after;
-
-    for (int i = 0; i < SIDE && index && is_available(look, index); i++) {
-        free.bytes += tarn__node_bytes(tarn__node(nodes, index));
-        index = tarn__node(nodes, index)->after;
-    }
-    return free;
-}
-
-static bool visit_unmapped(void *data, tarn__index index)
-{
-    struct look *look = data;
-    const struct tarn__node *node = tarn__node(&look->caller->pool->heap.nodes, index);
+    const struct tarn__heap *heap = &look->caller->pool->heap;
+    const struct tarn__stream_state *stream_state = look->caller->stream_state;
+    const struct tarn__node *node = tarn__node(&heap->nodes, index);
     uint64_t bytes = (uint64_t)look->request->quanta << TARN__QUANTUM_SHIFT;
     uint64_t mask = look->request->alignment - 1;
+    uint64_t begin = tarn__runs_begin(heap, stream_state, index),
+             end = tarn__runs_end(heap, stream_state, index),
+             unmapped_end = tarn__node_end(node);
     struct candidate candidate = {.range = {node->address, tarn__node_bytes(node)},
-                                  .low = free_before(look, index),
+                                  .unmapped = index,
+                                  .low = {begin, node->address - begin},
                                   .most = tarn__node_bytes(node)};
-    struct tarn__span high = free_behind(look, index);
-    uint64_t unmapped_end = high.address, end = high.address + high.bytes;
-    uint64_t first =
-        (candidate.low.address + mask) & ~mask; /* where the block would begin */
+    uint64_t first = (begin + mask) & ~mask; /* where the block would begin */
 
     if (first + bytes > candidate.range.address) {
         candidate.least = tarn__pages_round_up(first + bytes - candidate.range.address);
         note(look, candidate);
     }
-    if (high.bytes == 0)
-        return ++look->unmapped < UNMAPPED_MAX;
-    candidate.high = high;
+    if (end == unmapped_end)
+        return;
+    candidate.high = (struct tarn__span){unmapped_end, end - unmapped_end};
     if (first + bytes > unmapped_end && first + bytes <= end) {
         candidate.least = candidate.most;
         note(look, candidate);
@@ -233,7 +204,17 @@ static bool visit_unmapped(void *data, tarn__index index)
         candidate.at_end = true;
         note(look, candidate);
     }
-    return ++look->unmapped < UNMAPPED_MAX;
+}
+
+/* The unmapped ranges stay as they are while the lock is released, under `growth`. */
+static bool visit_unmapped(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
+{
+    struct look *look = data;
+
+    note_range(look, index);
+    if (++look->unmapped % HOLD == 0)
+        tarn__pool_relock(look->caller->pool);
+    return look->unmapped < UNMAPPED_MAX;
 }
 
 /* --- which handles go where --- */
@@ -279,7 +260,9 @@ static unsigned choose_candidate(struct look *look, struct tarn__placement *out)
             continue;
         fewest = count;
         memcpy(look->best, look->chosen, count * sizeof *look->best);
-        *out = (struct tarn__placement){.at = start_at(candidate, bytes), .bytes = bytes};
+        *out = (struct tarn__placement){.range = candidate->unmapped,
+                                        .at = start_at(candidate, bytes),
+                                        .bytes = bytes};
     }
     return fewest;
 }
@@ -287,11 +270,11 @@ static unsigned choose_candidate(struct look *look, struct tarn__placement *out)
 /* Return the new bytes where `least` is missing: the step that the user specified, or
  * whole handles, where the place has enough addresses for them. */
 static uint64_t new_bytes_at(const struct look *look, const struct candidate *candidate,
-                             uint64_t moved, uint64_t least) TARN__REQUIRES(pool_lock)
+                             uint64_t moved, uint64_t least)
 {
     const struct tarn__pool *pool = look->caller->pool;
     uint64_t handle = tarn__handle_size(pool->pages, 0);
-    uint64_t available = candidate->most - moved, most = tarn__budget_headroom(pool);
+    uint64_t available = candidate->most - moved, most = look->headroom;
     uint64_t whole = (least + handle - 1) / handle * handle;
 
     most = most < available ? most : available;
@@ -307,7 +290,6 @@ static uint64_t new_bytes_at(const struct look *look, const struct candidate *ca
  * and the rest is new. Returns the number of handles, in `best`; -1: there is no such
  * place. */
 static int choose_nearest(struct look *look, struct tarn__placement *out)
-    TARN__REQUIRES(pool_lock)
 {
     const struct candidate *candidate = &look->nearest;
     uint64_t bytes;
@@ -316,11 +298,11 @@ static int choose_nearest(struct look *look, struct tarn__placement *out)
         return -1;
     unsigned count = fill(look, candidate, &bytes);
     memcpy(look->best, look->chosen, count * sizeof *look->best);
-    *out = (struct tarn__placement){.bytes = bytes};
+    *out = (struct tarn__placement){.range = candidate->unmapped, .bytes = bytes};
     out->least = bytes < candidate->least ? candidate->least - bytes : 0;
     out->new_bytes = new_bytes_at(look, candidate, bytes, out->least);
     out->at = start_at(candidate, out->bytes + out->new_bytes);
-    return out->least <= tarn__budget_headroom(look->caller->pool) ? (int)count : -1;
+    return out->least <= look->headroom ? (int)count : -1;
 }
 
 /* --- the parts that move --- */
@@ -330,18 +312,6 @@ static int by_address(const void *one, const void *other)
     const struct tarn__reclaimable_part *a = one, *b = other;
 
     return compare(a->span.address, b->span.address);
-}
-
-/* Sort completed memory first, and then large handles first. */
-static int by_order(const void *one, const void *other)
-{
-    const struct tarn__reclaimable_part *a = one, *b = other;
-    uint64_t mean_a = tarn__reclaimable_mean_handle(a),
-             mean_b = tarn__reclaimable_mean_handle(b);
-
-    if ((a->stream_state == NULL) != (b->stream_state == NULL))
-        return a->stream_state == NULL ? -1 : 1;
-    return mean_a != mean_b ? compare(mean_b, mean_a) : by_address(one, other);
 }
 
 /* Merge adjacent handles of one block into one part. */
@@ -364,7 +334,6 @@ static void merge_parts(struct tarn__reclaimable *reclaimable)
         }
     }
     reclaimable->count = kept + 1;
-    qsort(reclaimable->parts, reclaimable->count, sizeof *reclaimable->parts, by_order);
 }
 
 static void fill_reclaimable(const struct look *look, unsigned count, uint64_t bytes,
@@ -379,25 +348,26 @@ static void fill_reclaimable(const struct look *look, unsigned count, uint64_t b
         out->parts[i].handles = 1;
     }
     merge_parts(out);
-    while (out->completed < out->count && out->parts[out->completed].stream_state == NULL)
-        out->completed++;
 }
 
 /* Find the best place for the handles of `all`. Returns how many go there; 0: there are
  * too few. */
 static unsigned find_candidate(struct look *look, struct tarn__placement *out)
 {
-    const struct tarn__heap *heap = &look->caller->pool->heap;
+    struct tarn__pool *pool = look->caller->pool;
 
     look->unmapped = look->tries = 0;
     look->nearest.least = look->least_with_room = UINT64_MAX;
     list_handles(look);
-    tarn__bins_visit(&heap->unmapped, &heap->nodes, 1, visit_unmapped, look);
+    tarn__pool_lock(pool);
+    look->headroom = tarn__budget_headroom(pool);
+    tarn__bins_visit(&pool->heap.unmapped, &pool->heap.nodes, 1, visit_unmapped, look);
+    tarn__pool_unlock(pool);
     return choose_candidate(look, out);
 }
 
 /* Try completed memory alone, and then fenced memory as well. */
-static int find(struct look *look, struct tarn__placement *out) TARN__REQUIRES(pool_lock)
+static int find(struct look *look, struct tarn__placement *out) TARN__REQUIRES(growth)
 {
     struct tarn__reclaimable *all = &look->all;
 
@@ -417,7 +387,7 @@ bool tarn__placement_find(const struct tarn__caller *caller,
                           struct tarn__reclaimable *reclaimable_out,
                           struct tarn__placement *out)
 {
-    tarn__assert_held(&caller->pool->lock);
+    tarn__assert_held(&caller->pool->growth);
 
     struct look *look = malloc(sizeof *look);
 

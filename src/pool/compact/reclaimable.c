@@ -3,44 +3,83 @@
 #include "pool/compact/reclaimable.h"
 #include "pool/blocks/ranges.h"
 #include "pool/blocks/take.h"
+#include "pool/compact/pieces.h"
 #include "pool/compact/retired.h"
 #include "pool/order/events.h"
 #include "pool/order/wait_set.h"
 #include <stdlib.h>
 
-/* Note a free block that has whole handles in it, or is a whole segment; of
- * `stream_state`, NULL where it is completed. */
-static bool note(struct tarn__reclaimable *reclaimable, tarn__index index,
-                 struct tarn__stream_state *stream_state)
+/* The blocks that one hold of the lock looks at, or changes: each costs up to a few
+ * hundred nanoseconds where the processor's caches do not have it. */
+enum { LOOKS = 64, CHANGES = 32 };
+
+/* A visit of the free blocks of `stream_state`; NULL: of completed blocks. */
+struct visit {
+    struct tarn__reclaimable *reclaimable;
+    struct tarn__stream_state *stream_state;
+};
+
+/* Note a free block that has whole handles in it, or is a whole segment, and that is
+ * completed or behind an event fence. Returns false if no more can be noted. */
+static bool note(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
 {
+    const struct visit *visit = data;
+    struct tarn__reclaimable *reclaimable = visit->reclaimable;
     const struct tarn__pages *pages = reclaimable->pool->pages;
     const struct tarn__node *node = tarn__node(&reclaimable->pool->heap.nodes, index);
     struct tarn__span span = {node->address, tarn__node_bytes(node)};
 
-    if (tarn__pages_span_has(reclaimable->excluded, node->address))
+    if (tarn__pages_span_has(reclaimable->excluded, node->address) ||
+        (visit->stream_state &&
+         !tarn__stream_state_has_fenced(visit->stream_state, node)))
         return true;
     span = tarn__pages_removable(pages, span);
     if (span.bytes == 0)
         return true;
     reclaimable->parts[reclaimable->count++] = (struct tarn__reclaimable_part){
-        index, tarn__pages_count(pages, span), span, stream_state, node->epoch, NULL};
+        index, tarn__pages_count(pages, span), span, visit->stream_state, node->epoch,
+        NULL};
     return reclaimable->count < TARN__RECLAIMABLE_MAX;
 }
 
-static bool note_completed(void *data, tarn__index index)
+/* Return the size in quanta of the smallest block that may have a whole handle in it,
+ * or be a segment. */
+static uint32_t least_quanta(const struct tarn__pool *pool)
 {
-    return note(data, index, NULL);
+    return tarn__pages_is_vmm(pool->pages) ? TARN__PAGE_BYTES >> TARN__QUANTUM_SHIFT : 1;
 }
 
-static bool note_fenced(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
+/* Note the blocks in these bins: completed ones if `stream_state` is NULL, else those of
+ * `stream_state`. */
+static void note_blocks(struct tarn__reclaimable *reclaimable,
+                        const struct tarn__bins *bins,
+                        struct tarn__stream_state *stream_state)
 {
-    struct tarn__reclaimable *reclaimable = data;
-    const struct tarn__heap *heap = &reclaimable->pool->heap;
-    const struct tarn__node *node = tarn__node(&heap->nodes, index);
-    struct tarn__stream_state *stream_state = tarn__heap_state(heap, node->stream_state);
+    struct tarn__pool *pool = reclaimable->pool;
+    struct visit visit = {reclaimable, stream_state};
+    struct tarn__bins_cursor cursor = tarn__bins_begin();
 
-    return !tarn__stream_state_has_fenced(stream_state, node) ||
-           note(reclaimable, index, stream_state);
+    tarn__pool_lock(pool);
+    while (tarn__bins_visit_part(bins, &pool->heap.nodes, least_quanta(pool), &cursor,
+                                 LOOKS, note, &visit))
+        tarn__pool_relock(pool);
+    tarn__pool_unlock(pool);
+}
+
+/* Begin to visit the stream states that have free blocks. */
+static void begin_stream_states(struct tarn__pool *pool)
+{
+    tarn__pool_lock(pool);
+    pool->heap.plan_next = pool->heap.with_memory;
+    tarn__pool_unlock(pool);
+}
+
+static struct tarn__stream_state *next_stream_state(struct tarn__pool *pool)
+{
+    tarn__pool_lock(pool);
+    struct tarn__stream_state *next = tarn__reclaimable_next_state(pool);
+    tarn__pool_unlock(pool);
+    return next;
 }
 
 static void swap(struct tarn__reclaimable_part *one, struct tarn__reclaimable_part *other)
@@ -92,17 +131,12 @@ static void trim_last(struct tarn__reclaimable *reclaimable)
     reclaimable->bytes += last->bytes;
 }
 
-/* Return the size in quanta of the smallest block that may have a whole handle in it,
- * or be a segment. */
-static uint32_t least_quanta(const struct tarn__pool *pool)
-{
-    return tarn__pages_is_vmm(pool->pages) ? TARN__PAGE_BYTES >> TARN__QUANTUM_SHIFT : 1;
-}
-
 /* Find all completed memory, in the largest blocks. */
 static void find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span excluded,
                  struct tarn__reclaimable *out)
 {
+    struct tarn__stream_state *stream_state;
+
     out->pool = pool;
     out->count = out->completed = 0;
     out->bytes = 0;
@@ -110,100 +144,24 @@ static void find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span exc
     out->excluded = excluded;
     if (wanted == 0)
         return;
-    tarn__bins_visit(&pool->heap.completed, &pool->heap.nodes, least_quanta(pool),
-                     note_completed, out);
-    if (TARN_MUTATION(unmapped_with_fence_pending))
-        for (tarn__index i = pool->heap.with_memory;
-             i && out->count < TARN__RECLAIMABLE_MAX;
-             i = tarn__heap_state(&pool->heap, i)->next_with_memory)
-            tarn__bins_visit(&tarn__heap_state(&pool->heap, i)->free.bins,
-                             &pool->heap.nodes, least_quanta(pool), note_completed, out);
+    note_blocks(out, &pool->heap.completed, NULL);
+    if (!TARN_MUTATION(unmapped_with_fence_pending))
+        return;
+    begin_stream_states(pool);
+    while (out->count < TARN__RECLAIMABLE_MAX &&
+           (stream_state = next_stream_state(pool)) != NULL)
+        note_blocks(out, &stream_state->free.bins, NULL);
 }
 
 void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted,
                             struct tarn__span excluded, struct tarn__reclaimable *out)
 {
-    tarn__assert_held(&pool->lock);
+    tarn__assert_held(&pool->growth);
 
     find(pool, wanted, excluded, out);
     keep_enough(out, 0, true);
     out->completed = out->count;
     trim_last(out);
-}
-
-/* --- handles that lie in pieces --- */
-
-/* Blocks of a stream state that have a neighbour of the same stream state, or a completed
- * one. */
-enum { PIECES = 64, PIECE_LOOKS = 512 };
-
-struct pieces {
-    const struct tarn__reclaimable *reclaimable;
-    const struct tarn__stream_state *stream_state;
-    tarn__index found[PIECES];
-    unsigned count, looks;
-};
-
-static bool is_piece(const struct pieces *pieces, tarn__index index)
-    TARN__REQUIRES(pool_lock)
-{
-    const struct tarn__node *node =
-        tarn__node(&pieces->reclaimable->pool->heap.nodes, index);
-
-    if (!index || tarn__node_state(node) != TARN__FREE ||
-        tarn__pages_span_has(pieces->reclaimable->excluded, node->address))
-        return false;
-    if (node->stream_state == pieces->stream_state->index)
-        return tarn__stream_state_has_fenced(pieces->stream_state, node);
-    struct tarn__span span = {node->address, tarn__node_bytes(node)};
-    return node->stream_state == 0 && /* a block with whole handles was chosen already */
-           tarn__pages_removable(pieces->reclaimable->pool->pages, span).bytes == 0;
-}
-
-static bool note_piece(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
-{
-    struct pieces *pieces = data;
-    const struct tarn__node *node =
-        tarn__node(&pieces->reclaimable->pool->heap.nodes, index);
-
-    if (is_piece(pieces, index) &&
-        (is_piece(pieces, node->before) || is_piece(pieces, node->after)))
-        pieces->found[pieces->count++] = index;
-    return pieces->count < PIECES && ++pieces->looks < PIECE_LOOKS;
-}
-
-/* Coalesce all pieces that touch this one, if it still exists. Each is behind an event
- * fence of the stream state, and the youngest fence covers all. */
-static void coalesce_around(struct pieces *pieces, tarn__index index)
-    TARN__REQUIRES(pool_lock)
-{
-    struct tarn__heap *heap = &pieces->reclaimable->pool->heap;
-    struct tarn__nodes *nodes = &heap->nodes;
-    unsigned count = 1;
-
-    if (!is_piece(pieces, index))
-        return;
-    for (; count < PIECES && is_piece(pieces, tarn__node(nodes, index)->before); count++)
-        index = tarn__node(nodes, index)->before;
-    uint64_t quanta = tarn__node(nodes, index)->quanta;
-    count = 1;
-    for (tarn__index i = tarn__node(nodes, index)->after;
-         count < PIECES && is_piece(pieces, i); i = tarn__node(nodes, i)->after, count++)
-        quanta += tarn__node(nodes, i)->quanta;
-    if (count > 1 && quanta <= UINT32_MAX)
-        tarn__heap_coalesce_neighbours(heap, index, (uint32_t)quanta);
-}
-
-static void coalesce_pieces(const struct tarn__reclaimable *reclaimable,
-                            const struct tarn__stream_state *stream_state)
-    TARN__REQUIRES(pool_lock)
-{
-    struct pieces pieces = {.reclaimable = reclaimable, .stream_state = stream_state};
-
-    tarn__bins_visit(&stream_state->free.bins, &reclaimable->pool->heap.nodes, 1,
-                     note_piece, &pieces);
-    for (unsigned i = 0; i < pieces.count; i++)
-        coalesce_around(&pieces, pieces.found[i]);
 }
 
 /* --- memory behind event fences --- */
@@ -217,36 +175,45 @@ static bool wants_more(const struct tarn__reclaimable *reclaimable)
 /* Note the memory of one stream state. Each one that is not the caller's costs one more
  * wait. */
 static void note_stream(struct tarn__reclaimable *reclaimable,
-                        struct tarn__stream_state *stream_state) TARN__REQUIRES(pool_lock)
+                        struct tarn__stream_state *stream_state) TARN__REQUIRES(growth)
 {
     unsigned first = reclaimable->count;
 
-    coalesce_pieces(reclaimable, stream_state);
-    tarn__bins_visit(&stream_state->free.bins, &reclaimable->pool->heap.nodes,
-                     least_quanta(reclaimable->pool), note_fenced, reclaimable);
+    tarn__pieces_coalesce(reclaimable->pool, stream_state, reclaimable->excluded);
+    note_blocks(reclaimable, &stream_state->free.bins, stream_state);
     keep_enough(reclaimable, first, true);
+}
+
+struct tarn__stream_state *tarn__reclaimable_next_state(struct tarn__pool *pool)
+{
+    tarn__assert_held(&pool->lock);
+
+    struct tarn__heap *heap = &pool->heap;
+
+    if (!heap->plan_next)
+        return NULL;
+    struct tarn__stream_state *stream_state = tarn__heap_state(heap, heap->plan_next);
+    heap->plan_next = stream_state->next_with_memory;
+    return stream_state;
 }
 
 void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
                                    struct tarn__reclaimable *reclaimable)
-    TARN__REQUIRES(growth)
 {
-    tarn__assert_held(&caller->pool->lock);
+    tarn__assert_held(&caller->pool->growth);
 
     struct tarn__pool *pool = caller->pool;
-    struct tarn__heap *heap = &pool->heap;
-    struct tarn__stream_state *same_stream = caller->stream_state;
+    struct tarn__stream_state *same_stream = caller->stream_state, *stream_state;
 
     if (!caller->may_record || caller->capturing || !same_stream->in_order ||
         !wants_more(reclaimable) || !tarn__retired_reserve(pool, TARN__RECLAIMABLE_MAX))
         return;
     note_stream(reclaimable, same_stream);
-    for (tarn__index i = heap->with_memory, after;
-         i && wants_more(reclaimable) && !pool->options.grow_first; i = after) {
-        after = tarn__heap_state(heap, i)->next_with_memory;
-        if (i != same_stream->index && !tarn__heap_state(heap, i)->is_capture)
-            note_stream(reclaimable, tarn__heap_state(heap, i));
-    }
+    begin_stream_states(pool);
+    while (wants_more(reclaimable) && !pool->options.grow_first &&
+           (stream_state = next_stream_state(pool)) != NULL)
+        if (stream_state != same_stream)
+            note_stream(reclaimable, stream_state);
     trim_last(reclaimable);
 }
 
@@ -294,16 +261,27 @@ static tarn__index split_span(struct tarn__heap *heap, tarn__index index,
     return tarn__take_range(heap, index, start, end - start);
 }
 
-/* Return the block there that other parts left over. */
-static tarn__index around(const struct tarn__heap *heap, tarn__index index,
-                          uint64_t address)
+/* Return true if the block is free, of the part's stream state and behind an event fence,
+ * and still has the span in it. Other threads use blocks between the plan and here. */
+static bool is_unchanged(const struct tarn__reclaimable *reclaimable,
+                         const struct tarn__reclaimable_part *part)
+    TARN__REQUIRES(pool_lock)
 {
-    while (tarn__node_end(tarn__node(&heap->nodes, index)) <= address)
-        index = tarn__node(&heap->nodes, index)->after;
-    while (tarn__node(&heap->nodes, index)->address > address &&
-           tarn__node(&heap->nodes, index)->before)
-        index = tarn__node(&heap->nodes, index)->before;
-    return index;
+    const struct tarn__heap *heap = &reclaimable->pool->heap;
+    const struct tarn__node *node = tarn__node(&heap->nodes, part->node);
+
+    if (tarn__node_state(node) != TARN__FREE)
+        return false;
+    struct tarn__span span =
+        tarn__pages_removable(reclaimable->pool->pages,
+                              (struct tarn__span){node->address, tarn__node_bytes(node)});
+    if (part->span.address < span.address ||
+        part->span.address + part->span.bytes > span.address + span.bytes)
+        return false;
+    if (!part->stream_state)
+        return node->stream_state == 0 || TARN_MUTATION(unmapped_with_fence_pending);
+    return node->stream_state == part->stream_state->index &&
+           tarn__stream_state_has_fenced(part->stream_state, node);
 }
 
 /* Pin the event fence that covers a span's last use. */
@@ -314,30 +292,80 @@ static CUevent_ pin(struct tarn__stream_state *stream_state, uint64_t epoch)
         stream_state, &stream_state->fences[tarn__events_fence_for(stream_state, epoch)]);
 }
 
-void tarn__reclaimable_split(struct tarn__reclaimable *reclaimable)
+/* Split one span off its block. Returns false if the block has changed, or without host
+ * memory. */
+static bool split(struct tarn__reclaimable *reclaimable,
+                  struct tarn__reclaimable_part *part) TARN__REQUIRES(pool_lock)
 {
-    tarn__assert_held(&reclaimable->pool->lock);
+    struct tarn__heap *heap = &reclaimable->pool->heap;
 
-    unsigned kept = 0, count = reclaimable->count;
-
-    reclaimable->bytes = reclaimable->count = reclaimable->completed = 0;
-    for (unsigned i = 0; i < count; i++) {
-        struct tarn__reclaimable_part part = reclaimable->parts[i];
-        if (part.stream_state) /* before its last block goes */
-            part.event = pin(part.stream_state, part.epoch);
-        part.node = around(&reclaimable->pool->heap, part.node, part.span.address);
-        tarn__index new_index =
-            split_span(&reclaimable->pool->heap, part.node, part.span);
-        if (!new_index && part.stream_state)
-            tarn__events_unpin(part.stream_state, part.event);
-        if (!new_index)
-            continue;
-        part.node = new_index;
-        reclaimable->parts[kept++] = part;
-        reclaimable->bytes += part.span.bytes;
-        reclaimable->completed += part.stream_state == NULL;
+    if (!is_unchanged(reclaimable, part) && !TARN_MUTATION(plan_not_checked))
+        return false;
+    if (part->stream_state) { /* before its last block goes */
+        part->epoch = tarn__node(&heap->nodes, part->node)->epoch;
+        part->event = pin(part->stream_state, part->epoch);
     }
-    reclaimable->count = kept;
+    part->node = split_span(heap, part->node, part->span);
+    if (!part->node && part->stream_state)
+        tarn__events_unpin(part->stream_state, part->event);
+    return part->node != 0;
+}
+
+static int compare(uint64_t one, uint64_t other)
+{
+    return one < other ? -1 : one > other;
+}
+
+/* Sort the last span of a block first: what is left before it keeps the block's node. */
+static int last_first(const void *one, const void *other)
+{
+    const struct tarn__reclaimable_part *a = one, *b = other;
+
+    return compare(b->span.address, a->span.address);
+}
+
+/* Sort completed memory first, and then large handles first. */
+static int in_order(const void *one, const void *other)
+{
+    const struct tarn__reclaimable_part *a = one, *b = other;
+    uint64_t mean_a = tarn__reclaimable_mean_handle(a),
+             mean_b = tarn__reclaimable_mean_handle(b);
+
+    if ((a->stream_state == NULL) != (b->stream_state == NULL))
+        return a->stream_state == NULL ? -1 : 1;
+    return mean_a != mean_b ? compare(mean_b, mean_a) : last_first(b, a);
+}
+
+/* Let other threads have the lock after every few spans. */
+static void let_others(struct tarn__pool *pool, unsigned changes)
+    TARN__REQUIRES(pool_lock)
+{
+    if (changes % CHANGES == CHANGES - 1)
+        tarn__pool_relock(pool);
+}
+
+bool tarn__reclaimable_split(struct tarn__reclaimable *reclaimable)
+{
+    struct tarn__pool *pool = reclaimable->pool;
+    struct tarn__reclaimable_part *parts = reclaimable->parts;
+    unsigned count = reclaimable->count;
+
+    tarn__assert_held(&pool->growth);
+    qsort(parts, count, sizeof *parts, last_first);
+    reclaimable->bytes = reclaimable->count = reclaimable->completed = 0;
+    TARN_WINDOW(true);
+    tarn__pool_lock(pool);
+    for (unsigned i = 0; i < count; i++) {
+        if (split(reclaimable, &parts[i])) {
+            reclaimable->bytes += parts[i].span.bytes;
+            reclaimable->completed += parts[i].stream_state == NULL;
+            parts[reclaimable->count++] = parts[i];
+        }
+        let_others(pool, i);
+    }
+    tarn__pool_unlock(pool);
+    qsort(parts, reclaimable->count, sizeof *parts, in_order);
+    return reclaimable->count == count;
 }
 
 void tarn__reclaimable_put_back(const struct tarn__reclaimable *reclaimable,
@@ -350,6 +378,7 @@ void tarn__reclaimable_put_back(const struct tarn__reclaimable *reclaimable,
         tarn__heap_put(&reclaimable->pool->heap, part->node, part->stream_state);
         if (part->stream_state)
             tarn__events_unpin(part->stream_state, part->event);
+        let_others(reclaimable->pool, i);
     }
 }
 
@@ -369,6 +398,7 @@ void tarn__reclaimable_retire(const struct tarn__reclaimable *reclaimable, unsig
             tarn__ranges_make_unmapped(heap, part->node);
         else
             tarn__ranges_drop_segment(heap, part->node);
+        let_others(reclaimable->pool, i);
     }
 }
 
@@ -417,12 +447,13 @@ static bool shrink_once(struct tarn__pool *pool, uint64_t keep,
 {
     tarn__pool_lock(pool);
     uint64_t over = pool->heap.free_bytes > keep ? pool->heap.free_bytes - keep : 0;
+    tarn__pool_unlock(pool);
     find(pool, over, (struct tarn__span){0, 0}, reclaimable);
     keep_enough(reclaimable, 0, false);
     reclaimable->completed = reclaimable->count;
     trim_to(reclaimable, over);
+    bool any = reclaimable->count > 0;
     tarn__reclaimable_split(reclaimable);
-    tarn__pool_unlock(pool);
 
     uint64_t before = tarn__pages_reserved(pool->pages);
     unsigned removed = release_spans(reclaimable, status);
@@ -430,8 +461,11 @@ static bool shrink_once(struct tarn__pool *pool, uint64_t keep,
     tarn__pool_lock(pool);
     pool->counters.shrinks += removed;
     tarn__pool_unlock(pool);
-    return removed > 0 && *status == TARN_OK;
+    return any && *status == TARN_OK;
 }
+
+/* Rounds in which other threads took all the blocks that were found. */
+enum { EMPTY_ROUNDS_MAX = 4 };
 
 tarn_status tarn__reclaimable_shrink(struct tarn__pool *pool, uint64_t keep,
                                      uint64_t *released_out)
@@ -439,14 +473,18 @@ tarn_status tarn__reclaimable_shrink(struct tarn__pool *pool, uint64_t keep,
     tarn__assert_held(&pool->growth);
 
     struct tarn__reclaimable *reclaimable = malloc(sizeof *reclaimable);
-    uint64_t released = 0;
+    uint64_t released = 0, before = 0;
+    unsigned empty = 0;
     tarn_status status = TARN_OK;
 
     if (!reclaimable)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to trim");
     tarn__retired_unmap_completed(pool); /* else their memory stays */
-    while (shrink_once(pool, keep, reclaimable, &released, &status))
-        continue;
+    while (empty < EMPTY_ROUNDS_MAX &&
+           shrink_once(pool, keep, reclaimable, &released, &status)) {
+        empty = released > before ? 0 : empty + 1;
+        before = released;
+    }
     free(reclaimable);
     *released_out = released;
     return status;

@@ -5,7 +5,9 @@
  * still use the memory, the pool can move it for a stream whose work is ordered after
  * that work.
  *
- * The caller holds `growth` around all of it; a comment names the functions that need `lock`.
+ * The caller holds `growth` around all of it; a comment names the functions that need
+ * `lock`. A plan copies a few blocks in each hold of the lock. Other threads use blocks
+ * meanwhile, so each block is checked again when its part is split off.
  */
 #ifndef TARN_POOL_RECLAIMABLE_H
 #define TARN_POOL_RECLAIMABLE_H
@@ -44,24 +46,30 @@ struct tarn__reclaimable {
 /* Find reclaimable memory of about `wanted` bytes, or less where there is less. It takes
  * the parts with the largest handles that are enough together, and of the last part no
  * more handles than needed. (Moving a handle costs 26 us on an H200, whatever its size:
- * see docs/pool.md.) `lock` held. */
+ * see docs/pool.md.) `growth` held, as for the next function. */
 void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted,
                             struct tarn__span excluded, struct tarn__reclaimable *out)
-    TARN__REQUIRES(pool_lock);
+    TARN__REQUIRES(growth);
 /* Find the bytes still wanted in memory behind event fences: first the caller's stream's,
- * then other streams', unless the options make the pool grow instead. `lock` held. */
+ * then other streams', unless the options make the pool grow instead. */
 void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
                                    struct tarn__reclaimable *reclaimable)
+    TARN__REQUIRES(growth);
+/* Return the next stream state that has free blocks, from `plan_next` of the heap on;
+ * NULL: there is none. The lock may be released between two calls. `lock` held. */
+struct tarn__stream_state *tarn__reclaimable_next_state(struct tarn__pool *pool)
     TARN__REQUIRES(pool_lock);
 /* Have the caller's stream wait for the work that other streams queued before their
  * frees. Returns false if the driver rejected a wait. */
 bool tarn__reclaimable_wait(const struct tarn__caller *caller,
                             const struct tarn__reclaimable *reclaimable);
-/* Split the spans off their blocks; the nodes are then exactly these, in transit. Without
- * host memory there are fewer. `lock` held. */
-void tarn__reclaimable_split(struct tarn__reclaimable *reclaimable)
-    TARN__REQUIRES(pool_lock);
-/* Free the spans again, except the first ones. `lock` held. */
+/* Split the spans off their blocks; the nodes are then exactly these, in transit. Spans
+ * are left out whose block has changed since, or for which there is no host memory.
+ * Returns true if there are none. */
+bool tarn__reclaimable_split(struct tarn__reclaimable *reclaimable)
+    TARN__REQUIRES(growth);
+/* Free the spans again, except the first ones. `lock` held; this function and the next
+ * one release it between spans. */
 void tarn__reclaimable_put_back(const struct tarn__reclaimable *reclaimable,
                                 unsigned first) TARN__REQUIRES(pool_lock);
 /* Retire the first `count` spans: they have no memory any more, or it moved and their

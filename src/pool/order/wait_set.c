@@ -42,6 +42,7 @@ bool tarn__wait_set_wait_once(const struct tarn__caller *caller, tarn__index sou
 
 static void add_to_wait_set(struct tarn__wait_set *wait_set,
                             struct tarn__stream_state *stream_state, uint64_t epoch)
+    TARN__REQUIRES(pool_lock)
 {
     unsigned i = 0;
 
@@ -49,9 +50,14 @@ static void add_to_wait_set(struct tarn__wait_set *wait_set,
         i++;
     if (i == wait_set->count)
         wait_set->all[wait_set->count++] =
-            (struct tarn__fence_wait){stream_state, epoch, NULL};
-    if (wait_set->all[i].epoch < epoch)
-        wait_set->all[i].epoch = epoch;
+            (struct tarn__fence_wait){stream_state, 0, NULL};
+    struct tarn__fence_wait *one = &wait_set->all[i];
+    if (one->epoch >= epoch)
+        return;
+    one->epoch = epoch;
+    if (one->event) /* it needs a younger one */
+        tarn__events_unpin(stream_state, one->event);
+    one->event = NULL;
 }
 
 void tarn__wait_set_add(struct tarn__wait_set *wait_set,
@@ -75,13 +81,14 @@ void tarn__wait_set_pin(struct tarn__wait_set *wait_set, struct tarn__pool *pool
 
     for (unsigned i = 0; i < wait_set->count; i++) {
         struct tarn__fence_wait *one = &wait_set->all[i];
+        if (one->event)
+            continue;
         struct tarn__fence *fence =
             &one->stream_state
                  ->fences[tarn__events_fence_for(one->stream_state, one->epoch)];
         one->event = tarn__events_pin(one->stream_state, fence);
         one->epoch = fence->epoch;
     }
-    pool->counters.waits += wait_set->count;
 }
 
 bool tarn__wait_set_wait(const struct tarn__wait_set *wait_set,
@@ -102,6 +109,7 @@ void tarn__wait_set_release(const struct tarn__wait_set *wait_set,
 {
     tarn__assert_held(&caller->pool->lock);
 
+    caller->pool->counters.waits += wait_set->count;
     for (unsigned i = 0; i < wait_set->count; i++) {
         const struct tarn__fence_wait *one = &wait_set->all[i];
         if (waited)

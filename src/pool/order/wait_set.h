@@ -49,14 +49,14 @@ struct tarn__wait_set {
 void tarn__wait_set_add(struct tarn__wait_set *wait_set,
                         const struct tarn__caller *caller, const struct tarn__run *run)
     TARN__REQUIRES(pool_lock);
-/* Choose the event fences once all pieces are added, and count the waits. */
+/* Pin the event fences of the pieces added, before another thread gets the lock. */
 void tarn__wait_set_pin(struct tarn__wait_set *wait_set, struct tarn__pool *pool)
     TARN__REQUIRES(pool_lock);
 /* Have the caller's stream wait. Returns false if the driver rejected a wait. */
 bool tarn__wait_set_wait(const struct tarn__wait_set *wait_set,
                          const struct tarn__caller *caller);
-/* Release the event fences. `waited`: the caller's stream has waited for all of them, and
- * its stream state remembers that. `lock` held. */
+/* Release the event fences and count the waits. `waited`: the caller's stream has waited
+ * for all of them, and its stream state remembers that. `lock` held. */
 void tarn__wait_set_release(const struct tarn__wait_set *wait_set,
                             const struct tarn__caller *caller, bool waited)
     TARN__REQUIRES(pool_lock);

@@ -387,3 +387,105 @@ TEST(heap_stays_whole_under_random_operations)
         end_heap(world.heap);
     }
 }
+
+/* Counts the visits of each block. */
+struct visits {
+    struct tarn__heap *heap;
+    unsigned count;
+    tarn__index last;
+};
+
+static bool count_visit(void *data, tarn__index index)
+{
+    struct visits *visits = data;
+
+    CHECK_EQUAL(TARN__FREE, tarn__node_state(tarn__node(&visits->heap->nodes, index)));
+    visits->count++;
+    visits->last = index;
+    return true;
+}
+
+/* Make `count` completed blocks of 1 KiB to 64 KiB, with live ones between them. */
+static void make_holes(struct tarn__heap *heap, tarn__index *holes, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        holes[i] = take(heap, NULL, KIB << i % 7);
+        CHECK(holes[i] && take(heap, NULL, KIB));
+    }
+    tarn__index rest = take(heap, NULL, 512);
+    CHECK(rest != 0);
+    for (unsigned i = 0; i < count; i++)
+        tarn__heap_put(heap, holes[i], NULL);
+}
+
+TEST(heap_visits_free_blocks_in_parts)
+{
+    enum { HOLES = 70 };
+    struct tarn__heap *heap = new_heap();
+    tarn__index holes[HOLES];
+
+    CHECK(tarn__ranges_add_segment(heap, BASE, 8 * MIB, NULL));
+    make_holes(heap, holes, HOLES);
+    for (unsigned looks = 1; looks <= HOLES + 2; looks++) {
+        struct visits visits = {.heap = heap};
+        struct tarn__bins_cursor cursor = tarn__bins_begin();
+        while (tarn__bins_visit_part(&heap->completed, &heap->nodes, 1, &cursor, looks,
+                                     count_visit, &visits))
+            CHECK(visits.count % looks == 0);
+        CHECK_EQUAL(HOLES + 1, visits.count); /* and the rest of the segment */
+    }
+    end_heap(heap);
+}
+
+TEST(heap_visits_in_parts_while_blocks_go)
+{
+    enum { HOLES = 70 };
+    struct tarn__heap *heap = new_heap();
+    tarn__index holes[HOLES];
+
+    CHECK(tarn__ranges_add_segment(heap, BASE, 8 * MIB, NULL));
+    make_holes(heap, holes, HOLES);
+    struct visits visits = {.heap = heap};
+    struct tarn__bins_cursor cursor = tarn__bins_begin();
+    while (tarn__bins_visit_part(&heap->completed, &heap->nodes, 1, &cursor, 1,
+                                 count_visit, &visits))
+        if (cursor.next) { /* the one that would be next */
+            tarn__take_whole(heap, cursor.next);
+            is_whole(heap);
+        }
+    CHECK(visits.count >= 8); /* one of each class, and of the rest */
+    end_heap(heap);
+}
+
+/* The list by epoch stays in order when pieces of several epochs become one block. */
+TEST(heap_keeps_the_order_of_epochs_when_neighbours_are_coalesced)
+{
+    enum { PIECES = 6, FIRST = 2 };
+    for (unsigned order = 0; order < 20; order++) {
+        struct tarn__heap *heap = new_heap();
+        struct tarn__stream_state *stream_state = new_lane(heap, 1);
+        tarn__index blocks[PIECES];
+        uint32_t quanta = 0;
+
+        CHECK(tarn__ranges_add_segment(heap, BASE, PIECES * MIB, NULL));
+        heap->absorb_bytes = 0;
+        for (unsigned i = 0; i < PIECES; i++)
+            blocks[i] = take(heap, NULL, MIB);
+        for (unsigned i = 0; i < PIECES; i++) { /* each in an epoch of its own */
+            unsigned which = (i * (order % 2 ? 1 : 5) + order) % PIECES;
+            tarn__heap_put(heap, blocks[which], stream_state);
+            if (i % 3 != order % 3)
+                fence(heap, stream_state, i + 1);
+        }
+        tarn__index first = tarn__heap_find(heap, BASE);
+        for (unsigned i = 0; i < order % FIRST; i++)
+            first = tarn__node(&heap->nodes, first)->after;
+        for (tarn__index i = first; i && quanta < 3 * MIB / TARN__QUANTUM;
+             i = tarn__node(&heap->nodes, i)->after)
+            quanta += tarn__node(&heap->nodes, i)->quanta;
+        tarn__heap_coalesce_neighbours(heap, first, quanta);
+        is_whole(heap);
+        CHECK_EQUAL(quanta, tarn__node(&heap->nodes, first)->quanta);
+        end_heap(heap);
+    }
+}

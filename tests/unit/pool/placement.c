@@ -1,6 +1,8 @@
 /* Test the placement of compaction: next to existing free memory, so that few handles
  * move. */
-#include "pools.h"
+#include "steps.h"
+#include "pool/compact/placement.h"
+#include "pool/compact/plan.h"
 #include "pool/pool.h"
 
 enum { HANDLE = 2, ALL = 8 }; /* MiB; handles of a pool that has reached its maximum */
@@ -231,4 +233,156 @@ TEST(alignment_is_kept_where_memory_moves_before_what_is_free)
         tarn_resource_deallocate(row.pool, block, 2 * HANDLE * MIB, 2 * MIB, row.stream));
     put_handles(&row, other, 3);
     end(&row, ALL);
+}
+
+/* --- a plan whose memory other threads use before the pool takes it --- */
+
+/* Two handles are needed. One is free before an unmapped range, and one elsewhere, which
+ * is to move there. */
+struct planned {
+    struct row row;
+    tarn_device_ptr other, beside, moving;
+    struct tarn__pool *pool;
+    struct tarn__caller caller;
+    struct tarn__request request;
+    struct tarn__reclaimable found;
+    struct tarn__plan plan;
+};
+
+static void make_plan(struct planned *at)
+{
+    struct tarn__placement placement;
+
+    CHECK_OK(tarn__pool_take_growth(at->pool));
+    tarn__pool_assert_growth(at->pool);
+    CHECK(tarn__placement_find(&at->caller, &at->request, &at->found, &placement));
+    tarn__pool_leave_growth(at->pool);
+    CHECK_EQUAL(1, at->found.count);
+    CHECK_EQUAL(at->moving, at->found.parts[0].span.address);
+    CHECK_EQUAL(at->beside + HANDLE * MIB, placement.at);
+    at->plan = (struct tarn__plan){
+        .reclaimable = &at->found, .range = placement.range, .at = placement.at};
+}
+
+static bool take_plan(struct planned *at)
+{
+    CHECK_OK(tarn__pool_take_growth(at->pool));
+    tarn__pool_assert_growth(at->pool);
+    bool taken = tarn__plan_take(&at->plan, &at->caller, &at->request);
+    tarn__pool_leave_growth(at->pool);
+    return taken;
+}
+
+static void lay_out_plan(struct planned *at)
+{
+    start(&at->row);
+    CHECK_OK(tarn__pool_of(at->row.pool, "test", &at->pool));
+    at->request = (struct tarn__request){2 * HANDLE * MIB / TARN__QUANTUM, TARN__QUANTUM};
+    at->moving = at->row.blocks[0];
+    at->beside = at->row.blocks[2];
+    at->other = make_hole(&at->row, 3, 4);
+    drop(&at->row, 0);
+    drop(&at->row, 2);
+    settle(&at->row);
+    at->caller = caller_of(at->pool, at->row.stream);
+    make_plan(at);
+}
+
+/* Once the memory is free again, the request is served as planned. */
+static void end_plan(struct planned *at)
+{
+    uint64_t moves = statistics(at->row.pool).moves;
+
+    tarn__resolve_end(&at->caller);
+    adds_up(at->row.pool);
+    tarn_device_ptr block = take(at->row.pool, 2 * HANDLE * MIB, at->row.stream);
+    CHECK_EQUAL(at->beside, block);
+    CHECK_EQUAL(moves + 1, statistics(at->row.pool).moves);
+    put_handles(&at->row, block, 2);
+    put_handles(&at->row, at->other, 2);
+    end(&at->row, ALL);
+}
+
+/* Take bytes of the completed block at an address out, as a search of another thread
+ * does. */
+static tarn__index use(struct planned *at, tarn_device_ptr address, size_t bytes)
+{
+    struct tarn__heap *heap = &at->pool->heap;
+
+    tarn__pool_lock(at->pool);
+    tarn__index index =
+        heap->completed.heads[tarn__bins_class((uint32_t)(HANDLE * MIB / TARN__QUANTUM))];
+    while (index && tarn__node(&heap->nodes, index)->address != address)
+        index = tarn__node(&heap->nodes, index)->next;
+    CHECK(index != 0);
+    index = tarn__take_range(heap, index, address, bytes);
+    tarn__pool_unlock(at->pool);
+    return index;
+}
+
+/* Free the memory, as completed or on a stream. */
+static void give_back(struct planned *at, tarn__index index,
+                      struct tarn__stream_state *stream_state)
+{
+    tarn__pool_lock(at->pool);
+    tarn__heap_put(&at->pool->heap, index, stream_state);
+    tarn__pool_unlock(at->pool);
+}
+
+TEST(plan_is_taken_if_nothing_has_changed)
+{
+    struct planned at;
+
+    lay_out_plan(&at);
+    CHECK(take_plan(&at));
+    CHECK(at.plan.moved_node != 0);
+    tarn__pool_lock(at.pool);
+    tarn__plan_cancel(&at.plan, at.pool);
+    tarn__pool_unlock(at.pool);
+    end_plan(&at);
+}
+
+TEST(plan_is_not_taken_if_the_memory_that_moves_is_in_use)
+{
+    struct planned at;
+
+    lay_out_plan(&at);
+    tarn__index used = use(&at, at.moving, HANDLE * MIB);
+    CHECK(!take_plan(&at));
+    give_back(&at, used, NULL);
+    end_plan(&at);
+}
+
+TEST(plan_is_not_taken_if_a_part_of_the_memory_that_moves_is_in_use)
+{
+    struct planned at;
+
+    lay_out_plan(&at);
+    tarn__index used = use(&at, at.moving, TARN__QUANTUM);
+    CHECK(!take_plan(&at));
+    give_back(&at, used, NULL);
+    end_plan(&at);
+}
+
+/* Another thread used the block and freed it. No event fence covers its work. */
+TEST(plan_is_not_taken_if_the_memory_that_moves_was_freed_on_a_stream)
+{
+    struct planned at;
+
+    lay_out_plan(&at);
+    give_back(&at, use(&at, at.moving, HANDLE * MIB), at.caller.stream_state);
+    CHECK(!take_plan(&at));
+    end_plan(&at);
+}
+
+TEST(plan_is_not_taken_if_the_memory_beside_its_place_is_in_use)
+{
+    struct planned at;
+
+    lay_out_plan(&at);
+    tarn__index used = use(&at, at.beside, HANDLE * MIB);
+    CHECK(!take_plan(&at));
+    CHECK_EQUAL(HANDLE * MIB, statistics(at.row.pool).cached); /* it has not moved */
+    give_back(&at, used, NULL);
+    end_plan(&at);
 }
