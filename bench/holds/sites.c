@@ -15,16 +15,20 @@ enum { SITES_MAX = 4096, CHAIN = 4096, NAME = 160 };
 struct site {
     const char *operation;
     void *code;
-    unsigned long long holds, over; /* all of them; those over the aim */
-    uint64_t longest;               /* ns, of this round */
-    uint64_t shortest;              /* the smallest `longest` of the rounds with a hold */
+    uint64_t *shortest; /* ns of each hold, the shortest of the rounds */
+    size_t holds, capacity;
+    size_t round_holds;     /* of this round so far */
+    uint64_t round_longest; /* ns */
+    uint64_t least_longest; /* the smallest `round_longest`; 0: no round has ended */
+    bool is_uneven;         /* the rounds have different numbers of holds */
+    uint64_t longest;       /* ns, of all rounds: see sum_up() */
     char lock[16], name[NAME];
 };
 
 static struct site sites[SITES_MAX];
 static const char *now = "start";
 static unsigned long long lost;
-static uint64_t aim_ns;
+static unsigned rounds;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static uint64_t cpu_ns(void)
@@ -55,6 +59,27 @@ void tarn__lock_taken(uint64_t *taken_ns, void **code)
     *taken_ns = cpu_ns();
 }
 
+/* Add the next hold of the round: it does the same work as that hold of other rounds. */
+static void add(struct site *site, uint64_t held)
+{
+    size_t which = site->round_holds++;
+
+    if (site->round_longest < held)
+        site->round_longest = held;
+    if (which < site->holds) {
+        if (held < site->shortest[which])
+            site->shortest[which] = held;
+        return;
+    }
+    if (site->holds == site->capacity) {
+        site->capacity = site->capacity ? 2 * site->capacity : 64;
+        site->shortest = realloc(site->shortest, site->capacity * sizeof *site->shortest);
+        if (!site->shortest)
+            abort();
+    }
+    site->shortest[site->holds++] = held;
+}
+
 void tarn__lock_released(uint64_t taken_ns, void *code)
 {
     uint64_t held = cpu_ns() - taken_ns;
@@ -65,9 +90,7 @@ void tarn__lock_released(uint64_t taken_ns, void *code)
     if (site) {
         site->code = code;
         site->operation = now;
-        site->holds++;
-        site->over += held > aim_ns;
-        site->longest = held > site->longest ? held : site->longest;
+        add(site, held);
     } else {
         lost++;
     }
@@ -83,16 +106,40 @@ static void end_round(void)
 {
     for (size_t i = 0; i < SITES_MAX; i++) {
         struct site *site = &sites[i];
-        if (site->longest && (!site->shortest || site->longest < site->shortest))
-            site->shortest = site->longest;
-        site->longest = 0;
+        if (rounds == 0 || !site->code)
+            continue;
+        site->is_uneven |=
+            site->round_holds != site->holds || (rounds > 1 && !site->least_longest);
+        if (site->round_holds > 0 &&
+            (!site->least_longest || site->round_longest < site->least_longest))
+            site->least_longest = site->round_longest;
+        site->round_longest = site->round_holds = 0;
     }
+    rounds++;
 }
 
-void bench_sites_begin(double aim_us)
+void bench_sites_begin(void)
 {
     end_round();
-    aim_ns = (uint64_t)(aim_us * 1e3);
+}
+
+/* Set the longest hold of a site. Where each round has the same holds, each hold counts
+ * as in the round where it was the shortest. */
+static void sum_up(struct site *site)
+{
+    site->longest = site->is_uneven ? site->least_longest : 0;
+    for (size_t i = 0; !site->is_uneven && i < site->holds; i++)
+        if (site->shortest[i] > site->longest)
+            site->longest = site->shortest[i];
+}
+
+static unsigned long long over(const struct site *site, double aim_us)
+{
+    unsigned long long count = 0;
+
+    for (size_t i = 0; i < site->holds; i++)
+        count += (double)site->shortest[i] > aim_us * 1e3;
+    return count;
 }
 
 /* --- names -------------------------------------------------------------------------- */
@@ -155,7 +202,7 @@ static int by_operation_and_time(const void *left, const void *right)
 
     if (order != 0)
         return order;
-    return a->shortest > b->shortest ? -1 : a->shortest < b->shortest;
+    return a->longest > b->longest ? -1 : a->longest < b->longest;
 }
 
 static double machine_us(void)
@@ -164,8 +211,8 @@ static double machine_us(void)
 
     for (size_t i = 0; i < SITES_MAX; i++)
         if (sites[i].operation && strcmp(sites[i].operation, BENCH_SITES_NOTHING) == 0 &&
-            sites[i].shortest > longest)
-            longest = sites[i].shortest;
+            sites[i].longest > longest)
+            longest = sites[i].longest;
     return (double)longest / 1e3;
 }
 
@@ -174,7 +221,11 @@ bool bench_sites_print(double least_us, double most_us)
     const char *last = NULL;
     bool good = true;
 
+    double aim_us = most_us;
+
     end_round();
+    for (size_t i = 0; i < SITES_MAX; i++)
+        sum_up(&sites[i]);
     double part = machine_us();
     printf("the machine's part: %.1f us\n", part);
     most_us = most_us > 2 * part ? most_us : 2 * part;
@@ -183,15 +234,16 @@ bool bench_sites_print(double least_us, double most_us)
            "over aim", "site");
     for (size_t i = 0; i < SITES_MAX && sites[i].operation; i++) {
         struct site *site = &sites[i];
-        double us = (double)site->shortest / 1e3;
+        double us = (double)site->longest / 1e3;
         bool first = last != site->operation;
         good = good && us <= most_us;
         last = site->operation;
         if (!first && us < least_us)
             continue;
         name(site);
-        printf("%-26s %-6s %10.1f %10llu %10llu  %s%s\n", site->operation, site->lock, us,
-               site->holds, site->over, site->name, us > most_us ? "  <-- over" : "");
+        printf("%-26s %-6s %10.1f %10zu %10llu  %s%s\n", site->operation, site->lock, us,
+               site->holds, over(site, aim_us), site->name,
+               us > most_us ? "  <-- over" : "");
     }
     if (lost)
         printf("%llu holds were not recorded: the table is full\n", lost);

@@ -14,10 +14,10 @@
 void tarn__lock_taken(uint64_t *taken_ns, void **code);
 void tarn__lock_released(uint64_t taken_ns, void *code);
 
-/* Begin a round of measurement: a hold counts as long as the shortest maximum of all
- * rounds, so that a chance event in one of them does not count. Holds over `aim_us` are
- * counted. */
-void bench_sites_begin(double aim_us);
+/* Begin a round of measurement. Each round does the same, so a hold counts as long as the
+ * shortest of the rounds: an interrupt in one of them does not count. If rounds have
+ * different numbers of holds at a site, the shortest maximum counts there. */
+void bench_sites_begin(void);
 /* From now on locks are taken for this operation: a string literal. */
 void bench_sites_operation(const char *operation);
 /* The operation whose holds are the machine's part. */
