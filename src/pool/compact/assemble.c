@@ -18,8 +18,14 @@
 #define NODE(index) tarn__node(&heap->nodes, (index))
 
 /* Bounds: streams considered; blocks considered of each, those in one hold of the lock,
- * and those kept; handles assembled at once. */
-enum { STREAMS_MAX = 64, LOOKS = 512, HOLD = 32, FOUND = 64, HANDLES = 64 };
+ * and those kept; pieces to either side of a block; handles assembled at once. */
+enum { STREAMS_MAX = 64, LOOKS = 512, HOLD = 32, FOUND = 64, REACH = 64, HANDLES = 64 };
+
+/* A handle that begins in the block `first` and ends in another one. */
+struct split_handle {
+    tarn__index first;
+    struct tarn__span span;
+};
 
 struct assembly {
     struct tarn__caller *caller;
@@ -29,6 +35,7 @@ struct assembly {
     unsigned found_count, looks;
     struct tarn__run handles[HANDLES]; /* the pieces of each handle */
     unsigned count;
+    tarn__index rest; /* the block behind the last piece taken */
     struct tarn__wait_set wait_set;
     struct tarn__reclaimable reclaimable; /* memory that can move as it is */
 };
@@ -91,6 +98,7 @@ static bool take(struct assembly *assembly, tarn__index first, struct tarn__span
         run->stream_states[run->count] = stream_state;
         run->epochs[run->count++] = epoch;
         at = upto;
+        assembly->rest = NODE(i)->after;
     }
     tarn__wait_set_add(&assembly->wait_set, assembly->caller, run);
     tarn__wait_set_pin(&assembly->wait_set, assembly->caller->pool);
@@ -99,41 +107,72 @@ static bool take(struct assembly *assembly, tarn__index first, struct tarn__span
     return true;
 }
 
-/* Take a handle of which `index` has a piece. One piece that has all of it can move as it
- * is. Returns false if no more are needed. */
-static bool take_handle(struct assembly *assembly, tarn__index index,
-                        struct tarn__span handle) TARN__REQUIRES(pool_lock)
+static bool contains(const struct assembly *assembly, tarn__index index, uint64_t address)
 {
     const struct tarn__heap *heap = assembly->heap;
-    tarn__index first = index;
 
-    for (int i = 1; NODE(first)->address > handle.address; i++) {
-        first = NODE(first)->before;
-        if (i == TARN__RUN_MAX || !is_usable(assembly, first))
-            return true;
-    }
-    unsigned count = pieces(assembly, first, handle);
+    return NODE(index)->address <= address && address < tarn__node_end(NODE(index));
+}
+
+/* Take a handle, if it still has several usable pieces. Its first piece is in `first`, or
+ * in what the last handle left over of that. Returns false if no more are needed. */
+static bool take_handle(struct assembly *assembly, const struct split_handle *split)
+    TARN__REQUIRES(pool_lock)
+{
+    tarn__index first = split->first;
+
+    if (!contains(assembly, first, split->span.address))
+        first = assembly->rest;
+    if (!contains(assembly, first, split->span.address))
+        return true;
+    unsigned count = pieces(assembly, first, split->span);
     if (count < 2 || count > TARN__RUN_MAX - assembly->wait_set.count)
         return true;
-    return assembly->count < HANDLES && take(assembly, first, handle) &&
+    return assembly->count < HANDLES && take(assembly, first, split->span) &&
            assembly->wanted > 0;
 }
 
-/* Take the handles in which a block begins and ends. Returns false if no more are needed.
- * `lock` held; it is released before each handle. */
+/* List the handles near a block that begin in one usable block and end in another one. A
+ * handle within one block can move as it is. */
+static unsigned list_around(const struct assembly *assembly, tarn__index index,
+                            struct split_handle *out) TARN__REQUIRES(pool_lock)
+{
+    const struct tarn__heap *heap = assembly->heap;
+    unsigned count = 0, reach = REACH + 1; /* blocks from the first one on */
+    uint64_t end = 0;
+
+    for (; reach <= 2 * REACH && is_usable(assembly, NODE(index)->before); reach++)
+        index = NODE(index)->before;
+    uint64_t seen = NODE(index)->address;
+    for (; reach > 0 && is_usable(assembly, index); reach--) {
+        end = tarn__node_end(NODE(index));
+        if (end > seen) {
+            struct tarn__span last =
+                tarn__pages_handle_at(assembly->caller->pool->pages, end - 1);
+            seen = last.address + last.bytes;
+            if (NODE(index)->address <= last.address && end < seen)
+                out[count++] = (struct split_handle){index, last};
+        }
+        index = NODE(index)->after;
+    }
+    return count > 0 && seen > end ? count - 1 : count; /* the last one may end beyond */
+}
+
+/* Take the handles near a block. Returns false if no more are needed. `lock` held; it is
+ * released before each handle. */
 static bool take_around(struct assembly *assembly, tarn__index index)
     TARN__REQUIRES(pool_lock)
 {
     struct tarn__pool *pool = assembly->caller->pool;
-    const struct tarn__heap *heap = &pool->heap;
+    struct split_handle handles[2 * REACH + 1];
 
     tarn__assert_held(&pool->lock);
-    for (int i = 0; i < 2; i++) {
+    tarn__pool_relock(pool);
+    unsigned count =
+        is_usable(assembly, index) ? list_around(assembly, index, handles) : 0;
+    for (unsigned i = 0; i < count; i++) {
         tarn__pool_relock(pool);
-        if (!is_usable(assembly, index))
-            return true;
-        uint64_t at = i ? tarn__node_end(NODE(index)) - 1 : NODE(index)->address;
-        if (!take_handle(assembly, index, tarn__pages_handle_at(pool->pages, at)))
+        if (!take_handle(assembly, &handles[i]))
             return false;
     }
     return true;
@@ -244,6 +283,7 @@ bool tarn__assemble(struct tarn__caller *caller, const struct tarn__request *req
     all->caller = caller;
     all->heap = &pool->heap;
     all->count = all->wait_set.count = 0;
+    all->rest = 0;
     bool any = wait_and_coalesce(all, request);
     free(all);
     return any;

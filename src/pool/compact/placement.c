@@ -314,6 +314,18 @@ static int by_address(const void *one, const void *other)
     return compare(a->span.address, b->span.address);
 }
 
+/* Sort completed memory first, and then large handles first. */
+static int by_order(const void *one, const void *other)
+{
+    const struct tarn__reclaimable_part *a = one, *b = other;
+    uint64_t mean_a = tarn__reclaimable_mean_handle(a),
+             mean_b = tarn__reclaimable_mean_handle(b);
+
+    if ((a->stream_state == NULL) != (b->stream_state == NULL))
+        return a->stream_state == NULL ? -1 : 1;
+    return mean_a != mean_b ? compare(mean_b, mean_a) : by_address(one, other);
+}
+
 /* Merge adjacent handles of one block into one part. */
 static void merge_parts(struct tarn__reclaimable *reclaimable)
 {
@@ -334,6 +346,7 @@ static void merge_parts(struct tarn__reclaimable *reclaimable)
         }
     }
     reclaimable->count = kept + 1;
+    qsort(reclaimable->parts, reclaimable->count, sizeof *reclaimable->parts, by_order);
 }
 
 static void fill_reclaimable(const struct look *look, unsigned count, uint64_t bytes,

@@ -311,29 +311,32 @@ static bool split(struct tarn__reclaimable *reclaimable,
     return part->node != 0;
 }
 
-static int compare(uint64_t one, uint64_t other)
-{
-    return one < other ? -1 : one > other;
-}
+/* A part and where its span begins. */
+struct place {
+    uint64_t address;
+    unsigned part;
+};
 
 /* Sort the last span of a block first: what is left before it keeps the block's node. */
 static int last_first(const void *one, const void *other)
 {
-    const struct tarn__reclaimable_part *a = one, *b = other;
+    const struct place *a = one, *b = other;
 
-    return compare(b->span.address, a->span.address);
+    return a->address < b->address ? 1 : a->address > b->address ? -1 : 0;
 }
 
-/* Sort completed memory first, and then large handles first. */
-static int in_order(const void *one, const void *other)
+/* Drop the parts that have no node, and sum up the others. */
+static void keep_split(struct tarn__reclaimable *reclaimable, unsigned count)
 {
-    const struct tarn__reclaimable_part *a = one, *b = other;
-    uint64_t mean_a = tarn__reclaimable_mean_handle(a),
-             mean_b = tarn__reclaimable_mean_handle(b);
-
-    if ((a->stream_state == NULL) != (b->stream_state == NULL))
-        return a->stream_state == NULL ? -1 : 1;
-    return mean_a != mean_b ? compare(mean_b, mean_a) : last_first(b, a);
+    reclaimable->bytes = reclaimable->count = reclaimable->completed = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const struct tarn__reclaimable_part *part = &reclaimable->parts[i];
+        if (!part->node)
+            continue;
+        reclaimable->bytes += part->span.bytes;
+        reclaimable->completed += part->stream_state == NULL;
+        reclaimable->parts[reclaimable->count++] = *part;
+    }
 }
 
 /* Let other threads have the lock after every few spans. */
@@ -347,24 +350,23 @@ static void let_others(struct tarn__pool *pool, unsigned changes)
 bool tarn__reclaimable_split(struct tarn__reclaimable *reclaimable)
 {
     struct tarn__pool *pool = reclaimable->pool;
-    struct tarn__reclaimable_part *parts = reclaimable->parts;
+    struct place places[TARN__RECLAIMABLE_MAX];
     unsigned count = reclaimable->count;
 
     tarn__assert_held(&pool->growth);
-    qsort(parts, count, sizeof *parts, last_first);
-    reclaimable->bytes = reclaimable->count = reclaimable->completed = 0;
+    for (unsigned i = 0; i < count; i++)
+        places[i] = (struct place){reclaimable->parts[i].span.address, i};
+    qsort(places, count, sizeof *places, last_first);
     TARN_WINDOW(true);
     tarn__pool_lock(pool);
     for (unsigned i = 0; i < count; i++) {
-        if (split(reclaimable, &parts[i])) {
-            reclaimable->bytes += parts[i].span.bytes;
-            reclaimable->completed += parts[i].stream_state == NULL;
-            parts[reclaimable->count++] = parts[i];
-        }
+        struct tarn__reclaimable_part *part = &reclaimable->parts[places[i].part];
+        if (!split(reclaimable, part))
+            part->node = 0;
         let_others(pool, i);
     }
     tarn__pool_unlock(pool);
-    qsort(parts, reclaimable->count, sizeof *parts, in_order);
+    keep_split(reclaimable, count);
     return reclaimable->count == count;
 }
 

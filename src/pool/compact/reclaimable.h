@@ -65,7 +65,7 @@ bool tarn__reclaimable_wait(const struct tarn__caller *caller,
                             const struct tarn__reclaimable *reclaimable);
 /* Split the spans off their blocks; the nodes are then exactly these, in transit. Spans
  * are left out whose block has changed since, or for which there is no host memory.
- * Returns true if there are none. */
+ * Returns true if there are none. The others keep their order. */
 bool tarn__reclaimable_split(struct tarn__reclaimable *reclaimable)
     TARN__REQUIRES(growth);
 /* Free the spans again, except the first ones. `lock` held; this function and the next

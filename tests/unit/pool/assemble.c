@@ -137,3 +137,45 @@ TEST(handles_in_pieces_are_left_alone_where_the_pool_is_to_grow_first)
     put(halves.pool, asked.block, 4 * MIB, halves.asking);
     clear_away(&halves);
 }
+
+/* One stream owns the middle of two handles in a row, another one both ends. */
+TEST(handles_in_pieces_are_had_where_one_piece_is_in_two_of_them)
+{
+    enum { PIECES = 4 };
+    tarn_pool_options options = {.size = sizeof options,
+                                 .maximum_bytes = 12 * MIB,
+                                 .growth_bytes = 2 * MIB,
+                                 .oom_policy = TARN_POOL_OOM_FAIL};
+    tarn_device_ptr pieces[2][PIECES], block = 0;
+    struct halves halves;
+
+    use_driver(0);
+    halves.pool = new_pool(&options);
+    halves.one = new_stream();
+    halves.other = new_stream();
+    halves.asking = new_stream();
+    tarn_stream owners[PIECES] = {halves.one, halves.other, halves.other, halves.one};
+    for (int i = 0; i < 2; i++) {
+        for (int j = 0; j < PIECES; j++) {
+            pieces[i][j] = take(halves.pool, MIB, owners[j]);
+            CHECK_EQUAL(pieces[i][0] + (tarn_device_ptr)j * MIB, pieces[i][j]);
+        }
+        halves.live[i] = take(halves.pool, 2 * MIB, halves.asking);
+    }
+    hold_up(halves.one, &halves.gates[0]);
+    hold_up(halves.other, &halves.gates[1]);
+    for (int i = 0; i < 2 * PIECES; i++)
+        put(halves.pool, pieces[i / PIECES][i % PIECES], MIB, owners[i % PIECES]);
+    tarn_pool_statistics before = statistics(halves.pool);
+    tarn_status status =
+        tarn_resource_allocate(halves.pool, 8 * MIB, 0, halves.asking, &block);
+    tarn_pool_statistics after = statistics(halves.pool);
+    open_gates(&halves);
+
+    CHECK_OK(status);
+    CHECK_EQUAL(2, after.stream_waits - before.stream_waits);
+    CHECK_EQUAL(1, after.moves - before.moves);
+    CHECK_EQUAL(12 * MIB, after.reserved);
+    put(halves.pool, block, 8 * MIB, halves.asking);
+    clear_away(&halves);
+}
