@@ -4,7 +4,7 @@
  *
  *    order    A stream gets a block as a same-stream free or as a completed free.
  *             Another stream's block comes from tarn__steal_from_source() or from
- *             tarn__runs_take(). The caller waits for the event fences that cover it.
+ *             tarn__runs_take_part(). The caller waits for the event fences that cover it.
  *    fence    Two neighbours coalesce only where the result is covered by what covers
  *             each of them: both completed, or both of one stream state (then the
  *             younger epoch counts), or a completed one that joins a stream state. A

@@ -27,8 +27,9 @@ struct look {
 /* Blocks that are tried: enough to find any run of a pool's large pieces, few enough to
  * bound the cost. */
 enum { LOOKS = 128 };
-/* The blocks that are tried in the bins of all streams together. */
-enum { LOOKS_OF_STREAMS = 2 * LOOKS };
+/* The blocks that are tried in the bins of all streams together, and after how many of
+ * them a part of the search ends. */
+enum { LOOKS_OF_STREAMS = 2 * LOOKS, LOOKS_OF_PART = LOOKS / 4 };
 
 static bool is_usable(const struct look *look, const struct tarn__node *node)
     TARN__REQUIRES(pool_lock)
@@ -126,19 +127,35 @@ bool tarn__runs_coalesce_for(struct tarn__heap *heap,
 
 /* --- of several streams, after the waits --- */
 
-static bool find(struct look *look)
+/* Return the next stream state to look in, or NULL. If it has no free memory any more, its
+ * place in the list is lost, and the list begins anew. */
+static const struct tarn__stream_state *next_state(const struct tarn__heap *heap,
+                                                   struct tarn__runs_cursor *cursor)
 {
-    struct tarn__heap *heap = look->heap;
-    unsigned looks = 0;
+    if (cursor->next && tarn__heap_state(heap, cursor->next)->free.oldest == 0)
+        cursor->next = heap->with_memory;
+    if (!cursor->next || cursor->looks >= LOOKS_OF_STREAMS)
+        return NULL;
+    const struct tarn__stream_state *state = tarn__heap_state(heap, cursor->next);
+    cursor->next = state->next_with_memory;
+    return state;
+}
 
-    if (look_in(look, &heap->completed))
-        return true;
-    for (tarn__index i = heap->with_memory; i && looks < LOOKS_OF_STREAMS;
-         i = tarn__heap_state(heap, i)->next_with_memory) {
-        if (look_in(look, &tarn__heap_state(heap, i)->free.bins))
-            return true;
-        looks += look->looks + 1;
+/* Look in completed memory, or, in a later part, in that of some streams. */
+static bool find(struct look *look, struct tarn__runs_cursor *cursor)
+{
+    const struct tarn__stream_state *state;
+
+    if (!cursor->has_begun) {
+        cursor->has_begun = true;
+        cursor->next = look->heap->with_memory;
+        return look_in(look, &look->heap->completed);
     }
+    for (unsigned end = cursor->looks + LOOKS_OF_PART;
+         cursor->looks < end && (state = next_state(look->heap, cursor)) != NULL;
+         cursor->looks += look->looks + 1)
+        if (look_in(look, &state->free.bins))
+            return true;
     return false;
 }
 
@@ -160,21 +177,11 @@ static bool take(struct tarn__heap *heap, tarn__index index, uint64_t quanta,
     return true;
 }
 
-void tarn__runs_take(struct tarn__heap *heap,
-                     const struct tarn__stream_state *stream_state,
-                     const struct tarn__request *request, struct tarn__run *out)
+/* Take the pieces from `first` on. Without host memory none is taken. */
+static void take_run(struct tarn__heap *heap, tarn__index first, uint64_t quanta,
+                     struct tarn__run *out) TARN__REQUIRES(pool_lock)
 {
-    struct look look = {.heap = heap,
-                        .stream_state = stream_state,
-                        .request = request,
-                        .fenced_too = true};
-    uint64_t quanta = request->quanta;
-
-    out->count = 0;
-    /* A run begins where a block does, which does not guarantee large alignments. */
-    if (request->alignment > TARN__QUANTUM || !find(&look))
-        return;
-    for (tarn__index i = look.first, next; quanta > 0; i = next) {
+    for (tarn__index i = first, next; quanta > 0; i = next) {
         next = NODE(i)->after;
         if (out->count == TARN__RUN_MAX || !take(heap, i, quanta, out)) {
             tarn__runs_put(heap, out);
@@ -183,6 +190,26 @@ void tarn__runs_take(struct tarn__heap *heap,
         }
         quanta -= NODE(out->nodes[out->count - 1])->quanta;
     }
+}
+
+bool tarn__runs_take_part(struct tarn__heap *heap,
+                          const struct tarn__stream_state *stream_state,
+                          const struct tarn__request *request,
+                          struct tarn__runs_cursor *cursor, struct tarn__run *out)
+{
+    struct look look = {.heap = heap,
+                        .stream_state = stream_state,
+                        .request = request,
+                        .fenced_too = true};
+
+    out->count = 0;
+    /* A run begins where a block does, which does not guarantee large alignments. */
+    if (request->alignment > TARN__QUANTUM)
+        return false;
+    if (!find(&look, cursor))
+        return cursor->next != 0 && cursor->looks < LOOKS_OF_STREAMS;
+    take_run(heap, look.first, request->quanta, out);
+    return false;
 }
 
 tarn__index tarn__runs_coalesce(struct tarn__heap *heap, const struct tarn__run *run)

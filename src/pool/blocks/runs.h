@@ -15,11 +15,20 @@ struct tarn__run {
     size_t count; /* 0: there is no such run of blocks */
 };
 
-/* Take out adjacent blocks that are large enough together; the last one is split to
- * size. */
-void tarn__runs_take(struct tarn__heap *heap,
-                     const struct tarn__stream_state *stream_state,
-                     const struct tarn__request *request, struct tarn__run *out)
+/* Where a search for a run goes on in its next part; zeros: at its begin. */
+struct tarn__runs_cursor {
+    bool has_begun;
+    tarn__index next; /* stream state; 0: no more */
+    unsigned looks;   /* the blocks tried in the bins of streams, and the streams */
+};
+
+/* Look for adjacent blocks that are large enough together in the next part of the heap,
+ * and take them out; the last one is split to size. Returns false if the search has
+ * ended. The heap may change between the parts. */
+bool tarn__runs_take_part(struct tarn__heap *heap,
+                          const struct tarn__stream_state *stream_state,
+                          const struct tarn__request *request,
+                          struct tarn__runs_cursor *cursor, struct tarn__run *out)
     TARN__REQUIRES(pool_lock);
 /* Coalesce the run into one block, in transit. The stream has waited for every source
  * stream. */

@@ -97,7 +97,7 @@ bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
 }
 
 /* The blocks that one hold of the pool's lock returns to the heap, or the caches that it
- * reads. */
+ * reads or empties. */
 enum { BLOCKS_AT_ONCE = 64, CACHES_AT_ONCE = 32 };
 
 /* --- the last-freed block --- */
@@ -155,10 +155,10 @@ bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
 {
     tarn__assert_held(&pool->lock);
 
-    unsigned count = return_some_last_freed(pool, BLOCKS_AT_ONCE);
+    unsigned count = return_some_last_freed(pool, CACHES_AT_ONCE);
     bool any = count > 0;
 
-    for (; count == BLOCKS_AT_ONCE; count = return_some_last_freed(pool, BLOCKS_AT_ONCE))
+    for (; count == CACHES_AT_ONCE; count = return_some_last_freed(pool, CACHES_AT_ONCE))
         tarn__pool_relock(pool);
     return any;
 }
@@ -523,9 +523,14 @@ void tarn__thread_cache_add(struct tarn__pool *pool, struct tarn__thread_cache *
 
 void tarn__thread_caches_free(struct tarn__pool *pool)
 {
+    unsigned count = 0;
+
     tarn__pool_lock(pool);
-    while (pool->caches)
+    while (pool->caches) {
         tarn__thread_cache_delete(pool, pool->caches);
+        if (++count % CACHES_AT_ONCE == 0)
+            tarn__pool_relock(pool);
+    }
     tarn__pool_unlock(pool);
 }
 

@@ -160,15 +160,20 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
 
 /* --- adjacent blocks of several streams --- */
 
-/* Take a run, and pin the event fences that cover its pieces. `lock` held. */
+/* Take a run, and pin the event fences that cover its pieces. `lock` held; it is released
+ * between parts of the search. */
 static bool choose_run(struct tarn__caller *caller, const struct tarn__request *request,
                        struct tarn__run *run, struct tarn__wait_set *wait_set)
     TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&caller->pool->lock);
 
+    struct tarn__runs_cursor cursor = {0};
+
     wait_set->count = 0;
-    tarn__runs_take(&caller->pool->heap, caller->stream_state, request, run);
+    while (tarn__runs_take_part(&caller->pool->heap, caller->stream_state, request,
+                                &cursor, run))
+        tarn__pool_relock(caller->pool);
     tarn__wait_set_add(wait_set, caller, run);
     tarn__wait_set_pin(wait_set, caller->pool);
     return run->count > 0;

@@ -243,6 +243,16 @@ TEST(heap_cuts_off_what_is_no_multiple_of_the_granule)
     end_heap(heap);
 }
 
+/* Search in all parts of the heap. */
+static void take_run(struct tarn__heap *heap, struct tarn__stream_state *stream_state,
+                     const struct tarn__request *request, struct tarn__run *out)
+{
+    struct tarn__runs_cursor cursor = {0};
+
+    while (tarn__runs_take_part(heap, stream_state, request, &cursor, out))
+        CHECK_EQUAL(0, out->count);
+}
+
 TEST(heap_welds_what_several_streams_freed_side_by_side)
 {
     struct tarn__heap *heap = new_heap();
@@ -258,21 +268,55 @@ TEST(heap_welds_what_several_streams_freed_side_by_side)
         stream_states[i] = new_lane(heap, 10 + (uint64_t)i);
         tarn__heap_put(heap, blocks[i], stream_states[i]);
     }
-    tarn__runs_take(heap, consumer, &request, &run);
+    take_run(heap, consumer, &request, &run);
     CHECK_EQUAL(0, run.count); /* nothing has a fence */
     for (uintptr_t i = 0; i < 3; i++)
         fence(heap, stream_states[i], 0x100 + i);
-    tarn__runs_take(heap, consumer, &request, &run);
+    take_run(heap, consumer, &request, &run);
     CHECK_EQUAL(3, run.count);
     is_whole(heap);
     tarn__runs_put(heap, &run);
     is_whole(heap);
     for (uintptr_t i = 0; i < 3; i++)
         fence(heap, stream_states[i], 0x200 + i);
-    tarn__runs_take(heap, consumer, &request, &run);
+    take_run(heap, consumer, &request, &run);
     tarn__index block = tarn__runs_coalesce(heap, &run);
     CHECK_EQUAL(3 * MIB - 512, tarn__node_bytes(tarn__node(&heap->nodes, block)));
     is_whole(heap);
+    end_heap(heap);
+}
+
+/* The stream that the search for adjacent blocks is at loses its memory between two
+ * parts. */
+TEST(heap_finds_adjacent_blocks_while_other_streams_lose_theirs)
+{
+    enum { STREAMS = 60 };
+    struct tarn__heap *heap = new_heap();
+    struct tarn__stream_state *consumer = new_lane(heap, 99), *lost;
+    struct tarn__request request = request_of(2 * MIB, TARN__QUANTUM);
+    struct tarn__runs_cursor cursor = {0};
+    tarn__index blocks[STREAMS];
+    struct tarn__run run;
+    unsigned parts = 1;
+
+    CHECK(tarn__ranges_add_segment(heap, BASE, 2 * STREAMS * MIB, NULL));
+    for (uintptr_t i = 0; i < STREAMS; i++) { /* only the first two are adjacent */
+        blocks[i] = take(heap, NULL, MIB);
+        CHECK(blocks[i] && (i == 0 || take(heap, NULL, MIB)));
+    }
+    take(heap, NULL, MIB);
+    for (uintptr_t i = 0; i < STREAMS; i++) {
+        struct tarn__stream_state *stream_state = new_lane(heap, 100 + i);
+        tarn__heap_put(heap, blocks[i], stream_state);
+        fence(heap, stream_state, 0x100 + i);
+    }
+    for (; tarn__runs_take_part(heap, consumer, &request, &cursor, &run); parts++)
+        if (parts == 3) {
+            lost = tarn__heap_state(heap, cursor.next);
+            tarn__take_whole(heap, lost->free.oldest);
+        }
+    CHECK(parts > 3);
+    CHECK_EQUAL(2, run.count);
     end_heap(heap);
 }
 
@@ -314,7 +358,7 @@ static void allocate_some(struct world *world, size_t slot)
         block =
             tarn__steal_from_source(world->heap, stream_state, &request, &source, &epoch);
     if (!block) {
-        tarn__runs_take(world->heap, stream_state, &request, &run);
+        take_run(world->heap, stream_state, &request, &run);
         if (run.count > 0 && draw(world, 2) == 0)
             tarn__runs_put(world->heap, &run);
         else if (run.count > 0)
