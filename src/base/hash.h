@@ -1,4 +1,4 @@
-/* hash.h -- hashing with a number that only this process knows.
+/* hash.h -- hashing with numbers that only this process knows.
  *
  * Other parties choose some keys: the addresses and places of a log, the handles of
  * another process, the text of a module. If they knew the hash, they could choose keys
@@ -25,7 +25,10 @@ static inline uint64_t tarn__hash_number(uint64_t factor, uint64_t key)
     return (product ^ product >> 32) * 0x9e3779b97f4a7c15u;
 }
 
-/* Hash bytes. All bits of the result are equally good. */
+/* Hash bytes with SipHash-1-3 and a key of this process. All bits of the result are
+ * equally good. Without the key nobody can choose strings with equal hashes. */
 uint64_t tarn__hash_bytes(const void *bytes, size_t count);
+/* The same with a key of the caller's. */
+uint64_t tarn__hash_sip(const uint64_t key[2], const void *bytes, size_t count);
 
 #endif
