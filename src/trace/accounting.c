@@ -365,10 +365,10 @@ size_t tarn_trace_accounting_sites(const tarn_trace_accounting *accounting,
 {
     size_t count = 0;
 
-    for (uint32_t i = 0; i < accounting->sites.count; i++) {
+    for (uint32_t i = 0; i < accounting->sites.locations.count; i++) {
         const struct tarn__site_usage *item = &accounting->sites.items[i];
         tarn_trace_site site = {
-            .location = item->location,
+            .location = tarn__site_usage_location(&accounting->sites, i),
             .allocations = item->allocations,
             .total_bytes = item->total_bytes,
             .peak_bytes = tarn__site_usage_peak_bytes(item, accounting->peak),
@@ -377,5 +377,5 @@ size_t tarn_trace_accounting_sites(const tarn_trace_accounting *accounting,
         };
         count = insert(sites, count, capacity, &site, order);
     }
-    return accounting->sites.count;
+    return accounting->sites.locations.count;
 }

@@ -4,9 +4,7 @@
  * Instead each place records its own figure when it changes for the first time after a
  * peak. Until then the figure is still that of the peak.
  */
-#define _GNU_SOURCE
 #include "trace/site_usage.h"
-#include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,53 +15,28 @@ static const size_t TEXT_BYTES_MAX = 64 * 1024 * 1024;
 void tarn__site_usage_init(struct tarn__site_usage_table *sites)
 {
     memset(sites, 0, sizeof *sites);
-    tarn__map_init(&sites->by_hash, sizeof(uint32_t));
+    tarn__intern_init(&sites->locations);
 }
 
 void tarn__site_usage_free(struct tarn__site_usage_table *sites)
 {
-    for (uint32_t i = 0; i < sites->count; i++)
-        free(sites->items[i].location);
     free(sites->items);
-    tarn__map_free(&sites->by_hash);
+    tarn__intern_free(&sites->locations);
     tarn__site_usage_init(sites);
 }
 
-/* Never 0, which the map uses itself. */
-static uint64_t hash_of(const char *text)
-{
-    uint64_t hash = tarn__hash_bytes(text, strlen(text));
-
-    return hash ? hash : 1;
-}
-
+/* Have an item, all zeros, for each location and for one more. */
 static bool reserve(struct tarn__site_usage_table *sites)
 {
-    if (sites->count < sites->capacity)
+    if (sites->locations.count < sites->capacity)
         return true;
     uint32_t capacity = sites->capacity ? sites->capacity * 2 : 16;
     struct tarn__site_usage *items = realloc(sites->items, capacity * sizeof *items);
     if (!items)
         return false;
+    memset(items + sites->capacity, 0, (capacity - sites->capacity) * sizeof *items);
     sites->items = items;
     sites->capacity = capacity;
-    return true;
-}
-
-/* A new place under `hash`, which is not in the map. */
-static bool add(struct tarn__site_usage_table *sites, uint64_t hash, const char *location,
-                uint32_t *out)
-{
-    char *copy = strdup(location);
-
-    if (!copy || !reserve(sites) ||
-        !tarn__map_put(&sites->by_hash, hash, &sites->count)) {
-        free(copy);
-        return false;
-    }
-    sites->items[sites->count] = (struct tarn__site_usage){.location = copy};
-    sites->text_bytes += strlen(location) + 1;
-    *out = sites->count++;
     return true;
 }
 
@@ -72,21 +45,18 @@ bool tarn__site_usage_index(struct tarn__site_usage_table *sites, const char *lo
 {
     static const char others[] = "<other>";
     const char *text = location ? location : "";
-    uint64_t hash = hash_of(text);
-    const uint32_t *index;
 
-    /* Different texts with one hash use the next free hash. */
-    while ((index = tarn__map_get(&sites->by_hash, hash)) != NULL) {
-        if (strcmp(sites->items[*index].location, text) == 0) {
-            *out = *index;
-            return true;
-        }
-        hash = hash + 1 ? hash + 1 : 1;
-    }
-    bool full = sites->count >= SITES_MAX || sites->text_bytes >= TEXT_BYTES_MAX;
-    if (full && strcmp(text, others) != 0)
-        return tarn__site_usage_index(sites, others, out);
-    return add(sites, hash, text, out);
+    if (tarn__intern_find(&sites->locations, text, strlen(text), out))
+        return true;
+    if (sites->locations.count >= SITES_MAX || sites->locations.bytes >= TEXT_BYTES_MAX)
+        text = others;
+    return reserve(sites) && tarn__intern_add(&sites->locations, text, strlen(text), out);
+}
+
+const char *tarn__site_usage_location(const struct tarn__site_usage_table *sites,
+                                      uint32_t index)
+{
+    return (const char *)sites->locations.items[index]->bytes;
 }
 
 static void note_peak(struct tarn__site_usage *site, uint64_t peak)

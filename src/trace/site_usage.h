@@ -2,27 +2,27 @@
 #ifndef TARN_TRACE_SITE_USAGE_H
 #define TARN_TRACE_SITE_USAGE_H
 
-#include "base/map.h"
+#include "base/intern.h"
 
 /* A place of the program, with its live bytes. */
 struct tarn__site_usage {
-    char *location; /* owned */
     uint64_t allocations, total_bytes, live_bytes, live_blocks;
     uint64_t peak_bytes; /* live bytes at the peak of number `peak` */
     uint64_t peak;
 };
 
 struct tarn__site_usage_table {
-    struct tarn__map by_hash; /* hash of the location -> uint32_t, its index */
+    struct tarn__intern locations; /* the number of a location is its index in `items` */
     struct tarn__site_usage *items;
-    uint32_t count, capacity;
-    size_t text_bytes; /* of all locations */
+    uint32_t capacity;
 };
 void tarn__site_usage_init(struct tarn__site_usage_table *sites);
 void tarn__site_usage_free(struct tarn__site_usage_table *sites);
-/* The index of a location (NULL is ""). False: no host memory. */
+/* The index of a location (NULL is ""), and the other way. False: no host memory. */
 bool tarn__site_usage_index(struct tarn__site_usage_table *sites, const char *location,
                             uint32_t *out);
+const char *tarn__site_usage_location(const struct tarn__site_usage_table *sites,
+                                      uint32_t index);
 /* A block begins or ends; `peak` is the number of the latest peak of all live bytes. */
 void tarn__site_usage_allocated(struct tarn__site_usage *site, uint64_t bytes,
                                 uint64_t peak);
