@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #include "base/hash.h"
 #include "base/random.h"
+#include <endian.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -95,9 +96,8 @@ static inline uint64_t read_word(const unsigned char *bytes, size_t count)
 {
     uint64_t word = 0;
 
-    for (size_t i = 0; i < count; i++)
-        word |= (uint64_t)bytes[i] << 8 * i;
-    return word;
+    memcpy(&word, bytes, count);
+    return le64toh(word);
 }
 
 uint64_t tarn__hash_sip(const uint64_t key[2], const void *bytes, size_t count)
