@@ -68,14 +68,17 @@ static bool grow(struct tarn__map *map)
     return true;
 }
 
-bool tarn__map_reserve_one(struct tarn__map *map)
+bool tarn__map_reserve(struct tarn__map *map, size_t more)
 {
-    return (map->count + 1) * 4 <= map->capacity * 3 || grow(map);
+    while ((map->count + more) * 4 > map->capacity * 3)
+        if (!grow(map))
+            return false;
+    return true;
 }
 
 bool tarn__map_put(struct tarn__map *map, uint64_t key, const void *value)
 {
-    if (!tarn__map_reserve_one(map))
+    if (!tarn__map_reserve(map, 1))
         return false;
     size_t slot = find_slot(map, key);
     if (*key_at(map, slot) == key)

@@ -24,9 +24,9 @@ struct tarn__map {
 void tarn__map_init(struct tarn__map *map, size_t value_bytes);
 void tarn__map_free(struct tarn__map *map);
 
-/* Reserve one more entry, so that the next put cannot fail. Returns false without host
+/* Reserve `more` entries, so that the next puts cannot fail. Returns false without host
  * memory. */
-bool tarn__map_reserve_one(struct tarn__map *map);
+bool tarn__map_reserve(struct tarn__map *map, size_t more);
 
 /* Put `value` under `key` (not 0). Returns false without host memory, or if the key is
  * there already. */

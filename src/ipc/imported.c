@@ -201,7 +201,7 @@ static tarn_status make_block(const struct tarn__calls *calls, int device,
 
     if (bases.stride == 0)
         tarn__map_init(&bases, 0);
-    if (!block || !tarn__map_reserve_one(&bases)) {
+    if (!block || !tarn__map_reserve(&bases, 1)) {
         free(block);
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "ipc: no host memory for an imported block");

@@ -105,7 +105,7 @@ static struct tarn_pool_capture *new_capture(struct tarn__pool *pool, uint64_t i
     if (!pool->captures)
         pool->captures = make_captures(pool);
     struct tarn__captures *captures = pool->captures;
-    if (!captures || !tarn__map_reserve_one(&captures->by_id))
+    if (!captures || !tarn__map_reserve(&captures->by_id, 1))
         return NULL;
     struct tarn_pool_capture *capture = calloc(1, sizeof *capture);
     struct tarn__stream_state *home = capture ? new_state(pool, false) : NULL;

@@ -63,7 +63,7 @@ struct tarn__stream_state *tarn__identity_get(struct tarn__heap *heap, uint64_t 
 
     if (stream_state)
         return stream_state;
-    if (!tarn__map_reserve_one(&heap->by_key))
+    if (!tarn__map_reserve(&heap->by_key, 1))
         return NULL;
     tarn__index index = unused_state(heap);
     if (!index)
