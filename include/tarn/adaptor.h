@@ -1,4 +1,5 @@
-/* adaptor.h -- resources over a resource: a limit, a log, counters, prefetches, a callback.
+/* adaptor.h -- resources over a resource: a limit, a log, counters, prefetches, a callback,
+ * a list of the live blocks.
  *
  * | Adaptor          | Purpose                                                   |
  * |------------------|-----------------------------------------------------------|
@@ -7,6 +8,7 @@
  * | counter          | counts bytes and blocks: current, peak, total             |
  * | prefetcher       | prefetches each block of managed memory to the device     |
  * | failure callback | calls a function before an allocation fails               |
+ * | tracker          | lists the live blocks, with the call stack of each        |
  *
  * - Adaptors stack in any order, up to TARN_RESOURCE_DEPTH_MAX of them.
  * - An adaptor retains its upstream.
@@ -16,6 +18,7 @@
 #define TARN_ADAPTOR_H
 
 #include <tarn/resource.h>
+#include <tarn/stack.h>
 #include <tarn/trace.h>
 
 TARN_BEGIN_DECLS
@@ -200,6 +203,99 @@ TARN_API tarn_status tarn_counter_pop(tarn_resource *counter, tarn_counts *out);
  * @since 0.2
  */
 TARN_API tarn_status tarn_prefetcher_create(tarn_resource *upstream, tarn_resource **out);
+
+/** Options of a tracker; zeros select the defaults. */
+typedef struct tarn_tracker_options {
+    size_t size; /**< sizeof(tarn_tracker_options). */
+    /** Most frames of the call stack to capture at each allocation.
+     *
+     * It is at most TARN_STACK_DEPTH_MAX. 0 captures none. */
+    unsigned stack_depth;
+} tarn_tracker_options;
+
+/** A live block of a tracker. */
+typedef struct tarn_tracked_block {
+    tarn_device_ptr address; /**< Address of the block. */
+    size_t bytes;            /**< Requested bytes. */
+    tarn_stack stack;        /**< Call stack of its allocation, or TARN_STACK_UNKNOWN. */
+} tarn_tracked_block;
+
+/** Takes a live block of a tracker; returns false to end the visit.
+ *
+ * `data` is the argument of tarn_tracker_visit(). The function may call the tracker. */
+typedef bool (*tarn_tracker_visit_fn)(void *data, const tarn_tracked_block *block);
+
+/**
+ * Create a tracker: a resource that records its live blocks.
+ *
+ * It records the call stack of each allocation if the options request stacks. A request
+ * for 0 bytes has no record. An allocation for whose record there is no host memory is
+ * TARN_OUT_OF_MEMORY.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param upstream     The resource beneath; retained.
+ * @param options      The options; NULL selects the defaults.
+ * @param[out] out     The tracker; the caller owns a reference.
+ * @return
+ * - TARN_OK: the tracker exists.
+ * - TARN_INVALID_ARGUMENT: `upstream` or `out` is NULL, `options` has a wrong size or
+ *   sets an option that this version does not know, `stack_depth` exceeds
+ *   TARN_STACK_DEPTH_MAX, or the stack of resources exceeds TARN_RESOURCE_DEPTH_MAX.
+ * - TARN_OUT_OF_MEMORY: host memory is exhausted.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_tracker_create(tarn_resource *upstream,
+                                         const tarn_tracker_options *options,
+                                         tarn_resource **out);
+
+/**
+ * Query the bytes of the live blocks of a tracker.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param tracker   The tracker; borrowed.
+ * @param[out] out  The sum of the requested bytes.
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `tracker` is no tracker, or `out` is NULL.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_tracker_bytes(tarn_resource *tracker, size_t *out);
+
+/**
+ * Call a function for each live block of a tracker, in the order of their addresses.
+ *
+ * The blocks are those of one moment, before the first call.
+ *
+ * Thread-safety: any thread; the calls are on the calling thread, with no lock held.
+ *
+ * @param tracker  The tracker; borrowed.
+ * @param visit    The function; it ends the visit by returning false.
+ * @param data     The first argument of `visit`.
+ * @return
+ * - TARN_OK: all blocks were visited, or `visit` ended the visit.
+ * - TARN_INVALID_ARGUMENT: `tracker` is no tracker, or `visit` is NULL.
+ * - TARN_OUT_OF_MEMORY: no host memory for a copy of the list. No block was visited.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_tracker_visit(tarn_resource *tracker,
+                                        tarn_tracker_visit_fn visit, void *data);
+
+/**
+ * Print a line for each live block of a tracker, and its call stack beneath.
+ *
+ * tarn_stack_print() describes the lines of a stack. A block without one has no such
+ * line.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param tracker  The tracker; borrowed.
+ * @param out      The stream to print to; not NULL.
+ * @return The status of tarn_tracker_visit(); TARN_INVALID_ARGUMENT also if `out` is NULL.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_tracker_print(tarn_resource *tracker, FILE *out);
 
 /**
  * Decides whether an allocation that failed for lack of memory is tried again.

@@ -63,6 +63,9 @@
 /** @defgroup tarn_trace Memory event logs
  * These calls record, write and read logs of memory events. */
 
+/** @defgroup tarn_stack Call stacks
+ * These calls capture call stacks, each of which has a number in the process. */
+
 /** @defgroup tarn_replay Log replay
  * A replay repeats the allocations and frees of a log on a memory resource and measures
  * them. */
@@ -95,6 +98,7 @@
 #include <tarn/resource.h>
 #include <tarn/pool.h>
 #include <tarn/trace.h>
+#include <tarn/stack.h>
 #include <tarn/adaptor.h>
 #include <tarn/device.h>
 #include <tarn/nrt.h>

@@ -34,6 +34,6 @@ void tarn__forward_empty_request(void *self, bool is_free, tarn_stream stream);
 
 /* The tables, by which forward.c recognizes an adaptor. */
 extern const tarn_resource_ops tarn__limiter_ops, tarn__counter_ops, tarn__logger_ops,
-    tarn__prefetcher_ops, tarn__failure_callback_ops;
+    tarn__prefetcher_ops, tarn__failure_callback_ops, tarn__tracker_ops;
 
 #endif

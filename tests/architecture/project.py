@@ -77,6 +77,7 @@ PUBLIC_HEADERS = {
     "nrt_names": "nrt",
     "nrt_external": "nrt",
     "nrt_resource": "resource",
+    "stack": "trace",
 }
 
 # Where the compiler looks for "module/file.h".

@@ -287,6 +287,15 @@ static tarn_status make_failing_cuda(void *data, int device, tarn_resource **out
     return status;
 }
 
+static tarn_status track(tarn_resource *made, tarn_resource **out)
+{
+    tarn_tracker_options options = {.size = sizeof options, .stack_depth = 16};
+    tarn_status status = tarn_tracker_create(made, &options, out);
+
+    tarn_resource_release(made);
+    return status;
+}
+
 static bool swallow(void *data, const char *bytes, size_t count)
 {
     (void)data, (void)bytes, (void)count;
@@ -355,6 +364,14 @@ static tarn_status make_logged_cuda(void *data, int device, tarn_resource **out)
     return status == TARN_OK ? log_of(made, TARN_TRACE_NBEP7, out) : status;
 }
 
+static tarn_status make_tracked_cuda(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *made;
+    tarn_status status = make_cuda(data, device, &made);
+
+    return status == TARN_OK ? track(made, out) : status;
+}
+
 /* The stack of a program with diagnostics: logger, limiter, counter, async. */
 static tarn_status make_logged_stack(void *data, int device, tarn_resource **out)
 {
@@ -383,6 +400,11 @@ TEST(logger_conforms)
 TEST(failure_callback_conforms)
 {
     conforms("failure callback over cuda", make_failing_cuda);
+}
+
+TEST(tracker_conforms)
+{
+    conforms("tracker over cuda", make_tracked_cuda);
 }
 
 TEST(stacks_conform)

@@ -111,6 +111,32 @@ static bool counts_are_whole(void)
            counts.total_bytes == BYTES * counts.total_count;
 }
 
+static void begin_tracker(void)
+{
+    tarn_tracker_options options = {.size = sizeof options, .stack_depth = 16};
+
+    CHILD_STATUS(TARN_OK, tarn_host_create(&its.upstream));
+    CHILD_STATUS(TARN_OK, tarn_tracker_create(its.upstream, &options, &its.resource));
+}
+
+static bool read_stack(void *data, const tarn_tracked_block *block)
+{
+    tarn_stack_frame frames[16];
+
+    (void)data;
+    tarn_stack_frames(block->stack, 16, frames);
+    return true;
+}
+
+static void use_tracker(unsigned turn)
+{
+    tarn_stack_frame frame = {.function = "turn", .file = "a.py", .line = (int)turn};
+
+    come_and_go(turn);
+    tarn_tracker_visit(its.resource, read_stack, NULL);
+    tarn_stack_add_frame(&frame);
+}
+
 static void use_sets(unsigned turn)
 {
     tarn_counts counts;
@@ -458,6 +484,7 @@ static const struct row rows[] = {
     {"a logger", begin_logger, come_and_go, NULL, end_logger},
     {"a counter", begin_counter, come_and_go, counts_are_whole, end_resource},
     {"sets of a counter", begin_counter, use_sets, NULL, end_resource},
+    {"a tracker with stacks", begin_tracker, use_tracker, NULL, end_resource},
     {"a tap", begin_host, use_observer, NULL, end_resource},
     {"a log", begin_writer, use_writer, NULL, end_writer},
     {"the runtime for counted memory", NULL, use_runtime, NULL, end_runtime},

@@ -2,7 +2,7 @@
 #include "test.h"
 #include "scripted.h"
 
-enum { KINDS = 5 };
+enum { KINDS = 6 };
 
 static bool swallow(void *data, const char *bytes, size_t count)
 {
@@ -39,6 +39,8 @@ static tarn_resource *adaptor_of_kind(int kind, tarn_resource *upstream)
         CHECK_OK(tarn_prefetcher_create(upstream, &adaptor));
     else if (kind == 3)
         CHECK_OK(tarn_failure_callback_create(upstream, give_up, NULL, NULL, &adaptor));
+    else if (kind == 4)
+        CHECK_OK(tarn_tracker_create(upstream, NULL, &adaptor));
     else
         adaptor = logger_over(upstream);
     return adaptor;
