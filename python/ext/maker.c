@@ -10,6 +10,8 @@
 #include "module.h"
 #include "resource.h"
 
+#include <limits.h>
+
 static tarn__resource_object *resource_arg(tarn__state *state, PyObject *object)
 {
     if (PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource))
@@ -213,6 +215,25 @@ static PyObject *wrap_limiter(PyObject *module, PyObject *args)
     return replace(state, self, status, wrapper);
 }
 
+/* (self, stack_depth) */
+static PyObject *wrap_tracker(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_tracker_options options = {.size = sizeof options};
+    tarn_resource *wrapper = NULL;
+    PyObject *object, *depth_object;
+    size_t depth;
+
+    if (!PyArg_ParseTuple(args, "OO", &object, &depth_object))
+        return NULL;
+    tarn__resource_object *self = unwrapped(state, object);
+    if (self == NULL || tarn__arguments_size(depth_object, &depth) != 0)
+        return NULL;
+    options.stack_depth = depth < UINT_MAX ? (unsigned)depth : UINT_MAX;
+    tarn_status status = tarn_tracker_create(self->native, &options, &wrapper);
+    return replace(state, self, status, wrapper);
+}
+
 /* Wrap with an adaptor that takes no options. */
 static PyObject *wrap(PyObject *module, PyObject *object,
                       tarn_status (*create)(tarn_resource *upstream, tarn_resource **out))
@@ -264,8 +285,9 @@ static tarn_resource *native_of(tarn__state *state, PyObject *object)
     return self != NULL ? self->native : NULL;
 }
 
-static PyObject *limiter_number(PyObject *module, PyObject *object,
-                                tarn_status (*read)(tarn_resource *, size_t *))
+/* A number of bytes that a kind of resource knows. */
+static PyObject *bytes_of(PyObject *module, PyObject *object,
+                          tarn_status (*read)(tarn_resource *, size_t *))
 {
     tarn__state *state = tarn__state_get(module);
     tarn_resource *native = native_of(state, object);
@@ -280,12 +302,44 @@ static PyObject *limiter_number(PyObject *module, PyObject *object,
 
 static PyObject *limiter_used(PyObject *module, PyObject *object)
 {
-    return limiter_number(module, object, tarn_limiter_used_bytes);
+    return bytes_of(module, object, tarn_limiter_used_bytes);
 }
 
 static PyObject *limiter_limit(PyObject *module, PyObject *object)
 {
-    return limiter_number(module, object, tarn_limiter_limit_bytes);
+    return bytes_of(module, object, tarn_limiter_limit_bytes);
+}
+
+static PyObject *tracker_bytes(PyObject *module, PyObject *object)
+{
+    return bytes_of(module, object, tarn_tracker_bytes);
+}
+
+/* Append (address, nbytes, stack) to the list `data`. */
+static bool add_tracked(void *data, const tarn_tracked_block *block)
+{
+    PyObject *tuple = Py_BuildValue("(KnI)", (unsigned long long)block->address,
+                                    (Py_ssize_t)block->bytes, block->stack);
+    int result = tuple != NULL ? PyList_Append(data, tuple) : -1;
+
+    Py_XDECREF(tuple);
+    return result == 0;
+}
+
+static PyObject *tracker_blocks(PyObject *module, PyObject *object)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *native = native_of(state, object);
+    PyObject *list = native != NULL ? PyList_New(0) : NULL;
+
+    if (list == NULL)
+        return NULL;
+    tarn_status status = tarn_tracker_visit(native, add_tracked, list);
+    if (status != TARN_OK)
+        tarn__error_raise(state, status);
+    if (PyErr_Occurred())
+        Py_CLEAR(list);
+    return list;
 }
 
 static PyObject *async_pool(PyObject *module, PyObject *object)
@@ -408,6 +462,15 @@ static PyMethodDef maker_functions[] = {
      "_wrap_failure_callback(mr, /)\n--\n\n"
      "Put an adaptor over the upstream, which calls `mr._ask(nbytes)` when memory is "
      "short."},
+    {"_wrap_tracker", wrap_tracker, METH_VARARGS,
+     "_wrap_tracker(mr, stack_depth, /)\n--\n\n"
+     "Put a tracker over the upstream of an adaptor."},
+    {"_tracker_bytes", tracker_bytes, METH_O,
+     "_tracker_bytes(mr, /)\n--\n\n"
+     "Return the bytes of the live blocks of a tracker."},
+    {"_tracker_blocks", tracker_blocks, METH_O,
+     "_tracker_blocks(mr, /)\n--\n\n"
+     "Return (address, nbytes, stack) of each live block of a tracker, by address."},
     {"_async_pool", async_pool, METH_O,
      "_async_pool(mr, /)\n--\n\n"
      "Return the CUmemoryPool of a class over a pool of the driver."},

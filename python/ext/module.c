@@ -12,7 +12,7 @@ static int (*const parts[])(PyObject *module) = {
     tarn__device_init, tarn__buffer_init,  tarn__copies_init,   tarn__pointer_init,
     tarn__memory_init, tarn__manager_init, tarn__plugin_init,   tarn__ipc_init,
     tarn__log_init,    tarn__nrt_init,     tarn__deferred_init, tarn__capsule_init,
-    tarn__gil_init,
+    tarn__gil_init,    tarn__stack_init,
 };
 
 /* 3.12 checks the slot below only for isolated interpreters; 3.11 ignores it. */

@@ -1,4 +1,4 @@
-"""Resources that are functions of the program, or that keep their records in Python.
+"""Resources that are functions of the program.
 
 Their methods run for each block, so they cost a microsecond and more. They are for debugging
 and for programs that free memory of their own before an allocation fails.
@@ -6,14 +6,10 @@ and for programs that free memory of their own before an allocation fails.
 
 from __future__ import annotations
 
-import sys
-import threading
-import traceback
 from collections.abc import Callable
-from types import FrameType
 from typing import Any, NoReturn
 
-from tarn import _debug_log, _tarn
+from tarn import _tarn
 from tarn._tarn import DeviceMemoryResource, UpstreamResourceAdaptor
 
 _PASSED_ON = (MemoryError, RuntimeError, KeyboardInterrupt, SystemExit, GeneratorExit)
@@ -111,78 +107,3 @@ class FailureCallbackResourceAdaptor(UpstreamResourceAdaptor):
             return bool(self._callback(nbytes))
         except BaseException as error:
             _fail(error)
-
-
-class TrackingResourceAdaptor(UpstreamResourceAdaptor):
-    """Record the outstanding allocations, and where the program made them.
-
-    Parameters
-    ----------
-    upstream_mr : DeviceMemoryResource
-        The resource beneath; the adaptor keeps it alive.
-    capture_stacks : bool
-        Record the Python call stack of each allocation.
-    """
-
-    def __init__(self, upstream_mr: DeviceMemoryResource, capture_stacks: bool = False) -> None:
-        super().__init__(upstream_mr)
-        self._capture_stacks = capture_stacks
-        self._lock = threading.Lock()
-        self._bytes = 0
-        self._blocks: dict[int, tuple[int, traceback.StackSummary | None]] = {}
-
-    def __repr__(self) -> str:
-        return f"<tarn.mr.{type(self).__name__} over {self.upstream_mr!r}>"
-
-    def allocate(self, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> int:
-        """Return the address of a block of upstream, and record it."""
-        stack = _stack(sys._getframe(1)) if self._capture_stacks else None
-        block = super().allocate(nbytes, stream)
-        if block:
-            with self._lock:
-                self._blocks[block] = (nbytes, stack)
-                self._bytes += nbytes
-        return block
-
-    def deallocate(self, ptr: int, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> None:
-        """Free a block of upstream, and forget it."""
-        # First: as soon as upstream has the block, another thread may get it.
-        with self._lock:
-            known = self._blocks.pop(ptr, None)
-            self._bytes -= known[0] if known else 0
-        try:
-            super().deallocate(ptr, nbytes, stream)
-        except BaseException:
-            if known:
-                with self._lock:
-                    self._blocks[ptr] = known
-                    self._bytes += known[0]
-            raise
-
-    def get_allocated_bytes(self) -> int:
-        """Return the bytes of the outstanding allocations, as requested."""
-        return self._bytes
-
-    def get_outstanding_allocations_str(self) -> str:
-        """Return a line for each outstanding allocation, with its call stack beneath."""
-        with self._lock:
-            blocks = sorted(self._blocks.items())
-        lines = []
-        for address, (nbytes, stack) in blocks:
-            lines.append(f"{address:#x}: {nbytes} B\n")
-            lines.extend(stack.format() if stack else ())
-        return "".join(lines)
-
-    def log_outstanding_allocations(self) -> None:
-        """Write the outstanding allocations to the debug log, at the level `debug`."""
-        text = self.get_outstanding_allocations_str()
-        _debug_log.write(_debug_log.level_enum.debug, f"Outstanding Allocations: {text}")
-
-
-def _stack(frame: FrameType) -> traceback.StackSummary:
-    """Return the call stack of a frame, without the text of its lines: that is read later."""
-    stack = traceback.StackSummary.extract(
-        traceback.walk_stack(frame), limit=64, lookup_lines=False
-    )
-    stack.reverse()
-    return stack

@@ -1279,6 +1279,22 @@ def _wrap_failure_callback(mr: UpstreamResourceAdaptor, /) -> None:
 def _wrap_prefetcher(mr: UpstreamResourceAdaptor, /) -> None:
     """Put a prefetcher over the upstream of an adaptor."""
 
+def _wrap_tracker(mr: UpstreamResourceAdaptor, stack_depth: int, /) -> None:
+    """Put a tracker over the upstream of an adaptor."""
+
+def _tracker_bytes(mr: UpstreamResourceAdaptor, /) -> int:
+    """Return the bytes of the live blocks of a tracker."""
+
+def _tracker_blocks(mr: UpstreamResourceAdaptor, /) -> list[tuple[int, int, int]]:
+    """Return (address, nbytes, stack) of each live block of a tracker, by address."""
+
+def _stack_frames(stack: int, /) -> list[tuple[str, str, int, int, str | None]]:
+    """Return the frames of a call stack, the innermost first.
+
+    A frame is a tuple (function, file, line, offset, build_id). `build_id` is
+    None in a frame of Python. An unknown stack has no frames.
+    """
+
 def _copy(to: int, src: int, nbytes: int, stream: _StreamLike, /) -> None:
     """Queue a copy between two addresses on the current device."""
 

@@ -31,7 +31,6 @@ from tarn._pool import (
 from tarn._python_resources import (
     CallbackMemoryResource,
     FailureCallbackResourceAdaptor,
-    TrackingResourceAdaptor,
 )
 from tarn._rmm_bridge import from_rmm, to_rmm
 from tarn._tarn import (
@@ -43,6 +42,7 @@ from tarn._tarn import (
     set_current_device_resource,
     set_per_device_resource,
 )
+from tarn._tracking import TrackingResourceAdaptor
 
 __all__ = [
     "ArenaMemoryResource",
@@ -1120,5 +1120,6 @@ _tarn._resource_types.update(
         "failure_callback": FailureCallbackResourceAdaptor,
         "limiter": LimitingResourceAdaptor,
         "counter": StatisticsResourceAdaptor,
+        "tracker": TrackingResourceAdaptor,
     }
 )

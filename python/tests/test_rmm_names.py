@@ -144,6 +144,7 @@ def test_classes_and_members_take_the_arguments_of_rmm():
         **members(PACKAGE / "_tarn.pyi"),
         **members(PACKAGE / "mr.py", inherited=True),
         **members(PACKAGE / "_python_resources.py"),
+        **members(PACKAGE / "_tracking.py"),
     }
     for name in rows("Members"):
         owner, member = name.split(".")

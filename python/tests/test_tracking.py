@@ -1,0 +1,230 @@
+"""The tracker: outstanding allocations, and the call stacks of Python and of native threads."""
+
+import ctypes
+import gc
+import linecache
+import os
+import sys
+import threading
+
+import pytest
+import tarn
+from tarn import _tarn, _tracking, mr
+
+
+@pytest.fixture
+def tracker():
+    return mr.TrackingResourceAdaptor(mr.CudaMemoryResource(), capture_stacks=True)
+
+
+def make(mr, size=1000):
+    return tarn.DeviceBuffer(size=size, mr=mr)
+
+
+def frames(tracker):
+    """Return function, file and line of the frames of the only block, the innermost first."""
+    ((_, _, stack),) = _tarn._tracker_blocks(tracker)
+    return [frame[:3] for frame in _tarn._stack_frames(stack)]
+
+
+class Maker:
+    def method(self, tracker):
+        return make(tracker)
+
+
+def test_the_text_of_a_block_is_that_of_a_traceback(tracker):
+    kept, line = Maker().method(tracker), sys._getframe().f_lineno
+    text = tracker.get_outstanding_allocations_str().splitlines()
+    assert text[0] == f"{kept.ptr:#x}: 1000 B"
+    method = Maker.method.__code__.co_firstlineno + 1
+    lines = [(line, "test_the_text_of_a_block_is_that_of_a_traceback"),
+             (method, "Maker.method"), (make.__code__.co_firstlineno + 1, "make")]  # fmt: skip
+    wanted = []
+    for line, name in lines:
+        wanted.append(f'  File "{__file__}", line {line}, in {name}')
+        wanted.append(f"    {linecache.getline(__file__, line).strip()}")
+    assert text[-6:] == wanted
+    assert len(text) > 7 and all(each.startswith("  ") for each in text[1:])
+
+
+def test_the_frames_are_those_of_the_interpreter(tracker):
+    kept = [make(tracker)]
+    line = sys._getframe().f_lineno - 1
+    wanted = [("make", __file__, make.__code__.co_firstlineno + 1)]
+    frame = sys._getframe()
+    while frame:
+        lineno = line if frame is sys._getframe() else frame.f_lineno
+        wanted.append((frame.f_code.co_qualname, frame.f_code.co_filename, lineno))
+        frame = frame.f_back
+    found = frames(tracker)
+    assert len(found) == min(64, len(wanted)) and found == wanted[:64]
+    kept.clear()
+
+
+def recurse(calls, function, *args):
+    return recurse(calls - 1, function, *args) if calls else function(*args)
+
+
+@pytest.mark.parametrize("depth", [1, 5, 128])
+def test_a_stack_has_at_most_its_depth(depth):
+    tracker = mr.TrackingResourceAdaptor(
+        mr.CudaMemoryResource(), capture_stacks=True, stack_depth=depth
+    )
+    kept = recurse(200, make, tracker)
+    found = frames(tracker)
+    assert len(found) == depth and found[0][0] == "make"
+    assert all(name == "recurse" for name, _, _ in found[1:])
+    del kept
+
+
+def test_equal_stacks_have_one_number(tracker):
+    kept = [make(tracker) for _ in range(100)]
+    other = make(tracker)
+    stacks = [stack for _, _, stack in _tarn._tracker_blocks(tracker)]
+    assert len(set(stacks)) == 2 and len(stacks) == 101
+    del kept, other
+
+
+def test_a_function_that_is_defined_again_has_its_new_lines(tracker):
+    """The code objects of both have one address, file, name and first line."""
+    found, addresses = [], set()
+    for blank in range(50):
+        names = {"make": make, "tracker": tracker}
+        source = "def f():\n" + "\n" * blank + "    return make(tracker)"
+        exec(compile(source, "again.py", "exec"), names)
+        addresses.add(id(names["f"].__code__))
+        kept = names["f"]()
+        found.append(frames(tracker)[1])
+        del kept
+        names.clear()  # the function is in a cycle with it
+    assert found == [("f", "again.py", 2 + blank) for blank in range(50)]
+    assert len(addresses) < 50  # or the test shows nothing
+
+
+def test_a_stack_without_capture_is_not_there():
+    tracker = mr.TrackingResourceAdaptor(mr.CudaMemoryResource())
+    kept = make(tracker)
+    assert tracker.get_outstanding_allocations_str() == f"{kept.ptr:#x}: 1000 B\n"
+    assert tracker.get_allocated_bytes() == 1000
+
+
+def test_a_thread_of_python_has_its_own_stack(tracker):
+    kept = []
+    thread = threading.Thread(target=lambda: kept.append(make(tracker)), name="another")
+    thread.start()
+    thread.join()
+    names = [name for name, _, _ in frames(tracker)]
+    assert names[0] == "make" and "Thread.run" in names
+    assert "test_a_thread_of_python_has_its_own_stack" not in names
+    kept.clear()
+
+
+def native_stack(depth):
+    """Return the number of a stack that a thread without Python captures."""
+    library = ctypes.CDLL(os.path.join(tarn.get_library_dir(), "libtarn.so.0.2"))
+    libc, thread, result = ctypes.CDLL(None), ctypes.c_ulong(), ctypes.c_void_p()
+    started = libc.pthread_create(
+        ctypes.byref(thread), None, library.tarn_stack_capture, ctypes.c_void_p(depth)
+    )
+    assert started == 0
+    assert libc.pthread_join(thread, ctypes.byref(result)) == 0
+    return (result.value or 0) & 0xFFFFFFFF
+
+
+def test_a_thread_unknown_to_python_has_native_frames():
+    found = _tarn._stack_frames(native_stack(16))
+    assert found and all(build_id is not None for *_, build_id in found)
+    assert "libc.so" in found[0][1] and found[0][2] == 0 and found[0][3] > 0
+    text = "".join(_tracking._lines(native_stack(16)))
+    assert f'  File "{found[0][1]}", offset {found[0][3]:#x}' in text
+    assert f"build-id {found[0][4]}" in text
+
+
+class Resource(mr.TrackingResourceAdaptor):
+    """A class derived in Python."""
+
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        return super().allocate(nbytes, stream)
+
+
+def test_a_derived_class_records_its_caller():
+    tracker = Resource(mr.CudaMemoryResource(), capture_stacks=True)
+    kept = make(tracker)
+    assert [name for name, _, _ in frames(tracker)][:2] == ["Resource.allocate", "make"]
+    del kept
+    assert tracker.get_outstanding_allocations_str() == ""
+
+
+@pytest.mark.parametrize(
+    ("depth", "error"),
+    [(129, tarn.InvalidArgumentError), (2**40, tarn.InvalidArgumentError),
+     (-1, OverflowError), ("16", TypeError), (None, TypeError)],
+)  # fmt: skip
+def test_a_wrong_depth_is_an_error(depth, error):
+    upstream = mr.CudaMemoryResource()
+    with pytest.raises(error):
+        mr.TrackingResourceAdaptor(upstream, capture_stacks=True, stack_depth=depth)
+
+
+def test_a_name_that_is_no_text_does_not_matter(tracker):
+    names = {"make": make, "tracker": tracker}
+    exec(compile("kept = make(tracker)", "no\udcfftext", "exec"), names)
+    assert frames(tracker)[1] == ("<module>", "<other>", 1)
+
+
+def test_a_capture_keeps_the_exception_that_is_handled(tracker):
+    try:
+        raise ValueError("first")
+    except ValueError:
+        kept = make(tracker)
+        assert str(sys.exc_info()[1]) == "first"
+    del kept
+
+
+def test_a_capture_runs_no_code_of_the_program(tracker):
+    """Frame objects are made on the way, and the collector counts them."""
+    events = []
+
+    def collected(phase, info):
+        events.append(phase)
+
+    def quiet():
+        gc.set_threshold(5)
+        try:
+            tracker.allocate(8)
+        finally:
+            gc.set_threshold(700)
+        return len(events)
+
+    gc.collect()
+    gc.callbacks.append(collected)
+    try:
+        assert recurse(100, quiet) == 0
+    finally:
+        gc.callbacks.remove(collected)
+    ((address, nbytes, _),) = _tarn._tracker_blocks(tracker)
+    tracker.deallocate(address, nbytes)
+
+
+FULL = """
+import tarn
+tracker = tarn.mr.TrackingResourceAdaptor(tarn.mr.CudaMemoryResource(), capture_stacks=True)
+names = {"make": tarn.DeviceBuffer, "tracker": tracker}
+exec("def known(): return make(size=1, mr=tracker)", names)
+known, numbers = names["known"], []
+for _ in range(2):
+    kept = known()
+    numbers += [stack for _, _, stack in tarn._tarn._tracker_blocks(tracker)]
+    del kept
+    for number in range(18000 if len(numbers) == 1 else 0):
+        exec(compile("make(size=1, mr=tracker)", f"{number}" + "n" * 4090, "exec"), names)
+assert numbers[0] == numbers[1] != 0, numbers
+exec(compile("kept = make(size=1, mr=tracker)", "one more.py", "exec"), names)
+text = tracker.get_outstanding_allocations_str()
+assert text.endswith(": 1 B\\n  the call stack is unknown\\n"), text
+names.clear()
+"""
+
+
+def test_a_full_table_costs_stacks_and_no_allocations(sim_process):
+    sim_process(FULL)
