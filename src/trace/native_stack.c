@@ -34,6 +34,7 @@ enum {
     OWN_FRAMES = 6,       /* of libtarn, in most captures */
     OWN_FRAMES_MAX = 128, /* with many adaptors */
     KNOWN_CALLS = 1024,   /* a power of two */
+    OTHER_FRAMES = 2,     /* within libtarn's */
     PATH_BYTES = 4096,
     ID_DIGITS = 2 * 32 + 1
 };
@@ -343,6 +344,21 @@ static void load_unwinder(void)
     (void)address;
 }
 
+/* Return the number of the innermost calls that the program did not make: those in libtarn,
+ * and in a library that stands in for libc's backtrace(), as a sanitizer's does. */
+static size_t count_own(const struct call *calls, size_t count)
+{
+    size_t own = 0;
+
+    while (own < count && own < OTHER_FRAMES && !calls[own].is_own)
+        own++;
+    if (own == count || !calls[own].is_own)
+        return 0;
+    while (own < count && calls[own].is_own)
+        own++;
+    return own;
+}
+
 /* Capture a stack, with space for `own_max` frames of libtarn beyond `depth`. Returns
  * false if it has more of them. */
 static bool capture(unsigned depth, unsigned own_max, tarn_stack *out)
@@ -350,19 +366,17 @@ static bool capture(unsigned depth, unsigned own_max, tarn_stack *out)
     void *addresses[TARN_STACK_DEPTH_MAX + OWN_FRAMES_MAX];
     struct call calls[TARN_STACK_DEPTH_MAX + OWN_FRAMES_MAX];
     uint32_t frames[TARN_STACK_DEPTH_MAX];
-    size_t count = unwind(addresses, depth + own_max), own = 0, used = 0;
+    size_t count = unwind(addresses, depth + own_max), used = 0;
 
     for (size_t i = 0; i < count; i++) /* a return address may be of the next line */
         calls[i] = (struct call){.address = (uintptr_t)addresses[i] - 1};
     look_up(calls, count);
-    for (size_t i = 0; i < count && used < depth; i++) {
+    for (size_t i = 0; i < count; i++)
         if (!calls[i].frame)
             add_call(&calls[i]);
-        if (own == i && calls[i].is_own)
-            own++;
-        else
-            frames[used++] = calls[i].frame;
-    }
+    size_t own = count_own(calls, count);
+    for (size_t i = own; i < count && used < depth; i++)
+        frames[used++] = calls[i].frame;
     if (count == depth + own_max && own > own_max)
         return false;
     *out = tarn_stack_add(frames, used);
