@@ -16,6 +16,8 @@
  * those of descriptors (ipc/descriptor.c). The list of open logs (trace/writer.c) and
  * the lock of hooks (base/hook.c), which a thread may take while it holds others, are
  * reset in a child.
+ *
+ * trace/native_stack.c holds a struct tarn__mutex over calls that take the loader's lock.
  */
 #ifndef TARN_BASE_MUTEX_H
 #define TARN_BASE_MUTEX_H

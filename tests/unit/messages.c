@@ -175,6 +175,7 @@ TEST(messages_of_the_current_device_resource)
 TEST(messages_of_adaptors)
 {
     const tarn_stream none = TARN_STREAM_NONE;
+    tarn_tracker_options tracked = {.size = sizeof tracked, .stack_depth = 129};
     tarn_resource *cuda, *limiter, *counter, *made;
     tarn_device_ptr block, other;
     tarn_counts counts;
@@ -188,6 +189,11 @@ TEST(messages_of_adaptors)
     FAILS(TARN_NOT_SUPPORTED, tarn_adaptor_upstream(cuda, &made));
     FAILS(TARN_INVALID_ARGUMENT, tarn_limiter_used_bytes(cuda, &bytes));
     FAILS(TARN_INVALID_ARGUMENT, tarn_counter_read(cuda, &counts));
+    FAILS(TARN_INVALID_ARGUMENT, tarn_tracker_create(cuda, NULL, NULL));
+    FAILS(TARN_INVALID_ARGUMENT, tarn_tracker_create(cuda, &tracked, &made));
+    FAILS(TARN_INVALID_ARGUMENT, tarn_tracker_bytes(cuda, &bytes));
+    FAILS(TARN_INVALID_ARGUMENT, tarn_tracker_print(cuda, NULL));
+    FAILS(TARN_INVALID_ARGUMENT, tarn_stack_get_counts(NULL));
 
     CHECK_OK(tarn_limiter_create(cuda, 1024, &limiter));
     CHECK_OK(tarn_resource_allocate(limiter, 1000, 0, none, &block));

@@ -7,7 +7,11 @@ static int allocations_left = -1; /* -1: no limit */
 
 static bool may_allocate(void)
 {
-    return allocations_left < 0 || allocations_left-- > 0;
+    if (allocations_left < 0)
+        return true;
+    bool may = allocations_left > 0;
+    allocations_left -= may;
+    return may;
 }
 
 static void *limited_malloc(size_t bytes)
