@@ -142,6 +142,7 @@ const tarn_resource_ops tarn__tracker_ops = {
     .trim = tarn__forward_trim,
     .requested_bytes = tarn__forward_requested_bytes,
     .supports_no_stream = tarn__forward_supports_no_stream,
+    .empty_request = tarn__forward_empty_request,
 };
 
 tarn_status tarn_tracker_create(tarn_resource *upstream,
