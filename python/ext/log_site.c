@@ -25,7 +25,7 @@ struct place {
 
 static void look_at(struct place *place, PyFrameObject *frame)
 {
-    place->frame = frame;
+    *place = (struct place){.frame = frame};
     if (frame)
         place->where = tarn__stack_place_of(frame);
 }
