@@ -17,6 +17,7 @@
  */
 #define _GNU_SOURCE
 #include "trace/writer.h"
+#include "base/mutex.h"
 #include "base/mutex_assert.h"
 #include "base/clock.h"
 #include "base/thread.h"
@@ -72,10 +73,10 @@ static struct {
 
 /* The thread that writes rows out which have waited. Taken after the locks of writers. */
 static struct {
-    pthread_mutex_t lock;
+    struct tarn__mutex lock;
     bool runs;
     bool has_rows; /* rows have come since its last turn */
-} flusher = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} flusher;
 
 /* Incremented in each forked child: tells a parent's writers from the child's own. */
 static unsigned processes;
@@ -181,10 +182,10 @@ static void *run_flusher(void *unused)
 
     for (;;) {
         nanosleep(&pause, NULL);
-        pthread_mutex_lock(&flusher.lock);
+        tarn__mutex_lock(&flusher.lock);
         bool goes_on = flusher.runs = flusher.has_rows;
         flusher.has_rows = false;
-        pthread_mutex_unlock(&flusher.lock);
+        tarn__mutex_unlock(&flusher.lock);
         if (!goes_on)
             return unused;
         flush_all();
@@ -196,13 +197,13 @@ static bool await_flush(void)
 {
     pthread_t thread;
 
-    pthread_mutex_lock(&flusher.lock);
+    tarn__mutex_lock(&flusher.lock);
     if (!flusher.runs && tarn__thread_start(&thread, run_flusher, NULL) == 0) {
         pthread_detach(thread);
         flusher.runs = true;
     }
     bool runs = flusher.has_rows = flusher.runs;
-    pthread_mutex_unlock(&flusher.lock);
+    tarn__mutex_unlock(&flusher.lock);
     return runs;
 }
 
@@ -212,20 +213,25 @@ static void flush_all_at_exit(void)
     flush_all();
 }
 
-/* In a forked child: forget the parent's writers and its flusher, whichever thread held a
- * lock. */
+/* In a forked child: forget the parent's writers, whichever thread held the lock. */
 static void start_anew(void)
 {
     processes++;
     pthread_mutex_init(&all.lock, NULL);
     all.first = NULL;
-    pthread_mutex_init(&flusher.lock, NULL);
+}
+
+/* In a forked child the flusher does not exist. */
+static void forget_flusher(struct tarn__mutex *lock)
+{
+    (void)lock;
     flusher.runs = flusher.has_rows = false;
 }
 
 /* When the library is loaded: a child of a process without a writer may create one. */
 __attribute__((constructor)) static void watch_forks(void)
 {
+    tarn__mutex_init(&flusher.lock, forget_flusher);
     pthread_atfork(NULL, NULL, start_anew);
 }
 

@@ -1,7 +1,6 @@
 /* Test when the rows of a log reach its file, and which a killed process has lost. */
 #define _GNU_SOURCE
 #include "file.h"
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -9,11 +8,27 @@
 #include <stdatomic.h>
 #include <sys/prctl.h>
 
-/* --- the creation of threads, which tests can let fail --- */
+/* --- threads, whose creation tests can let fail --- */
 
 static atomic_bool no_threads; /* creating one fails */
+static atomic_int threads;     /* threads that run, besides the first */
 
 typedef int create_fn(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+struct thread {
+    void *(*function)(void *);
+    void *data;
+};
+
+static void *run_thread(void *data)
+{
+    struct thread thread = *(struct thread *)data;
+
+    free(data);
+    void *result = thread.function(thread.data);
+    atomic_fetch_sub(&threads, 1);
+    return result;
+}
 
 __attribute__((visibility("default"))) int pthread_create(
     pthread_t *out, const pthread_attr_t *attributes, void *(*function)(void *),
@@ -21,38 +36,22 @@ __attribute__((visibility("default"))) int pthread_create(
 {
     create_fn *create;
     void *found = dlsym(RTLD_NEXT, "pthread_create");
+    struct thread *thread = atomic_load(&no_threads) ? NULL : malloc(sizeof *thread);
 
-    if (atomic_load(&no_threads))
+    if (!thread)
         return EAGAIN;
+    *thread = (struct thread){function, data};
+    atomic_fetch_add(&threads, 1);
     memcpy(&create, &found, sizeof create);
-    return create(out, attributes, function, data);
-}
-
-static unsigned count_threads(void)
-{
-    unsigned count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-
-    CHECK(tasks != NULL);
-    while (readdir(tasks))
-        count++;
-    closedir(tasks);
-    return count;
-}
-
-static unsigned threads_before; /* any log */
-
-__attribute__((constructor)) static void note_threads(void)
-{
-    threads_before = count_threads();
+    return create(out, attributes, run_thread, thread);
 }
 
 /* Wait until the thread that writes rows has ended. */
 static void await_end_of_thread(void)
 {
-    for (int i = 0; i < 6000 && count_threads() > threads_before; i++)
+    for (int i = 0; i < 6000 && atomic_load(&threads) > 0; i++)
         usleep(10000);
-    CHECK_EQUAL(threads_before, count_threads());
+    CHECK_EQUAL(0, atomic_load(&threads));
 }
 
 /* --- logs --- */
