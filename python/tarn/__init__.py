@@ -1,7 +1,7 @@
 """Tarn: one small library that manages the GPU memory of a process.
 
-`tarn.mr` has the memory resources. `tarn.numba` makes Numba allocate from them. `tarn.nrt` has
-the runtime for the code that Numba compiles for CPUs. `tarn.ipc` shares device memory with
+`tarn.mr` has the memory resources. `tarn.use()` makes the frameworks of a process allocate from
+them. `tarn.nrt` has the runtime for the code that Numba compiles for CPUs. `tarn.ipc` shares device memory with
 other processes, and `tarn.prune` removes reference counts from compiled code. A `DeviceBuffer`
 is a block of memory as an object. Names follow RMM's. Importing tarn loads no driver and needs
 neither Numba nor numpy.
@@ -14,6 +14,7 @@ import os
 from typing import Any
 
 from tarn import _tarn, mr, nrt  # noqa: F401
+from tarn._frameworks import use
 from tarn._stream_pool import CudaStreamPool
 from tarn._tarn import (
     DEFAULT_STREAM,
@@ -71,6 +72,7 @@ __all__ = [
     "open_driver",
     "reclaim_deferred_frees",
     "synchronize",
+    "use",
     "use_tarn_for_numba",
 ]
 

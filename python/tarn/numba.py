@@ -28,6 +28,7 @@ import contextlib
 import functools
 import itertools
 import os
+import sys
 import threading
 import warnings
 import weakref
@@ -37,10 +38,10 @@ from typing import Any
 from . import _numba_host_arrays as host_arrays
 from . import _numba_ipc, _tarn
 from . import _numba_log as log
-from . import _numba_resources as resources
 from . import _numba_types as types
-from ._numba_resources import using_resource
+from . import _resources as resources
 from ._numba_target import Target, is_simulator, target_of, target_of_driver
+from ._resources import using_resource
 
 __all__ = ["TarnNumbaManager", "manager_class", "use_tarn_for_numba", "using_resource"]  # noqa: F822
 
@@ -525,7 +526,7 @@ def use_tarn_for_numba(
     manager = _class_for(target)
     _check_not_too_late(target.driver, manager)
     if resource is not None:
-        resources.serve_from(resource, {device for _, device in _Settings.managers})
+        resources.serve_from(resource)
     resources.is_for_numba = True
     _Settings.logging = logging
     _Settings.single_stream = mode == "single-stream"
@@ -538,6 +539,23 @@ def use_tarn_for_numba(
         present.single_stream = _Settings.single_stream
         if resource is not None:
             _warn_of_manager(present.name)
+
+
+def _configure() -> None:
+    """Set the manager of each Numba that is imported, for tarn.use().
+
+    The settings of an earlier call of use_tarn_for_numba() stay. Without one there is no log,
+    unless TARN_LOG requests it.
+    """
+    for name in ("numba.cuda", "numba_cuda_mlir.cuda"):
+        cuda = sys.modules.get(name)
+        if cuda is None:
+            continue
+        if is_simulator(cuda):
+            raise RuntimeError("NUMBA_ENABLE_CUDASIM is set: Numba runs on its simulator")
+        target = target_of(cuda)
+        if target.driver._memory_manager is not _class_for(target):
+            use_tarn_for_numba(cuda, logging=False)
 
 
 def __getattr__(name: str) -> Any:

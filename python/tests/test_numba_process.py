@@ -648,7 +648,7 @@ except Exception:
     pass
 """
     done = under_run(program(code), TARN_RESOURCE="goldmine")
-    assert "Tarn allocated no memory: tarn.numba: unknown resource" in done.stderr
+    assert "Tarn allocated no memory: tarn: unknown resource" in done.stderr
 
 
 def test_it_names_the_logs_of_children(program, tmp_path):

@@ -1,7 +1,7 @@
-"""The resource that serves a device under Numba: set by name, by object, or for a while.
+"""The resource that serves a device under a framework: set by name, by object, or for a while.
 
-The manager of NBEP 7 cannot be changed once Numba has a context. The resource under it can be
-changed at any time: each block is freed to the resource that it came from.
+Most frameworks set their allocator once. The resource under it can be changed at any time: each
+block is freed to the resource that it came from.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ MODULES = ("tarn", "tarn.numba")
 is_for_numba = False  # a call has requested Tarn's manager
 _asked: str | None = None  # name of the resource requested for devices with the default
 _asked_for_one = False  # a resource object was requested
-_chosen: set[int] = set()  # devices for which choose() has run
+_used: set[int] = set()  # devices for which choose() has run
+_chosen: set[int] = set()  # those for which it need not run again
 _made: dict[int, Any] = {}  # device -> its current resource, set by name
 
 
@@ -73,7 +74,7 @@ def _class_of(name: str) -> Any:
     }
     if name not in classes:
         known = ", ".join(classes)
-        raise ValueError(f"tarn.numba: unknown resource {name!r}; the names are {known}")
+        raise ValueError(f"tarn: unknown resource {name!r}; the names are {known}")
     return classes[name]
 
 
@@ -92,6 +93,7 @@ def choose(device: int, default: str | None = None) -> None:
     itself stays, also where that is Tarn's own default.
     """
     name = _asked or os.environ.get("TARN_RESOURCE") or default
+    _used.add(device)
     if device in _chosen or not name:
         return
     from . import mr
@@ -101,6 +103,13 @@ def choose(device: int, default: str | None = None) -> None:
     if is_default or present is _made.get(device):
         _put_in_charge(name, device)
     _chosen.add(device)
+
+
+def current(device: int) -> Any:
+    """Return the current resource of a device; the first use makes the default one current."""
+    if device not in _chosen:
+        choose(device, DEFAULT)
+    return _tarn.get_per_device_resource(device)
 
 
 def is_named() -> bool:
@@ -126,20 +135,20 @@ def _check(resource: Any) -> None:
     from . import mr
 
     if not isinstance(resource, mr.DeviceMemoryResource):
-        raise TypeError(f"tarn.numba: {resource!r} is not a resource of tarn.mr, and not a name")
+        raise TypeError(f"tarn: {resource!r} is not a resource of tarn.mr, and not a name")
 
 
-def serve_from(resource: Any, used: set[int]) -> None:
-    """Make a resource current on the devices that are `used`.
+def serve_from(resource: Any) -> None:
+    """Make a resource current on its device, or one of this name on every device.
 
-    A name also applies to the other devices at their first use.
+    A name applies at once to the devices that were used, and to the others at their first use.
     """
     from . import mr
 
     global _asked, _asked_for_one
     if isinstance(resource, str):
         _class_of(resource)
-        for device in used:
+        for device in _used:
             _put_in_charge(resource, device)
         _asked = resource
         return
