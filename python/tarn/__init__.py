@@ -13,7 +13,7 @@ import enum
 import os
 from typing import Any
 
-from tarn import _tarn, mr, nrt  # noqa: F401
+from tarn import _clash, _tarn, mr, nrt  # noqa: F401
 from tarn._frameworks import use
 from tarn._stream_pool import CudaStreamPool
 from tarn._tarn import (
@@ -75,6 +75,9 @@ __all__ = [
     "use",
     "use_tarn_for_numba",
 ]
+
+
+_clash.yield_names()
 
 
 class CudaStreamFlags(enum.IntEnum):

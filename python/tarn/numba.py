@@ -35,13 +35,13 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import _numba_host_arrays as host_arrays
-from . import _numba_ipc, _tarn
-from . import _numba_log as log
-from . import _numba_types as types
-from . import _resources as resources
-from ._numba_target import Target, is_simulator, target_of, target_of_driver
-from ._resources import using_resource
+from tarn import _numba_host_arrays as host_arrays
+from tarn import _numba_ipc, _tarn
+from tarn import _numba_log as log
+from tarn import _numba_types as types
+from tarn import _resources as resources
+from tarn._numba_target import Target, is_simulator, target_of, target_of_driver
+from tarn._resources import using_resource
 
 __all__ = ["TarnNumbaManager", "manager_class", "use_tarn_for_numba", "using_resource"]  # noqa: F822
 
