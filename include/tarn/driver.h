@@ -338,6 +338,27 @@ TARN_API tarn_status tarn_driver_synchronize(int device);
  */
 TARN_API tarn_status tarn_stream_synchronize(int device, tarn_stream stream);
 
+/**
+ * Make a stream wait for the work that is queued on another stream now.
+ *
+ * The call queues the wait and returns. If the streams are the same, it does nothing. If
+ * one of them captures, the other has to belong to the same capture.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device  The device number of both streams.
+ * @param stream  The stream that waits; borrowed. TARN_STREAM_NONE: the default stream.
+ * @param other   The stream that it waits for; borrowed. TARN_STREAM_NONE: the default
+ *                stream.
+ * @return
+ * - TARN_OK: work that is queued on `stream` from now on waits.
+ * - TARN_INVALID_ARGUMENT: there is no such device, or a stream belongs to another context
+ *   or is not registered any more.
+ * - Other statuses: those of the driver, see the head of driver.h.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_stream_wait(int device, tarn_stream stream, tarn_stream other);
+
 /** @} */
 
 /** @addtogroup tarn_driver
@@ -435,6 +456,35 @@ TARN_API tarn_status tarn_memset_async(int device, tarn_device_ptr to,
  */
 TARN_API tarn_status tarn_driver_check_allocation(int device, tarn_device_ptr address,
                                                   size_t bytes);
+
+/** The type of the memory at an address. */
+typedef enum tarn_memory_type {
+    TARN_MEMORY_UNKNOWN = 0, /**< The driver does not know the address. */
+    TARN_MEMORY_DEVICE = 1,  /**< Memory of a device. */
+    TARN_MEMORY_HOST = 2,    /**< Page-locked memory of the host. */
+    TARN_MEMORY_MANAGED = 3  /**< Managed memory. */
+} tarn_memory_type;
+
+/**
+ * Query the type of the memory at an address.
+ *
+ * The call makes the primary context of the device.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device           The number of a device that can use the memory.
+ * @param address          An address inside the memory.
+ * @param[out] type_out    The type. It is TARN_MEMORY_UNKNOWN for pageable memory of the
+ *                         host, and for an address that belongs to no allocation.
+ * @param[out] device_out  The device of the memory; `device` if the driver reports none.
+ * @return
+ * - TARN_OK: both outputs are set.
+ * - TARN_INVALID_ARGUMENT: an output is NULL, or there is no such device.
+ * - Other statuses: those of the driver, see the head of driver.h.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_driver_memory_type(int device, tarn_device_ptr address,
+                                             tarn_memory_type *type_out, int *device_out);
 
 /** @} */
 

@@ -86,9 +86,20 @@ void tarn__buffer_unuse(tarn__buffer *self, struct tarn__block_use *use)
     PyObject *type = (PyObject *)Py_TYPE(self);
 
     if (use->pointer != self->pointer && tarn_pointer_address(use->pointer) != 0)
-        tarn_pointer_set_stream(use->pointer, TARN_STREAM_NONE);
+        tarn_pointer_set_stream(use->pointer,
+                                TARN_STREAM_NONE); /* not a foreign block's */
     free_block(tarn__state_of(Py_TYPE(self)), use->pointer, use->stream_owner, type);
     Py_DECREF(use->stream_owner);
+}
+
+/* Set the stream on which the block ends. */
+static tarn_status set_block_stream(tarn__buffer *self, tarn_stream stream)
+{
+    if (self->foreign != NULL)
+        *self->foreign = stream;
+    else if (tarn__buffer_address(self) != 0)
+        return tarn_pointer_set_stream(self->pointer, stream);
+    return TARN_OK;
 }
 
 /* Set the buffer's stream. The caller gets the owner of the old one, whose end may run
@@ -96,11 +107,10 @@ void tarn__buffer_unuse(tarn__buffer *self, struct tarn__block_use *use)
 static tarn_status set_stream(tarn__buffer *self, tarn_stream stream, PyObject *owner,
                               PyObject **owner_before)
 {
-    if (tarn__buffer_address(self) != 0) {
-        tarn_status status = tarn_pointer_set_stream(self->pointer, stream);
-        if (status != TARN_OK)
-            return status;
-    }
+    tarn_status status = set_block_stream(self, stream);
+
+    if (status != TARN_OK)
+        return status;
     *owner_before = self->stream_owner;
     self->stream = stream;
     self->stream_owner = Py_NewRef(owner);
@@ -119,8 +129,7 @@ tarn_stream tarn__buffer_stream(tarn__buffer *self)
         return self->stream;
     /* The stream was unregistered since: if this fails, so would every operation on it.
      */
-    if (tarn__buffer_address(self) == 0 ||
-        tarn_pointer_set_stream(self->pointer, stream) == TARN_OK)
+    if (set_block_stream(self, stream) == TARN_OK)
         self->stream = stream;
     return self->stream;
 }
@@ -142,6 +151,9 @@ static tarn_status move_to(tarn__buffer *self, tarn_pointer **grown, tarn_stream
         return status;
     self->pointer = *grown;
     *grown = before;
+    if (self->foreign != NULL) /* another use may keep that block beyond its stream */
+        *self->foreign = TARN_STREAM_NONE;
+    self->foreign = NULL;
     return TARN_OK;
 }
 
@@ -186,24 +198,15 @@ static int find_device(tarn__state *state, const tarn_resource *resource, int *o
     return -1;
 }
 
-/* Allocate a block of `resource`, `bytes` long, and an object around it. The object comes
- * last. So code that runs before, or the `__del__` of a class derived in Python, never
- * sees an incomplete one. Takes over the references to `resource` and `mr`. */
-static tarn__buffer *make_over(PyTypeObject *type, tarn_resource *resource, PyObject *mr,
-                               size_t bytes, tarn_stream stream, PyObject *owner)
+/* The object comes last. So code that runs before, or the `__del__` of a class derived in
+ * Python, never sees an incomplete one. */
+tarn__buffer *tarn__buffer_over(PyTypeObject *type, tarn_pointer *pointer, int device,
+                                tarn_resource *resource, PyObject *mr, tarn_stream stream,
+                                PyObject *owner)
 {
     tarn__state *state = tarn__state_of(type);
-    tarn_pointer *pointer = NULL;
-    tarn__buffer *self = NULL;
-    int device;
+    tarn__buffer *self = pointer != NULL ? (tarn__buffer *)type->tp_alloc(type, 0) : NULL;
 
-    if (find_device(state, resource, &device) == 0) {
-        tarn_status status = allocate_block(resource, bytes, stream, &pointer);
-        if (status == TARN_OK)
-            self = (tarn__buffer *)type->tp_alloc(type, 0);
-        else
-            tarn__error_raise(state, status);
-    }
     if (self == NULL) {
         if (pointer != NULL)
             free_block(state, pointer, owner, (PyObject *)type);
@@ -212,13 +215,30 @@ static tarn__buffer *make_over(PyTypeObject *type, tarn_resource *resource, PyOb
         return NULL;
     }
     self->pointer = pointer;
-    self->bytes = bytes;
+    self->bytes = tarn_pointer_bytes(pointer);
     self->resource = resource;
     self->mr = mr;
     self->stream = stream;
     self->stream_owner = Py_NewRef(owner);
     self->device = device;
     return self;
+}
+
+/* Allocate a block of `resource`, `bytes` long, and an object around it. Takes over the
+ * references to `resource` and `mr`. */
+static tarn__buffer *make_over(PyTypeObject *type, tarn_resource *resource, PyObject *mr,
+                               size_t bytes, tarn_stream stream, PyObject *owner)
+{
+    tarn__state *state = tarn__state_of(type);
+    tarn_pointer *pointer = NULL;
+    int device = TARN_DEVICE_NONE;
+
+    if (find_device(state, resource, &device) == 0) {
+        tarn_status status = allocate_block(resource, bytes, stream, &pointer);
+        if (status != TARN_OK)
+            tarn__error_raise(state, status);
+    }
+    return tarn__buffer_over(type, pointer, device, resource, mr, stream, owner);
 }
 
 /* `mr` NULL or None is the current device resource, `from` 0 is no copy. */

@@ -13,6 +13,8 @@ typedef struct tarn__buffer {
     tarn_stream stream;      /* on which the block goes back; see tarn__buffer_stream() */
     PyObject *stream_owner;  /* the object behind `stream`, so that it stays valid */
     int device;              /* for copies */
+    tarn_stream *foreign;    /* the block is another library's: the stream that its end
+                              * waits for, in the data of its finalizer. Else NULL */
 } tarn__buffer;
 
 /* The address of its bytes; 0 for none. */
@@ -20,6 +22,13 @@ static inline tarn_device_ptr tarn__buffer_address(const tarn__buffer *self)
 {
     return tarn_pointer_address(self->pointer);
 }
+
+/* Create a buffer of `type` over a block, all of whose bytes it shows. Takes over the
+ * references to `pointer`, `resource` and `mr`, also on failure. NULL with an exception
+ * set. */
+tarn__buffer *tarn__buffer_over(PyTypeObject *type, tarn_pointer *pointer, int device,
+                                tarn_resource *resource, PyObject *mr, tarn_stream stream,
+                                PyObject *owner);
 
 /* The stream on which the block is freed: the one that was set. A registered stream that
  * was unregistered since is replaced by its plain handle. */

@@ -19,6 +19,8 @@ int tarn__oom_callback_init(PyObject *module);
 int tarn__device_init(PyObject *module);
 int tarn__buffer_init(PyObject *module);
 int tarn__copies_init(PyObject *module);
+int tarn__dlpack_export_init(PyObject *module);
+int tarn__dlpack_import_init(PyObject *module);
 int tarn__pointer_init(PyObject *module);
 int tarn__deferred_init(PyObject *module);
 int tarn__memory_init(PyObject *module);

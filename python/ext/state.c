@@ -56,7 +56,9 @@ bool tarn__state_is_there(const tarn__state *state)
 int tarn__state_add_methods(PyObject *type, PyMethodDef *methods)
 {
     for (PyMethodDef *method = methods; method->ml_name != NULL; method++) {
-        PyObject *descriptor = PyDescr_NewMethod((PyTypeObject *)type, method);
+        PyObject *descriptor = method->ml_flags & METH_CLASS
+                                   ? PyDescr_NewClassMethod((PyTypeObject *)type, method)
+                                   : PyDescr_NewMethod((PyTypeObject *)type, method);
         if (descriptor == NULL)
             return -1;
         int result = PyObject_SetAttrString(type, method->ml_name, descriptor);

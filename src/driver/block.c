@@ -84,3 +84,34 @@ tarn_status tarn_driver_check_allocation(int device, tarn_device_ptr address,
     tarn__scope_leave(&scope);
     return status;
 }
+
+/* In a scope: the type of the memory, as far as the driver reports it. */
+static tarn_memory_type memory_type(const struct tarn__calls *calls,
+                                    tarn_device_ptr address)
+{
+    int type = attribute(calls, CU_POINTER_ATTRIBUTE_MEMORY_TYPE_, address, 0);
+
+    if (type == 0)
+        return TARN_MEMORY_UNKNOWN;
+    if (attribute(calls, CU_POINTER_ATTRIBUTE_IS_MANAGED_, address, 0))
+        return TARN_MEMORY_MANAGED;
+    return type == HOST_MEMORY ? TARN_MEMORY_HOST : TARN_MEMORY_DEVICE;
+}
+
+tarn_status tarn_driver_memory_type(int device, tarn_device_ptr address,
+                                    tarn_memory_type *type_out, int *device_out)
+{
+    struct tarn__scope scope;
+
+    if (!type_out || !device_out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "driver: memory_type: %s is NULL",
+                              type_out ? "device_out" : "type_out");
+    tarn_status status = tarn__scope_enter(device, &scope);
+    if (status != TARN_OK)
+        return status;
+    *type_out = memory_type(scope.calls, address);
+    *device_out =
+        attribute(scope.calls, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL_, address, device);
+    tarn__scope_leave(&scope);
+    return TARN_OK;
+}

@@ -146,6 +146,44 @@ tarn_status tarn_stream_synchronize(int device, tarn_stream stream)
     return status;
 }
 
+/* In a scope: queue a wait of `stream` for the queued work of `other`. */
+static CUresult_ queue_wait(const struct tarn__calls *calls, CUstream_ stream,
+                            CUstream_ other)
+{
+    CUevent_ event;
+    CUresult_ result = calls->event_create(&event, CU_EVENT_DISABLE_TIMING_);
+
+    if (result != CUDA_SUCCESS_)
+        return result;
+    result = calls->event_record(event, other);
+    if (result == CUDA_SUCCESS_)
+        result = calls->stream_wait_event(stream, event, 0);
+    calls->event_destroy(event); /* the queued wait keeps it */
+    return result;
+}
+
+tarn_status tarn_stream_wait(int device, tarn_stream stream, tarn_stream other)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__scope_enter(device, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn__stream_check("driver", &scope, stream, device);
+    if (status == TARN_OK)
+        status = tarn__stream_check("driver", &scope, other, device);
+    if (status == TARN_OK && tarn_stream_handle(stream) != tarn_stream_handle(other)) {
+        CUresult_ result = queue_wait(scope.calls, tarn_stream_handle(stream),
+                                      tarn_stream_handle(other));
+        if (result != CUDA_SUCCESS_)
+            status = tarn__driver_failed("driver", "cuStreamWaitEvent", result,
+                                         "stream %p waits for stream %p of device %d",
+                                         (void *)stream, (void *)other, device);
+    }
+    tarn__scope_leave(&scope);
+    return status;
+}
+
 tarn_status tarn_memcpy_async(int device, tarn_device_ptr to, tarn_device_ptr from,
                               size_t bytes, tarn_stream stream)
 {
