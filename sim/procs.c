@@ -97,6 +97,14 @@ CUresult cuGetProcAddress_v2(const char *name, void **function, int version,
     return CUDA_SUCCESS;
 }
 
+/* The call of CUDA 11.3: a name that it does not find is an error. */
+CUresult cuGetProcAddress(const char *name, void **function, int version, uint64_t flags)
+{
+    CUresult result = cuGetProcAddress_v2(name, function, version, flags, NULL);
+
+    return result == CUDA_SUCCESS && !*function ? CUDA_ERROR_NOT_FOUND : result;
+}
+
 /* The tables of the CUDA runtime library are undocumented, so the simulator has none. */
 CUresult cuGetExportTable(const void **out, const CUuuid *id)
 {

@@ -16,6 +16,7 @@
     X(cuGetErrorName, 6000, cuGetErrorName, (CUresult, const char **)) \
     X(cuInit, 2000, cuInit, (unsigned int)) \
     X(cuDriverGetVersion, 2020, cuDriverGetVersion, (int *)) \
+    X(cuGetProcAddress, 11030, cuGetProcAddress, (const char *, void **, int, uint64_t)) \
     X(cuGetProcAddress, 12000, cuGetProcAddress_v2, (const char *, void **, int, uint64_t, CUdriverProcAddressQueryResult *)) \
     X(cuGetExportTable, 3000, cuGetExportTable, (const void **, const CUuuid *)) \
     X(cuProfilerStart, 4000, cuProfilerStart, (void)) \

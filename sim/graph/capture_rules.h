@@ -27,6 +27,7 @@ unsigned sim_capture_rules_find(const char *call);
     X(cuGetErrorName, CAPTURE_HARMLESS) \
     X(cuInit, CAPTURE_HARMLESS) \
     X(cuDriverGetVersion, CAPTURE_HARMLESS) \
+    X(cuGetProcAddress, CAPTURE_HARMLESS) \
     X(cuGetProcAddress_v2, CAPTURE_HARMLESS) \
     X(cuGetExportTable, CAPTURE_HARMLESS) \
     X(cuProfilerStart, CAPTURE_HARMLESS) \

@@ -392,6 +392,8 @@ TEST(messages_of_streams)
     CHECK_OK(tarn_stream_unregister(registered));
     FAILS(TARN_INVALID_ARGUMENT, tarn_stream_unregister(registered));
     FAILS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(0, registered));
+    FAILS(TARN_INVALID_ARGUMENT, tarn_stream_wait(0, registered, TARN_STREAM_LEGACY));
+    FAILS(TARN_INVALID_ARGUMENT, tarn_stream_wait(0, TARN_STREAM_LEGACY, registered));
     CHECK_OK(tarn_pool_create(0, NULL, NULL, &pool));
     FAILS(TARN_INVALID_ARGUMENT,
           tarn_resource_allocate(pool, 1000, 0, registered, &block));

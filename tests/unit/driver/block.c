@@ -133,3 +133,60 @@ TEST(block_of_no_device_is_rejected)
 {
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_check_allocation(77, 4096, 1));
 }
+
+static void check_type(create_fn *create, tarn_memory_type wanted)
+{
+    tarn_memory_type type = TARN_MEMORY_UNKNOWN;
+    tarn_resource *resource;
+    int device = 7;
+
+    CHECK_OK(create(0, &resource));
+    tarn_device_ptr block = take(resource, BYTES);
+    CHECK_OK(tarn_driver_memory_type(0, block + BYTES - 1, &type, &device));
+    CHECK_EQUAL(wanted, type);
+    CHECK_EQUAL(0, device);
+    free_block(resource, block, BYTES);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(memory_has_a_type)
+{
+    check_type(tarn_cuda_create, TARN_MEMORY_DEVICE);
+    check_type(create_pool, TARN_MEMORY_DEVICE);
+    check_type(create_async, TARN_MEMORY_DEVICE);
+    check_type(tarn_managed_create, TARN_MEMORY_MANAGED);
+    check_type(tarn_pinned_create, TARN_MEMORY_HOST);
+}
+
+TEST(type_of_freed_and_of_pageable_memory_is_unknown)
+{
+    tarn_memory_type type = TARN_MEMORY_DEVICE;
+    tarn_resource *cuda;
+    int device = 7;
+    char host[64];
+
+    CHECK_OK(tarn_cuda_create(0, &cuda));
+    tarn_device_ptr block = take(cuda, BYTES);
+    free_block(cuda, block, BYTES);
+    CHECK_OK(tarn_resource_release(cuda));
+    CHECK_OK(tarn_driver_memory_type(0, block, &type, &device));
+    CHECK_EQUAL(TARN_MEMORY_UNKNOWN, type);
+    CHECK_EQUAL(0, device);
+    type = TARN_MEMORY_DEVICE;
+    CHECK_OK(tarn_driver_memory_type(0, (uintptr_t)host, &type, &device));
+    CHECK_EQUAL(TARN_MEMORY_UNKNOWN, type);
+}
+
+TEST(type_into_null_and_of_no_device_is_rejected)
+{
+    tarn_memory_type type = TARN_MEMORY_HOST;
+    int device = 7;
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_memory_type(0, 4096, NULL, &device));
+    CHECK_MESSAGE("type_out is NULL");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_memory_type(0, 4096, &type, NULL));
+    CHECK_MESSAGE("device_out is NULL");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_driver_memory_type(77, 4096, &type, &device));
+    CHECK(type == TARN_MEMORY_HOST && device == 7);
+}

@@ -49,3 +49,45 @@ TEST(fill_and_copy_reach_every_byte)
     CHECK_OK(tarn_resource_deallocate(cuda, block, BYTES, 0, NULL));
     CHECK_OK(tarn_resource_release(cuda));
 }
+
+enum { FILLED = 4099 };
+
+/* One stream fills a block, another one copies it once it has waited. */
+static void fill_wait_and_copy(void)
+{
+    unsigned char copied[FILLED] = {0};
+    tarn_stream writer, reader;
+    tarn_resource *cuda;
+    tarn_device_ptr block;
+
+    CHECK_OK(tarn_stream_create(0, true, &writer));
+    CHECK_OK(tarn_stream_create(0, true, &reader));
+    CHECK_OK(tarn_cuda_create(0, &cuda));
+    CHECK_OK(tarn_resource_allocate(cuda, FILLED, 0, NULL, &block));
+    CHECK_OK(tarn_memset_async(0, block, 0x7e, FILLED, writer));
+    CHECK_OK(tarn_stream_wait(0, reader, writer));
+    CHECK_OK(tarn_memcpy_async(0, (uintptr_t)copied, block, FILLED, reader));
+    CHECK_OK(tarn_stream_synchronize(0, reader));
+    CHECK_EQUAL(0x7e, copied[0]);
+    CHECK_EQUAL(0x7e, copied[FILLED - 1]);
+    CHECK_OK(tarn_resource_deallocate(cuda, block, FILLED, 0, NULL));
+    CHECK_OK(tarn_resource_release(cuda));
+    CHECK_OK(tarn_stream_destroy(0, writer));
+    CHECK_OK(tarn_stream_destroy(0, reader));
+}
+
+TEST(stream_waits_for_another_one)
+{
+    if (!on_sim())
+        skip();
+    seeds(20, fill_wait_and_copy);
+}
+
+TEST(wait_of_a_stream_for_itself_and_of_default_streams_is_accepted)
+{
+    CHECK_OK(tarn_stream_wait(0, TARN_STREAM_LEGACY, TARN_STREAM_LEGACY));
+    CHECK_OK(tarn_stream_wait(0, TARN_STREAM_DEFAULT, TARN_STREAM_PER_THREAD));
+    CHECK_OK(tarn_stream_wait(0, TARN_STREAM_NONE, TARN_STREAM_NONE));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_stream_wait(77, TARN_STREAM_LEGACY, TARN_STREAM_LEGACY));
+}
