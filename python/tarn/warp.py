@@ -1,0 +1,150 @@
+"""Warp's arrays from Tarn: an allocator for warp.set_cuda_allocator() and warp.ScopedAllocator.
+
+::
+
+    tarn.use(frameworks="warp")                        # all arrays on CUDA devices
+    with wp.ScopedAllocator("cuda:0", tarn.warp.Allocator(resource)):
+        ...
+
+An array is allocated on the current stream of its device, and its memory is freed in the order of
+that stream. Importing this module imports Warp, but does not initialise it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarn import _frameworks, _resources, _tarn, mr  # first: see _clash.py
+
+# isort: split
+
+import warp
+
+__all__ = ["Allocator"]
+
+_NEEDED = "1.19"  # the first that was tried with set_cuda_allocator()
+
+_frameworks.check_version("Warp", warp.config.version, _NEEDED)
+
+
+class Allocator:
+    """Allocates the memory of Warp's arrays.
+
+    Parameters
+    ----------
+    resource : DeviceMemoryResource, optional
+        The source. None: the current resource of the array's device at each allocation. A block
+        returns to the resource that it came from.
+
+    Raises
+    ------
+    TypeError
+        `resource` is no resource.
+    """
+
+    deallocate_requires_context_guard = False  # Warp need not make the device current
+
+    def __init__(self, resource: mr.DeviceMemoryResource | None = None) -> None:
+        if resource is not None and not isinstance(resource, mr.DeviceMemoryResource):
+            raise TypeError(f"tarn.warp: {resource!r} is not a resource of tarn.mr")
+        self._resource = resource
+        self._live: dict[int, _tarn.DeviceBuffer] = {}  # by address
+
+    def allocate(self, size_in_bytes: int) -> int:
+        """Allocate a block of the current device; Warp calls it.
+
+        Parameters
+        ----------
+        size_in_bytes : int
+            Size in bytes.
+
+        Returns
+        -------
+        int
+            The address.
+
+        Raises
+        ------
+        RuntimeError
+            The resource has no more memory (tarn.OutOfMemoryError), or is of another device
+            (tarn.InvalidArgumentError).
+        """
+        device = _tarn.current_device()
+        resource = _resources.current(device) if self._resource is None else self._resource
+        if resource.device not in (None, device):
+            raise _tarn.InvalidArgumentError(
+                f"tarn.warp: the resource is of device {resource.device}, and the array is on "
+                f"device {device}"
+            )
+        stream = warp.get_device(f"cuda:{device}").stream
+        block = _tarn.DeviceBuffer(size=size_in_bytes, stream=stream, mr=resource)
+        if block.ptr:
+            self._live[block.ptr] = block
+        return block.ptr
+
+    def deallocate(self, ptr: int, size_in_bytes: int) -> None:
+        """Free a block on the stream of its allocation; Warp calls it.
+
+        Parameters
+        ----------
+        ptr : int
+            The address; 0 frees nothing.
+        size_in_bytes : int
+            Size in bytes, as at the allocation.
+
+        Raises
+        ------
+        RuntimeError
+            The address is not a live block of this allocator, or has another size. Nothing has
+            changed.
+        """
+        block = self._live.get(ptr)
+        if block is not None and block.size == size_in_bytes:
+            del self._live[ptr]
+        elif ptr or size_in_bytes:
+            what = "it is not live" if block is None else f"it was allocated with {block.size}"
+            raise _tarn.InvalidArgumentError(
+                f"tarn.warp: {size_in_bytes} bytes at {ptr:#x}: {what}"
+            )
+
+
+def _configure() -> None:
+    """Allocate Warp's arrays from the current device resources, for tarn.use().
+
+    Warp makes its devices in warp.init(), which prints, and reads settings that a program changes
+    before. So Tarn does not call it, and adds itself to its end.
+    """
+    context = warp._src.context
+    if context.runtime is not None:
+        _serve()
+    elif not hasattr(context.init, "of_warp"):
+        context.init = warp.init = _initializer(context.init)
+
+
+def _initializer(init: Any) -> Any:
+    """Return Warp's init() with an end at which Tarn becomes the allocator."""
+
+    def init_with_tarn() -> None:
+        is_first = warp._src.context.runtime is None
+        init()
+        if is_first and warp.get_cuda_devices():
+            warp.set_cuda_allocator(Allocator())
+
+    init_with_tarn.__doc__ = init.__doc__
+    init_with_tarn.of_warp = init  # type: ignore[attr-defined]
+    return init_with_tarn
+
+
+def _serve() -> None:
+    """Set the allocator of an initialised Warp, unless there are arrays or another allocator."""
+    for device in warp.get_cuda_devices():
+        present = device._custom_allocator
+        if present is not None and not isinstance(present, Allocator):
+            raise RuntimeError(f"Warp has another allocator on {device}: {present!r}")
+        held = warp.get_mempool_used_mem_current(device) if device.is_mempool_supported else 0
+        if present is None and held:
+            raise RuntimeError(
+                f"Warp's pool holds {held} bytes on {device}: call tarn.use() before warp.init()"
+            )
+    if not isinstance(warp.get_cuda_devices()[0]._custom_allocator, Allocator):
+        warp.set_cuda_allocator(Allocator())
