@@ -104,6 +104,11 @@ def use(resource: Any = None, frameworks: str | Iterable[str] | None = None) -> 
     return {name: _states[name] for name in names}
 
 
+def states() -> dict[str, str]:
+    """Return the state of each framework that a call of use() has named, as use() returns it."""
+    return dict(_states)
+
+
 def _names_of(frameworks: str | Iterable[str] | None) -> list[str]:
     """Return the names of frameworks in an argument of use(), once each."""
     if frameworks is None:
@@ -150,9 +155,10 @@ def check_version(name: str, version: str, needed: str) -> None:
         )
 
 
-def _numbers_of(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version: (14, 2, 0) of "14.2.0rc1"."""
-    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
+def _numbers_of(version: str) -> list[int]:
+    """Return the first three numbers of a version: [14, 2, 0] of "14.2.0rc1" and of "14.2"."""
+    numbers = [int(part) for part in re.findall(r"\d+", version.partition("+")[0])]
+    return [*numbers, 0, 0, 0][:3]
 
 
 # --- the import hook ---

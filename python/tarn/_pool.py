@@ -6,9 +6,26 @@ include/tarn/pool.h. A name that is missing on either side is an error here.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, NamedTuple
 
 from tarn import _tarn
+
+_live: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def note_pool(pool: Any) -> None:
+    """Note a new pool of the process, for live_pools()."""
+    _live.add(pool)
+
+
+def live_pools() -> list[Any]:
+    """Return the pools of the process that Python objects have, in the order of their devices."""
+    while True:
+        try:
+            return sorted(_live, key=lambda pool: pool.device)
+        except RuntimeError:  # another thread has added one
+            continue
 
 
 class PoolStatistics(NamedTuple):

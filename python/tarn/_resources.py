@@ -112,6 +112,11 @@ def current(device: int) -> Any:
     return _tarn.get_per_device_resource(device)
 
 
+def used_devices() -> list[int]:
+    """Return the devices from which a framework has allocated through this module."""
+    return sorted(_used)
+
+
 def is_named() -> bool:
     """Return True if the environment sets Tarn as Numba's memory manager."""
     return os.environ.get("NUMBA_CUDA_MEMORY_MANAGER") in MODULES

@@ -183,6 +183,7 @@ def _configure() -> None:
     """Allocate CuPy's arrays from the current device resources, for tarn.use()."""
     present = cupy.cuda.get_allocator()
     if isinstance(present, Allocator):
+        cupy.cuda.set_allocator(present)  # CuPy refuses that inside using_allocator()
         return
     pool = cupy.get_default_memory_pool()
     if present != pool.malloc:

@@ -27,6 +27,7 @@ from tarn._pool import (
     block_of,
     last_oom_report,
     maximum_of,
+    note_pool,
 )
 from tarn._python_resources import (
     CallbackMemoryResource,
@@ -897,6 +898,7 @@ class PoolMemoryResource(_PoolCalls):
             moves == "never",
             background_thread,
         )
+        note_pool(self)
 
 
 def _pool_device(upstream_mr: DeviceMemoryResource | None, device: int | None) -> int:
@@ -943,6 +945,7 @@ class ArenaMemoryResource(_PoolCalls):
                 f"arena: arena_size is {size} bytes, it has to be at least 1 MiB"
             )
         _tarn._open_pool(self, upstream_mr, -1, size, size)
+        note_pool(self)
         if dump_log_on_failure:
             self.add_oom_callback(functools.partial(_dump, weakref.ref(self)))
 
@@ -1002,6 +1005,7 @@ class FixedSizeMemoryResource(_PoolCalls):
         place = _pool_device(upstream_mr, device)
         most = 0 if maximum_blocks is None else maximum_blocks
         _tarn._open_slab(self, upstream_mr, place, block_size, blocks_to_preallocate, most)
+        note_pool(self)
         self._block_size = block_size
 
     def get_block_size(self) -> int:
