@@ -143,6 +143,7 @@ assert live() == 0
 """)
 
 
+@pytest.mark.skipif(not numba_support.CAN_HAVE_TWO_DEVICES, reason="needs two devices")
 def test_other_failures_are_cupys_error_and_tarns():
     cupy_code("""
 second = tarn.mr.CudaMemoryResource(device=1)
