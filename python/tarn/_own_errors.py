@@ -37,9 +37,7 @@ def own_error(error: Exception, base: type[Exception], **attributes: Any) -> Exc
     return _make(kind, base, str(error) or type(error).__name__, state)
 
 
-def _make(
-    kind: type[Exception], base: type[Exception], text: str, state: dict[str, Any]
-) -> Exception:
+def _make(kind: Any, base: Any, text: str, state: dict[str, Any]) -> Exception:
     """Create an exception of both classes; pickle calls it, too."""
     both = _class_of(kind, base)
     made: Exception = both.__new__(both, text)
@@ -48,7 +46,7 @@ def _make(
 
 
 @functools.cache
-def _class_of(kind: type[Exception], base: type[Exception]) -> Any:
+def _class_of(kind: Any, base: Any) -> Any:
     """Return the class with both bases. It has no __init__ of the framework's."""
 
     def reduce(self: Exception) -> tuple[Any, ...]:

@@ -26,6 +26,11 @@ def why_nothing_came() -> str | None:
     plugin: Any = sys.modules.get("tarn.numba")
     if plugin is not None and plugin._tarn.log_counts()[0] > 0:
         return None
+    used: Any = sys.modules.get("tarn._frameworks")
+    if used is not None and any(
+        state == "active" for name, state in used.states().items() if not name.startswith("numba")
+    ):
+        return None  # another framework allocates from Tarn, which keeps no log
     if plugin is not None and plugin._Settings.trouble:
         return str(plugin._Settings.trouble)
     if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):

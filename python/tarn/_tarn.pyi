@@ -46,6 +46,14 @@ class _CudaArrayInterface(TypedDict):
     version: int
     stream: int | None
 
+class _HasDlpack(Protocol):
+    """An object with DLPack's methods."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return (type, number) of the device."""
+    def __dlpack__(self, *, stream: Any = None) -> Any:
+        """Return a capsule."""
+
 class _HasCudaArrayInterface(Protocol):
     """An object with the CUDA array interface."""
 
@@ -595,6 +603,84 @@ class DeviceBuffer:
             stream is synchronized.
         stream, mr
             As in DeviceBuffer().
+        """
+    @classmethod
+    def from_dlpack(
+        cls,
+        x: _HasDlpack,
+        *,
+        stream: _StreamLike = ...,
+        mr: DeviceMemoryResource | None = None,
+        copy: bool = False,
+    ) -> Self:
+        """Return a buffer over the memory of an array of another library.
+
+        The memory stays the producer's. At the end of the buffer Tarn waits for the buffer's stream
+        and then releases the array.
+
+        Parameters
+        ----------
+        x : object with __dlpack__
+            A contiguous array in CUDA's memory, such as one of CuPy, PyTorch or JAX.
+        stream : Stream, int or object with __cuda_stream__
+            The stream of the buffer. It waits for the work of the producer.
+        mr : DeviceMemoryResource, optional
+            The resource of blocks to which the buffer grows. None: the current one of the device.
+        copy : bool
+            Return a copy that is allocated from `mr` instead.
+
+        Raises
+        ------
+        BufferError
+            The array is on the host, not contiguous or read-only, or its description is invalid.
+        InvalidArgumentError
+            The driver does not know the memory, or `mr` is of another device.
+        TypeError
+            `x` has no `__dlpack__()`, or `stream` is None.
+        """
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """Return a DLPack capsule of the buffer as an array of bytes; libraries call it.
+
+        Parameters
+        ----------
+        stream : int, optional
+            The stream that will use the bytes, and that waits for the buffer's stream. 1 or None: the
+            legacy default stream. 2: the per-thread default stream. -1: the caller waits. Any other
+            number: a CUstream.
+        max_version : tuple of (int, int), optional
+            The newest version that the caller knows. From (1, 0) on the capsule is that of DLPack 1.
+        dl_device : tuple of (int, int), optional
+            The device that the caller requests.
+        copy : bool, optional
+            True: the capsule has a copy. Otherwise nothing is copied.
+
+        Raises
+        ------
+        BufferError
+            The bytes are not on `dl_device`, or not in CUDA's memory.
+        ValueError
+            `stream` is 0 or less than -1.
+        TypeError
+            `stream` is no number, or another argument no pair.
+        InvalidArgumentError
+            The stream is of another device.
+        """
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return (type, number) of the device.
+
+        Type 2 is device memory, 3 pinned memory of the host, and 13 managed memory.
+
+        Raises
+        ------
+        BufferError
+            The bytes are not in CUDA's memory.
         """
     def copy(self) -> Self:
         """Return a new buffer with the same bytes, resource and stream."""

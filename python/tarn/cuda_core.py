@@ -29,7 +29,7 @@ _frameworks.check_version("cuda.core", core.__version__, _NEEDED)
 from cuda.core._utils.cuda_utils import CUDAError  # noqa: E402
 
 
-class MemoryResource(core.MemoryResource):
+class MemoryResource(core.MemoryResource):  # type: ignore[misc]
     """A memory resource of cuda.core whose memory is Tarn's.
 
     Memory is allocated and freed in the order of the streams that cuda.core names: a buffer is

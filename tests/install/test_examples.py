@@ -12,11 +12,12 @@ from conftest import BUILD, PROJECT, run
 C_EXAMPLES = sorted(p.stem for p in PROJECT.glob("examples/c/*.c"))
 PYTHON_EXAMPLES = sorted(PROJECT.glob("examples/python/*.py"))
 NUMBA_EXAMPLES = sorted(PROJECT.glob("examples/numba/*.py"))
+FRAMEWORK_EXAMPLES = sorted(PROJECT.glob("examples/frameworks/*.py"))  # those without a kernel
 TARN = pathlib.Path(sys.executable).with_name("tarn")
 
 
 def test_there_are_examples_of_each_kind():
-    assert C_EXAMPLES and PYTHON_EXAMPLES and NUMBA_EXAMPLES
+    assert C_EXAMPLES and PYTHON_EXAMPLES and NUMBA_EXAMPLES and FRAMEWORK_EXAMPLES
 
 
 @pytest.mark.parametrize("name", C_EXAMPLES)
@@ -39,6 +40,11 @@ def test_numba(path, tmp_path):
     log = tmp_path / "log.csv"
     run(TARN, "run", "--driver", "sim", "--log", log, path)
     assert run(TARN, "log", "--check", log)
+
+
+@pytest.mark.parametrize("path", FRAMEWORK_EXAMPLES, ids=lambda p: p.stem)
+def test_framework(path):
+    assert run(TARN, "run", "--driver", "sim", path)
 
 
 # --- a block on two streams: a race without any of the waits ---
@@ -128,6 +134,13 @@ def code_blocks(document, language, heading):
         ("docs/numba.md", "Several streams", "python", "examples/numba"),
         ("docs/rmm-bridge.md", None, "python", "examples/python"),
         ("docs/logs.md", None, "python", "examples/python"),
+        ("docs/use.md", None, "python", "examples/frameworks"),
+        ("docs/cuda-core.md", None, "python", "examples/frameworks"),
+        ("docs/cupy.md", "Memory without a kernel", "python", "examples/frameworks"),
+        ("docs/cupy.md", "All arrays", "python", "examples/frameworks/gpu"),
+        ("docs/dlpack.md", "Both directions", "python", "examples/frameworks"),
+        ("docs/dlpack.md", "JAX", "python", "examples/frameworks/gpu"),
+        ("docs/warp.md", None, "python", "examples/frameworks/gpu"),
     ],
 )
 def test_what_the_documents_show_is_in_an_example(document, heading, language, folder):
