@@ -238,7 +238,7 @@ PLAIN = (
     Step(
         "python-asan",
         "tests of the extension under ASan",
-        "asan_py_tests buffer resource pool stream",
+        "asan_py_tests buffer dlpack resource pool stream",
         15,
         10,
         ("environment", "build-asan"),

@@ -22,7 +22,7 @@ from tarn._own_errors import own_error
 
 __all__ = ["MemoryResource"]
 
-_NEEDED = "1.0"  # the first whose allocate() takes the stream by name alone
+_NEEDED = "1.2"  # from_handle() of older ones takes no stream
 
 _frameworks.check_version("cuda.core", core.__version__, _NEEDED)
 

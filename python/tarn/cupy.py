@@ -78,7 +78,7 @@ class Allocator:
             device = _tarn.current_device()
             buffer = _tarn.DeviceBuffer(
                 size=size,
-                stream=self._stream or cupy.cuda.get_current_stream(),
+                stream=cupy.cuda.get_current_stream() if self._stream is None else self._stream,
                 mr=self._resource_of(device),
             )
         except (_tarn.TarnError, MemoryError) as error:

@@ -350,7 +350,8 @@ def test_a_deleter_keeps_the_exception_of_its_thread(memory):
 
 
 LEFT = """
-import ctypes, os, tarn
+import ctypes, os, tarn, warnings
+warnings.simplefilter("ignore")  # Python 3.12 warns of a fork beside threads
 buffer = tarn.DeviceBuffer.to_device(b"abc")
 left = [buffer.__dlpack__(), buffer.__dlpack__(max_version=(1, 0))]
 api = ctypes.pythonapi

@@ -2,7 +2,7 @@
 
 CuPy needs the CUDA runtime for its current stream, which the simulator cannot serve. So the
 allocators here have a stream of their own, or CuPy gets a function that returns one.
-tests/gpu/test_frameworks_cupy.py has the rest.
+tests/gpu/test_gpu_cupy.py has the rest.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ if importlib.util.find_spec("cupy") is None:
     pytest.skip("CuPy is not installed", allow_module_level=True)
 
 PRELUDE = """
-import gc, os, pickle
+import gc, os, pickle, warnings
 import tarn
 tarn.open_driver()
 import cupy, numpy
@@ -168,6 +168,7 @@ def test_a_forked_child_gets_cupys_error():
     cupy_code("""
 cupy.cuda.set_allocator(tarn.cupy.Allocator(tarn.mr.CudaMemoryResource(device=0), stream))
 array(10)
+warnings.simplefilter("ignore")  # Python 3.12 warns of threads
 child = os.fork()
 if child == 0:
     try:

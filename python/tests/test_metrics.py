@@ -64,7 +64,8 @@ def test_the_figures_can_be_written_as_json(pool):
 
 def test_a_forked_child_can_collect(sim_process):
     code = """
-import os, tarn.metrics
+import os, tarn.metrics, warnings
+warnings.simplefilter("ignore")  # Python 3.12 warns of a fork beside threads
 pool = tarn.mr.PoolMemoryResource()
 tarn.DeviceBuffer(size=10, mr=pool)
 child = os.fork()

@@ -122,9 +122,8 @@ two_processes() {
 # tarn.use(), CuPy, cuda.core, JAX and PyTorch beside each other, as far as they are installed.
 # Alone: tests/gpu/run.sh environment wheel frameworks
 frameworks() {
-    .venv/bin/python -m pytest -q -rs -p no:cacheprovider --junitxml="$logs/frameworks-gpu.xml" \
-        tests/gpu/test_frameworks_*.py python/tests/test_frameworks_*.py python/tests/test_use.py \
-        python/tests/test_dlpack.py python/tests/test_metrics.py
+    .venv/bin/python -m pytest -q -rs --durations=10 -p no:cacheprovider \
+        --junitxml="$logs/frameworks-gpu.xml" tests/gpu/test_gpu_*.py
 }
 
 # Show that numba-cuda's device runtime frees a block twice, and Tarn's does not. Alone:
@@ -201,7 +200,7 @@ numba() {
     setup
     phase numba-all 420 numba_all
     phase cupy-tests 60 cupy_tests
-    phase frameworks 90 frameworks
+    phase frameworks 120 frameworks
     phase order-checked 60 order_checked
     phase device-nrt 60 device_nrt
     phase numba-cost 110 numba_cost

@@ -248,6 +248,31 @@ TEST(pinned_survives_any_driver_call_failing)
     torture(live_pinned);
 }
 
+static void wait_between_streams(void)
+{
+    tarn_memory_type type = TARN_MEMORY_UNKNOWN;
+    tarn_stream writer, reader;
+    int device = 77;
+
+    WORKS_IN_THE_END(tarn_stream_create(0, true, &writer));
+    WORKS_IN_THE_END(tarn_stream_create(0, true, &reader));
+    WORKS_IN_THE_END(tarn_stream_wait(0, reader, writer));
+    if (tarn_driver_memory_type(0, 4096, &type, &device) != TARN_OK) {
+        CHECK_EQUAL(77, device);
+        CHECK_OK(tarn_driver_memory_type(0, 4096, &type, &device));
+    }
+    WORKS_IN_THE_END(tarn_stream_destroy(0, writer));
+    WORKS_IN_THE_END(tarn_stream_destroy(0, reader));
+    check_no_context();
+}
+
+TEST(wait_between_streams_survives_any_driver_call_failing)
+{
+    if (!on_sim())
+        skip();
+    torture(wait_between_streams);
+}
+
 TEST(async_survives_any_driver_call_failing)
 {
     if (!on_sim())

@@ -131,22 +131,26 @@ def test_a_capture_allocates(pool):
     del graph
 
 
-def test_threads_compute_at_once(pool):
+def test_threads_compute_at_once(pool, capsys):
     failures = []
 
-    def work(number):
+    def work(number, sizes):
         with cupy.cuda.Stream(non_blocking=True) as stream:
-            for size in range(1, 300):
+            for size in sizes:
                 x = cupy.full(size * 100, number, "i4")
                 if int((x + x).sum()) != 2 * number * size * 100:
                     failures.append((number, size))
             stream.synchronize()
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    work(1, [1])  # compiles
+    begin = time.perf_counter()
+    threads = [threading.Thread(target=work, args=(i, range(1, 300))) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    with capsys.disabled():
+        print(f"\n1,196 rounds of four threads: {time.perf_counter() - begin:.2f} s")
     assert not failures
 
 
