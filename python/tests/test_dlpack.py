@@ -354,10 +354,11 @@ import ctypes, os, tarn, warnings
 warnings.simplefilter("ignore")  # Python 3.12 warns of a fork beside threads
 buffer = tarn.DeviceBuffer.to_device(b"abc")
 left = [buffer.__dlpack__(), buffer.__dlpack__(max_version=(1, 0))]
-api = ctypes.pythonapi
-api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
+api, libc = ctypes.pythonapi, ctypes.CDLL(None)
+api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_void_p]
+libc.strdup.restype = ctypes.c_void_p
 taken = buffer.__dlpack__()
-api.PyCapsule_SetName(taken, b"used_dltensor")
+api.PyCapsule_SetName(taken, libc.strdup(b"used_dltensor"))  # the name outlives the capsule
 """
 
 
