@@ -44,7 +44,9 @@ PLAIN = (
         5,
         setup=True,
     ),
-    Step("environment", ".venv: Numba, RMM, pytest", "make_venv", 30, 40, PACKAGES, setup=True),
+    Step(
+        "environment", ".venv: Numba, RMM, CuPy, pytest", "make_venv", 35, 40, PACKAGES, setup=True
+    ),
     Step(
         "lint-environment",
         ".venv-lint: formatters and linters",
@@ -229,7 +231,7 @@ PLAIN = (
         "python",
         "tests of the package",
         "py_tests python/tests",
-        235,
+        255,
         215,
         (*WHEEL, "bare-environment", "nrt-environment", "build-release"),
         junit=True,
@@ -239,8 +241,8 @@ PLAIN = (
         "python-asan",
         "tests of the extension under ASan",
         "asan_py_tests buffer dlpack resource pool stream",
-        15,
-        10,
+        30,
+        20,
         ("environment", "build-asan"),
         junit=True,
         jobs=("asan",),
