@@ -352,8 +352,8 @@ TARN_API tarn_status tarn_stream_synchronize(int device, tarn_stream stream);
  *                stream.
  * @return
  * - TARN_OK: work that is queued on `stream` from now on waits.
- * - TARN_INVALID_ARGUMENT: there is no such device, or a stream belongs to another context
- *   or is not registered any more.
+ * - TARN_INVALID_ARGUMENT: there is no such device, or a stream belongs to another
+ *   context or is not registered any more.
  * - Other statuses: those of the driver, see the head of driver.h.
  * @since 0.2
  */

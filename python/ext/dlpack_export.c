@@ -1,4 +1,4 @@
-/* dlpack_export.c -- DeviceBuffer.__dlpack__(): buffers for other libraries, without a copy.
+/* dlpack_export.c -- DeviceBuffer.__dlpack__(): buffers for other libraries, uncopied.
  *
  * A consumer names the stream on which it will use the bytes. That stream waits for the
  * buffer's stream, on the device. The consumer's object keeps the buffer and its block,

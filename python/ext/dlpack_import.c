@@ -1,7 +1,7 @@
-/* dlpack_import.c -- DeviceBuffer.from_dlpack(): arrays of other libraries, without a copy.
+/* dlpack_import.c -- DeviceBuffer.from_dlpack(): arrays of other libraries, uncopied.
  *
- * The bytes stay the producer's. The buffer keeps them until it ends: then it waits for its
- * stream, and calls the producer's deleter. The producer cannot know that stream.
+ * The bytes stay the producer's. The buffer keeps them until it ends: then it waits for
+ * its stream, and calls the producer's deleter. The producer cannot know that stream.
  *
  * A producer may be faulty or hostile. So the tensor is checked: its version, device,
  * shape, strides and size, and that the driver knows the memory. A capsule is taken over
