@@ -403,6 +403,10 @@ typedef struct tarn_pool_statistics {
      *
      * TARN_POOL_OOM_SYNCHRONIZE lists its kinds. */
     uint64_t orphaned;
+    /** `peak_allocated` since the last tarn_pool_reset_peaks(). @since 0.2 */
+    uint64_t recent_peak_allocated;
+    /** `peak_reserved` since the last tarn_pool_reset_peaks(). @since 0.2 */
+    uint64_t recent_peak_reserved;
 } tarn_pool_statistics;
 
 /** Fill `*out` with the statistics of a pool.
@@ -425,6 +429,22 @@ typedef struct tarn_pool_statistics {
  */
 TARN_API tarn_status tarn_pool_get_statistics(tarn_resource *pool,
                                               tarn_pool_statistics *out);
+
+/** Restart the recent peaks of a pool at its present bytes.
+ *
+ * `recent_peak_allocated` becomes `live + thread_cached`, and `recent_peak_reserved`
+ * becomes `reserved`. The peaks since the creation of the pool stay.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param pool  a pool or a slab
+ * @return
+ * - TARN_OK: the recent peaks are reset.
+ * - TARN_INVALID_ARGUMENT: `pool` is neither a pool nor a slab.
+ * - TARN_DRIVER_FAILURE: exit has begun, or this is a forked child.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_pool_reset_peaks(tarn_resource *pool);
 
 /** The state of a pool when an allocation failed for lack of memory.
  *
@@ -758,8 +778,9 @@ TARN_API tarn_status tarn_pool_set_peer_access(tarn_resource *pool, int peer,
  *
  *   - tarn_pool_capture_release() drops the last reference. The blocks then are free in
  *     the order of its stream.
- *   - The driver has destroyed the graph and all executable graphs of it. The blocks then
- *     are free for every stream. The pool notices this at a later call.
+ *   - The driver has destroyed the graph and all executable graphs of it, and no
+ *     tarn_pool_capture_hold() prevents it. The blocks then are free for every stream. The
+ *     pool notices this at a later call.
  *   - The pool is destroyed.
  *
  * In the first two cases, blocks that streams outside of the capture used become orphaned
@@ -786,16 +807,38 @@ typedef struct tarn_pool_capture tarn_pool_capture;
 TARN_API tarn_status tarn_pool_get_capture(tarn_resource *pool, tarn_stream stream,
                                            tarn_pool_capture **out);
 
+/** Keep the memory with a capture object while references to it exist.
+ *
+ * Without this call the memory returns to the pool when the driver has destroyed the
+ * graph. After it the pool waits for the last tarn_pool_capture_release(), or for the last
+ * tarn_pool_capture_unreference(). It is for several graphs that use the same memory, as
+ * those of one graph pool of PyTorch do. Further calls have no effect.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param capture  the capture object; the caller has a reference to it
+ * @return
+ * - TARN_OK: the memory stays.
+ * - TARN_INVALID_ARGUMENT: `capture` is NULL.
+ * - TARN_NOT_FOUND: the pool has released the memory already.
+ * - TARN_DRIVER_FAILURE: exit has begun, or this is a forked child.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_pool_capture_hold(tarn_pool_capture *capture);
+
 /** Drop a reference to a capture object, and release its memory with the last reference.
  *
  * The memory is then free in the order of `stream`: the stream of the graph's last
- * launch, or one that waits for that launch. The program must not launch the graph again.
- * If there are other references, the call only drops the caller's. Live blocks stay live.
+ * launch, or one that waits for that launch. With TARN_STREAM_NONE it is deferred memory,
+ * which no stream reuses before all work is done that is queued now. The program must not
+ * launch the graph again. If there are other references, the call only drops the caller's.
+ * Live blocks stay live.
  *
  * Thread-safety: any thread.
  *
  * @param capture  the caller's reference, transferred on success; NULL is allowed
- * @param stream   the stream of the last launch; it must not capture
+ * @param stream   the stream of the last launch, which must not capture; or
+ *                 TARN_STREAM_NONE
  * @return
  * - TARN_OK: the reference is gone, also after a reset of the context.
  * - TARN_INVALID_ARGUMENT: `stream` captures or is of another context. Or it was

@@ -46,6 +46,9 @@
 /** @defgroup tarn_pool_graph Memory of CUDA graphs
  * These calls manage the pool memory that a captured CUDA graph uses. */
 
+/** @defgroup tarn_torch PyTorch
+ * PyTorch calls these functions for the memory of its tensors. */
+
 /** @defgroup tarn_pointer Memory pointers
  * A memory pointer is an address and a size with a reference count and a finalizer. */
 
@@ -101,6 +104,7 @@
 #include <tarn/stack.h>
 #include <tarn/adaptor.h>
 #include <tarn/device.h>
+#include <tarn/torch.h>
 #include <tarn/nrt.h>
 #include <tarn/nrt_resource.h>
 #include <tarn/pointer.h>

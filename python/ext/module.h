@@ -30,5 +30,6 @@ int tarn__ipc_init(PyObject *module);
 int tarn__log_init(PyObject *module);
 int tarn__nrt_init(PyObject *module);
 int tarn__stack_init(PyObject *module);
+int tarn__torch_init(PyObject *module);
 
 #endif

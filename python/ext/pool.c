@@ -314,6 +314,20 @@ static PyObject *set_peer(PyObject *module, PyObject *args)
     return none_or_raise(state, status);
 }
 
+static PyObject *reset_peaks(PyObject *module, PyObject *object)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *pool = tarn__pool_of(state, object);
+    tarn_status status;
+
+    if (pool == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_pool_reset_peaks(pool);
+    Py_END_ALLOW_THREADS;
+    return none_or_raise(state, status);
+}
+
 /* --- structs as dicts --- */
 
 /* A uint64_t of a struct, by name. */
@@ -345,15 +359,41 @@ static PyObject *dict_of(const void *from, const struct member *members, size_t 
 
 #define S(name) {#name, offsetof(tarn_pool_statistics, name)}
 static const struct member statistics_members[] = {
-    S(live),         S(live_requested), S(live_blocks),     S(thread_cached),
-    S(cached),       S(unfenced),       S(captured),        S(reserved),
-    S(suspended),    S(maximum),        S(peak_allocated),  S(peak_reserved),
-    S(largest_free), S(allocations),    S(frees),           S(failures),
-    S(cache_hits),   S(same_stream),    S(completed),       S(steals),
-    S(grown),        S(stream_waits),   S(events_recorded), S(queries),
-    S(growths),      S(shrinks),        S(moves),           S(device_synchronizations),
-    S(driver_calls), S(streams),        S(metadata),        S(no_stream_deferred),
+    S(live),
+    S(live_requested),
+    S(live_blocks),
+    S(thread_cached),
+    S(cached),
+    S(unfenced),
+    S(captured),
+    S(reserved),
+    S(suspended),
+    S(maximum),
+    S(peak_allocated),
+    S(peak_reserved),
+    S(largest_free),
+    S(allocations),
+    S(frees),
+    S(failures),
+    S(cache_hits),
+    S(same_stream),
+    S(completed),
+    S(steals),
+    S(grown),
+    S(stream_waits),
+    S(events_recorded),
+    S(queries),
+    S(growths),
+    S(shrinks),
+    S(moves),
+    S(device_synchronizations),
+    S(driver_calls),
+    S(streams),
+    S(metadata),
+    S(no_stream_deferred),
     S(orphaned),
+    S(recent_peak_allocated),
+    S(recent_peak_reserved),
 };
 #undef S
 
@@ -549,6 +589,9 @@ static PyMethodDef pool_functions[] = {
     {"_pool_set_peer_access", set_peer, METH_VARARGS,
      "_pool_set_peer_access(mr, peer, access, /)\n--\n\n"
      "Allow or forbid another device to use the memory of a pool."},
+    {"_pool_reset_peaks", reset_peaks, METH_O,
+     "_pool_reset_peaks(mr, /)\n--\n\n"
+     "Restart the recent peaks of a pool."},
     {"_pool_statistics", statistics, METH_O,
      "_pool_statistics(mr, /)\n--\n\n"
      "Return the statistics of a pool, by the names of tarn_pool_statistics."},

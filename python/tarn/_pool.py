@@ -102,6 +102,8 @@ class PoolStatistics(NamedTuple):
     orphaned : int
         Cached bytes of ended streams, and of raw streams that have stopped calling. Only a
         device-wide wait completes them.
+    recent_peak_allocated, recent_peak_reserved : int
+        `peak_allocated` and `peak_reserved` since the last PoolMemoryResource.reset_peaks().
     size_classes : dict of int to int
         Number of allocations of n to 2n - 1 requested bytes, by n, a power of two.
     """
@@ -140,6 +142,8 @@ class PoolStatistics(NamedTuple):
     metadata: int
     no_stream_deferred: int
     orphaned: int
+    recent_peak_allocated: int
+    recent_peak_reserved: int
     size_classes: dict[int, int]
 
 

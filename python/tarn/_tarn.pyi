@@ -6,7 +6,7 @@ raises TypeError. A call that needs the driver opens it, and raises NoDriverErro
 After a failed driver call it raises TarnError, or one of the classes derived from it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from os import PathLike
 from typing import (
     Any,
@@ -1476,6 +1476,9 @@ def _pool_generation(mr: UpstreamResourceAdaptor, /) -> int:
 def _pool_set_peer_access(mr: UpstreamResourceAdaptor, peer: int, access: bool, /) -> None:
     """Allow or forbid another device to use the memory of a pool."""
 
+def _pool_reset_peaks(mr: UpstreamResourceAdaptor, /) -> None:
+    """Restart the recent peaks of a pool."""
+
 def _pool_statistics(mr: UpstreamResourceAdaptor, /) -> dict[str, Any]:
     """Return the statistics of a pool, by the names of `tarn_pool_statistics`."""
 
@@ -1505,3 +1508,35 @@ def _pool_begin_oom_callbacks(mr: UpstreamResourceAdaptor, /) -> object:
 
     It does so while the returned object and `mr` exist.
     """
+
+# --- torch.c ---
+
+def _torch_functions() -> dict[str, int]:
+    """Return the addresses of the functions for PyTorch, by name."""
+
+def _torch_check() -> str | None:
+    """Return None, or what is missing of PyTorch's exceptions."""
+
+def _torch_set_resource(device: int, mr: DeviceMemoryResource, /) -> None:
+    """Set the resource for PyTorch's memory on a device."""
+
+def _torch_resource(device: int, /) -> DeviceMemoryResource | None:
+    """Return the resource for PyTorch's memory on a device, or None."""
+
+def _torch_set_first_use(call: Callable[[int], object], /) -> None:
+    """Have `call(device)` choose the current resource of a device that has none."""
+
+def _torch_statistics(device: int, /) -> dict[str, Any]:
+    """Return the counts of PyTorch's allocations on a device."""
+
+def _torch_reset_peaks(device: int, /) -> None:
+    """Reset the peaks of these counts and of the pool."""
+
+def _torch_reset_totals(device: int, /) -> None:
+    """Reset the sums of these counts."""
+
+def _torch_open_segments(mr: DeviceMemoryResource, /) -> tuple[int, int]:
+    """Return the addresses of two functions for a torch.cuda.MemPool."""
+
+def _torch_close_segments(allocate: int, /) -> None:
+    """Close the functions, the first of which has this address."""

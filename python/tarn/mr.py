@@ -577,6 +577,13 @@ class _PoolCalls(UpstreamResourceAdaptor):
         found = _tarn._pool_statistics(self)
         return PoolStatistics(**{**found, "maximum": maximum_of(found["maximum"])})
 
+    def reset_peaks(self) -> None:
+        """Restart `recent_peak_allocated` and `recent_peak_reserved` at the present bytes.
+
+        The peaks since the creation of the pool stay.
+        """
+        _tarn._pool_reset_peaks(self)
+
     def snapshot(self) -> list[PoolBlock]:
         """Return all blocks of the pool, in the order of their addresses.
 

@@ -32,6 +32,26 @@ tarn_status tarn_pool_get_capture(tarn_resource *resource, tarn_stream stream,
     return status;
 }
 
+tarn_status tarn_pool_capture_hold(tarn_pool_capture *capture)
+{
+    tarn_status status = tarn__driver_check();
+
+    if (status == TARN_OK && !capture)
+        status =
+            tarn_error_set(TARN_INVALID_ARGUMENT, "pool: capture_hold: capture is NULL");
+    if (status != TARN_OK)
+        return status;
+    struct tarn__pool *pool = capture->pool;
+    tarn__pool_lock(pool);
+    bool has_ended = capture->is_let_go;
+    capture->is_held = !has_ended;
+    tarn__pool_unlock(pool);
+    if (has_ended)
+        return tarn_error_set(TARN_NOT_FOUND,
+                              "pool: the memory of the graph is released already");
+    return TARN_OK;
+}
+
 /* Drop one reference. After the last one, the caller has to release the returned
  * resource. `lock` held. */
 static tarn_resource *drop_reference(tarn_pool_capture *capture) TARN__REQUIRES(pool_lock)
@@ -40,6 +60,7 @@ static tarn_resource *drop_reference(tarn_pool_capture *capture) TARN__REQUIRES(
 
     if (--capture->references > 0)
         return NULL;
+    tarn__capture_end_hold(capture);
     tarn_resource *resource = capture->resource;
     tarn__capture_forget(capture);
     return resource;

@@ -60,6 +60,9 @@ static tarn_device_ptr make_live(struct tarn__pool *pool, tarn__index index,
 
 static void note_peak_allocated(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
+    if (pool->recent_peak_allocated >= pool->heap.allocated_bytes)
+        return;
+    pool->recent_peak_allocated = pool->heap.allocated_bytes;
     if (pool->peak_allocated < pool->heap.allocated_bytes)
         pool->peak_allocated = pool->heap.allocated_bytes;
 }

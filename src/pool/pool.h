@@ -128,6 +128,9 @@ struct tarn__pool {
     struct tarn__pool_counters counters TARN__GUARDED_BY(pool_lock);
     uint64_t peak_allocated TARN__GUARDED_BY(pool_lock);
     uint64_t peak_reserved TARN__GUARDED_BY(pool_lock);
+    /* the same since tarn_pool_reset_peaks(); no decision of the pool depends on these */
+    uint64_t recent_peak_allocated TARN__GUARDED_BY(pool_lock);
+    uint64_t recent_peak_reserved TARN__GUARDED_BY(pool_lock);
     uint64_t generation TARN__GUARDED_BY(pool_lock);
     /* retired.c; these three under `growth` */
     struct tarn__retired *retired TARN__GUARDED_BY(growth);

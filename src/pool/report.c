@@ -138,6 +138,8 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
 {
     out->peak_allocated = pool->peak_allocated;
     out->peak_reserved = pool->peak_reserved;
+    out->recent_peak_allocated = pool->recent_peak_allocated;
+    out->recent_peak_reserved = pool->recent_peak_reserved;
     out->failures = pool->counters.failures;
     out->same_stream = pool->counters.same_stream;
     out->completed = pool->counters.completed;
@@ -176,6 +178,22 @@ tarn_status tarn_pool_get_statistics(tarn_resource *resource, tarn_pool_statisti
     size_t known = out->size < sizeof all ? out->size : sizeof all;
     all.size = known;
     memcpy(out, &all, known);
+    return TARN_OK;
+}
+
+tarn_status tarn_pool_reset_peaks(tarn_resource *resource)
+{
+    struct tarn__pool *pool;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status == TARN_OK)
+        status = tarn__driver_check();
+    if (status != TARN_OK)
+        return status;
+    tarn__pool_lock(pool);
+    pool->recent_peak_allocated = pool->heap.allocated_bytes;
+    pool->recent_peak_reserved = tarn__pages_reserved(pool->pages);
+    tarn__pool_unlock(pool);
     return TARN_OK;
 }
 

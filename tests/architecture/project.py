@@ -58,6 +58,7 @@ MODULES = (
     Module("trace", "src/trace", header="format.h"),
     Module("adaptor", "src/adaptor"),
     Module("device", "src/device"),
+    Module("torch", "src/torch"),
     Module("pointer", "src/pointer", header="pointer.h"),
     Module("ipc", "src/ipc", header="owner.h"),
     Module("manager", "src/manager", header="manager.h"),

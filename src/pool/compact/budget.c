@@ -22,6 +22,8 @@ void tarn__budget_note_peaks(struct tarn__pool *pool)
 
     if (pool->peak_reserved < reserved)
         pool->peak_reserved = reserved;
+    if (pool->recent_peak_reserved < reserved)
+        pool->recent_peak_reserved = reserved;
     pool->heap.absorb_bytes = reserved / ABSORB_PART;
 }
 

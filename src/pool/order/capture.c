@@ -359,12 +359,21 @@ void tarn__captures_collect(struct tarn__pool *pool)
     for (unsigned i = 1; i < captures->used; i++) {
         struct tarn_pool_capture *capture = captures->slots[i];
         if (!capture || !capture->tie || !atomic_load(&capture->tie->gone) ||
-            capture->is_let_go)
+            capture->is_let_go || capture->is_held)
             continue;
         /* The driver keeps a graph's objects until its last launch is done. */
         tarn__capture_release(capture, NULL);
         tarn__capture_forget(capture);
     }
+}
+
+void tarn__capture_end_hold(struct tarn_pool_capture *capture)
+{
+    tarn__assert_held(&capture->pool->lock);
+
+    if (capture->is_held)
+        capture->pool->captures->gone_seen--;
+    capture->is_held = false;
 }
 
 bool tarn__captures_any(const struct tarn__pool *pool)

@@ -14,6 +14,7 @@ struct tarn_pool_capture {
     unsigned references; /* held by users */
     unsigned callers;    /* calls under way that use the slot */
     bool is_let_go;
+    bool is_held;  /* while there are references, the end of the graph releases nothing */
     uint64_t live; /* live blocks that belong to it */
     uint64_t live_bytes;
     /* State of blocks that are not in the order of the graph alone: its own blocks that
@@ -56,8 +57,12 @@ struct tarn__stream_state *tarn__capture_state_for_free(struct tarn__caller *cal
 /* End the caller's call. `lock` held. */
 void tarn__capture_leave(struct tarn__caller *caller) TARN__REQUIRES(pool_lock);
 size_t tarn__captures_metadata(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
-/* Release the memory of destroyed graphs. `lock` held, and released in between. */
+/* Release the memory of destroyed graphs, but for captures that are held. `lock` held, and
+ * released in between. */
 void tarn__captures_collect(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+/* End the hold on a capture: the next tarn__captures_collect() checks its graph. `lock`
+ * held. */
+void tarn__capture_end_hold(struct tarn_pool_capture *capture) TARN__REQUIRES(pool_lock);
 /* Return true if any graph has memory of the pool, or a capture that got some may still
  * go on. `lock` held. */
 bool tarn__captures_any(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);

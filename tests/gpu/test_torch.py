@@ -1,0 +1,99 @@
+"""PyTorch's memory from Tarn: each program of torch_programs.py, in a process of its own.
+
+On a machine with a GPU: `python -m pytest tests/gpu/test_torch.py`, with Tarn and PyTorch installed.
+TARN_TORCH_JOBS processes run at once. Without a GPU the programs run on the driver simulator.
+TARN_TORCH_CUDART names the library of tests/torch/cudart.c then, which stands for the CUDA runtime.
+Programs that check the results of kernels are skipped there.
+"""
+
+import concurrent.futures
+
+import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+tarn = pytest.importorskip("tarn")
+
+HERE = Path(__file__).resolve().parent
+CUDART = os.environ.get("TARN_TORCH_CUDART")
+sys.path.insert(0, str(HERE))
+import torch_programs  # noqa: E402
+
+
+def environment():
+    """Return the environment of a program."""
+    if CUDART is None:
+        return dict(os.environ)
+    driver = os.environ["TARN_DRIVER"]
+    return {
+        **os.environ,
+        "LD_PRELOAD": CUDART,
+        "LD_LIBRARY_PATH": os.path.dirname(driver),
+        "TARN_TORCH_ON_SIMULATOR": "1",
+    }
+
+
+def skip_reason(name):
+    """Return why a program cannot run here, or None."""
+    program = torch_programs.PROGRAMS[name]
+    if CUDART is not None and getattr(program, "needs_gpu", False):
+        return "it checks the results of kernels"
+    if devices() < getattr(program, "devices", 1):
+        return "it needs two devices"
+    return None
+
+
+@pytest.fixture(scope="module")
+def outputs(request):
+    """Start the programs of all selected tests; each test takes the result of its own."""
+    chosen = [item.callspec.params["name"] for item in request.session.items]
+    jobs = int(os.environ.get("TARN_TORCH_JOBS", "2"))
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        yield {
+            name: pool.submit(run, name) for name in dict.fromkeys(chosen) if not skip_reason(name)
+        }
+
+
+@functools.cache
+def devices():
+    return 2 if CUDART is not None else torch.cuda.device_count()
+
+
+def run(name):
+    """Run a program, and return its output."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / "torch_programs.py"), name],
+        env=environment(),
+        text=True,
+        timeout=120,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert done.returncode == 0 and "TEST PASSED" in done.stdout, (
+        f"{name}: exit {done.returncode}\n{done.stdout[-4000:]}"
+    )
+    return done.stdout
+
+
+def names(output, word):
+    line = next(line for line in output.splitlines() if line.startswith(word + " "))
+    return set(line.split()[1:])
+
+
+@pytest.mark.parametrize("name", sorted(torch_programs.PROGRAMS))
+def test_program(name, outputs):
+    if skip_reason(name):
+        pytest.skip(skip_reason(name))
+    output = outputs[name].result()
+    if name == "failing_frees_are_warnings":
+        assert output.count("torch: a free failed") == 3, output
+    if name == "statistics_have_pytorchs_keys":
+        native = run("native_keys")
+        for word in ("KEYS", "SEGMENT", "SNAPSHOT"):
+            missing = names(native, word) - names(output, word)
+            assert not missing, missing
