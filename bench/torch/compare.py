@@ -1,11 +1,12 @@
 """PyTorch's memory and time on Tarn, beside its own allocator: three training programs.
 
     python bench/torch/compare.py                 all programs under all allocators, in turns
+    python bench/torch/compare.py --programs resnet50 --allocators expandable tarn:policy=tight
     python bench/torch/compare.py --one PROGRAM ALLOCATOR
 
 The programs are an MLP, a transformer with changing lengths, and ResNet-50 with changing sizes. The
 allocators are PyTorch's default, PyTorch's with expandable_segments:True, and Tarn for the whole
-program. Each run is a process of its own. The table has the mean time of a step after the warm-up,
+program, with options of the pool after a colon. Each run is a process of its own. The table has the mean time of a step after the warm-up,
 and the peaks of reserved and of live memory. The loss of the last step shows that the runs did the
 same work. The programs need PyTorch and Tarn alone; a run of 18 processes takes under 240 s.
 """
@@ -117,10 +118,15 @@ def make_resnet50(torch):
 
 def run_one(program, allocator, steps, warm_up):
     """Train for a number of steps, and return the figures."""
-    if allocator == "tarn":
+    kind, _, options = allocator.partition(":")
+    if kind == "tarn":
         import tarn.torch
 
-        tarn.torch.use()
+        pool = None
+        if options:
+            given = dict(option.split("=") for option in options.split(","))
+            pool = tarn.mr.PoolMemoryResource(device=0, **given)
+        tarn.torch.use(pool)
     import torch
 
     torch.manual_seed(1)
@@ -169,11 +175,12 @@ def run_process(program, allocator, arguments):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def print_table(runs):
+def print_table(runs, programs, allocators):
     """Print a line for each program and allocator: the median of the rounds."""
-    print("program      allocator   ms a step (each round)        reserved GiB   live GiB  loss")
-    for program in PROGRAMS:
-        for allocator in ALLOCATORS:
+    wide = max(11, *map(len, allocators))
+    print(f"program      {'allocator':{wide}}  ms a step (each round)  reserved GiB     live GiB  loss")
+    for program in programs:
+        for allocator in allocators:
             found = [run for run in runs if (run["program"], run["allocator"]) == (program, allocator)]
             if not found:
                 continue
@@ -181,7 +188,7 @@ def print_table(runs):
             reserved = ", ".join(f"{run['reserved']:.3f}" for run in found)
             live = max(run["live"] for run in found)
             print(
-                f"{program:12} {allocator:11} {times:29} {reserved:14} {live:8.3f}  "
+                f"{program:12} {allocator:{wide}}  {times:22}  {reserved:15} {live:9.3f}  "
                 f"{found[-1]['loss']:.4f}"
             )
 
@@ -189,6 +196,8 @@ def print_table(runs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--one", nargs=2, metavar=("PROGRAM", "ALLOCATOR"))
+    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=PROGRAMS)
+    parser.add_argument("--allocators", nargs="+", default=ALLOCATORS)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--warm-up", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=2)
@@ -201,8 +210,8 @@ def main():
     began = time.monotonic()
     runs = []
     for _ in range(arguments.rounds):
-        for program in PROGRAMS:
-            for allocator in ALLOCATORS:
+        for program in arguments.programs:
+            for allocator in arguments.allocators:
                 if time.monotonic() - began > arguments.seconds:
                     print(f"no time for {program} {allocator}")
                     continue
@@ -210,7 +219,7 @@ def main():
                 if found is not None:
                     runs.append(found)
                     print(json.dumps(found), flush=True)
-    print_table(runs)
+    print_table(runs, arguments.programs, arguments.allocators)
     if arguments.json:
         with open(arguments.json, "w") as file:
             json.dump(runs, file, indent=1)

@@ -139,7 +139,7 @@ TARN_API void tarn_torch_release_graph_pool(int device, tarn_torch_pool_id id);
  * tarn_torch_set_first_use().
  *
  * It may make a resource current for the device (device.h). It returns true if the current
- * resource is to serve PyTorch, and false for a pool with default options. It runs on the
+ * resource is to serve PyTorch, and false for a pool that Tarn makes. It runs on the
  * thread that allocates, without a lock of Tarn. */
 typedef bool (*tarn_torch_first_use)(int device);
 
@@ -158,8 +158,8 @@ TARN_API void tarn_torch_set_first_use(tarn_torch_first_use call);
 /** Set the resource for PyTorch's memory on a device.
  *
  * Without this call the first allocation on a device sets the current resource of the
- * device. If nothing has set a current resource, the allocation makes a pool with default
- * options, which becomes the current resource.
+ * device. If nothing has set a current resource, the allocation makes a pool, which becomes
+ * the current resource. It has default options, but for a `growth_bytes` of 16 MiB.
  *
  * A pool of this resource, or one beneath its adaptors, keeps the memory of graphs.
  *
@@ -170,7 +170,8 @@ TARN_API void tarn_torch_set_first_use(tarn_torch_first_use call);
  * @return
  * - TARN_OK: the resource is set.
  * - TARN_INVALID_ARGUMENT: there is no such device, or `resource` is of another device.
- * - TARN_ALREADY_SET: PyTorch uses another resource of the device.
+ * - TARN_ALREADY_SET: PyTorch uses another resource of the device, which is not equal
+ *   (tarn_resource_is_equal()).
  * - TARN_STILL_IN_USE: `resource` is NULL, and PyTorch has live memory on the device.
  * @since 0.2
  */

@@ -117,16 +117,17 @@ static bool call_first_use(int device)
         return false;
     PyObject *call = Py_XNewRef(first_use);
     PyObject *result = call != NULL ? PyObject_CallFunction(call, "i", device) : NULL;
-    bool is_good = result != NULL;
-    if (call != NULL && result == NULL)
+    int is_chosen = result != NULL ? PyObject_IsTrue(result) : -1;
+    if (call != NULL && is_chosen < 0)
         PyErr_WriteUnraisable(call);
     Py_XDECREF(result);
     Py_XDECREF(call);
     tarn__gil_leave(&stay, TARN_OK);
-    return is_good;
+    return is_chosen > 0;
 }
 
-/* (callable): it is called with a device before the first allocation there. */
+/* (callable): it is called with a device before the first allocation there, and returns
+ * whether it has made a resource current. */
 static PyObject *set_first_use(PyObject *Py_UNUSED(module), PyObject *call)
 {
     Py_XSETREF(first_use, Py_NewRef(call));
@@ -252,7 +253,8 @@ static PyMethodDef torch_functions[] = {
      "Return the resource for PyTorch's memory on a device, or None."},
     {"_torch_set_first_use", set_first_use, METH_O,
      "_torch_set_first_use(call, /)\n--\n\n"
-     "Have `call(device)` choose the current resource of a device that has none."},
+     "Have `call(device)` choose the current resource of a device that has none.\n\n"
+     "It returns False where Tarn is to make a pool."},
     {"_torch_statistics", statistics, METH_O,
      "_torch_statistics(device, /)\n--\n\n"
      "Return the counts of PyTorch's allocations on a device."},

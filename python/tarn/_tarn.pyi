@@ -1523,8 +1523,11 @@ def _torch_set_resource(device: int, mr: DeviceMemoryResource, /) -> None:
 def _torch_resource(device: int, /) -> DeviceMemoryResource | None:
     """Return the resource for PyTorch's memory on a device, or None."""
 
-def _torch_set_first_use(call: Callable[[int], object], /) -> None:
-    """Have `call(device)` choose the current resource of a device that has none."""
+def _torch_set_first_use(call: Callable[[int], bool], /) -> None:
+    """Have `call(device)` choose the current resource of a device that has none.
+
+    It returns False where Tarn is to make a pool.
+    """
 
 def _torch_statistics(device: int, /) -> dict[str, Any]:
     """Return the counts of PyTorch's allocations on a device."""

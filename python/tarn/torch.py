@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["MemPool", "resume", "suspend", "use"]
 
 _OLDEST = "2.11"
-_DEFAULT = "pool"  # on VMM: it moves free memory to where an allocation needs it
 
 
 class _Plugin:
@@ -90,14 +89,12 @@ def _configure() -> None:
 def _check_not_other(resource: Any) -> None:
     """Raise RuntimeError if PyTorch has memory of another resource on this device."""
     device = getattr(resource, "device", None)
-    if _Plugin.allocator is None or device is None:
+    if _Plugin.allocator is None or device is None or _tarn._torch_resource(device) is None:
         return
-    present = _tarn._torch_resource(device)
-    if present is not None and present is not resource:
-        raise RuntimeError(
-            f"tarn.torch: PyTorch's memory on device {device} comes from {present!r}, and cannot "
-            "come from another resource"
-        )
+    try:
+        _tarn._torch_set_resource(device, resource)  # fails for another one
+    except _tarn.TarnError as error:
+        raise RuntimeError(f"tarn.{error}") from None
 
 
 def _install(torch: Any, statistics: bool) -> None:
@@ -149,9 +146,10 @@ def _make_allocator(torch: Any) -> Any:
     return allocator
 
 
-def _choose(device: int) -> None:
-    """Make a resource current on a device before PyTorch's first allocation there."""
-    _resources.choose(device, _DEFAULT)
+def _choose(device: int) -> bool:
+    """Make the requested resource current on a device that has none; False: none was requested."""
+    _resources.choose(device)
+    return _tarn._resource_was_set(device)
 
 
 def __getattr__(name: str) -> Any:

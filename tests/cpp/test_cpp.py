@@ -132,6 +132,15 @@ def test_no_error_under_sanitizers(program, tmp_path):
     check(kind, tmp_path, *sources, options=SANITIZERS)
 
 
+def test_exceptions_of_pytorch(tmp_path, monkeypatch):
+    """An imitation of PyTorch's library has its classes; tests/gpu/test_torch.py has PyTorch."""
+    library = tmp_path / "libc10.so"
+    named = "-Wl,-soname,libc10.so"
+    run("g++", "-std=c++17", "-shared", "-fPIC", named, HERE / "c10.cpp", "-o", library)
+    monkeypatch.setenv("C10_FOLDER", str(tmp_path))
+    check(PLAIN, tmp_path, "torch.cpp")
+
+
 def test_macros_select_cccl_and_rmm(tmp_path):
     source = tmp_path / "selected.cpp"
     source.write_text(

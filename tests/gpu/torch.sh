@@ -2,7 +2,7 @@
 # torch.sh -- runs tarn.torch's tests and benchmark on a machine with a GPU and PyTorch.
 #
 #     PYTHON=python3 OUT=folder tests/gpu/torch.sh          both, under 420 s
-#     PYTHON=python3 OUT=folder tests/gpu/torch.sh test     or `bench`, each alone
+#     PYTHON=python3 OUT=folder tests/gpu/torch.sh test     or `bench ARGUMENT...`, each alone
 #
 # It needs no network. The packages of PYTHON's own environment are visible in .venv-torch-gpu.
 set -u
@@ -22,14 +22,15 @@ fi
 nvidia-smi -L
 .venv-torch-gpu/bin/python -c 'import torch, tarn; print("torch", torch.__version__, tarn.__file__)'
 
-failed=0
-if [ "${1:-test}" = test ]; then
+failed=0 what=${1:-both}
+[ $# -eq 0 ] || shift
+if [ "$what" != bench ]; then
     TARN_TORCH_JOBS=${JOBS:-6} timeout 200 .venv-torch-gpu/bin/python -m pytest -q -ra \
         -p no:cacheprovider --tb=short tests/gpu/test_torch.py 2>&1 | tee "$OUT/test_torch.txt"
     grep -q ' passed' "$OUT/test_torch.txt" && ! grep -q ' failed' "$OUT/test_torch.txt" || failed=1
 fi
-if [ "${1:-bench}" = bench ]; then
-    .venv-torch-gpu/bin/python bench/torch/compare.py --json "$OUT/torch.json" 2>&1 |
+if [ "$what" != test ]; then
+    .venv-torch-gpu/bin/python bench/torch/compare.py --json "$OUT/torch.json" "$@" 2>&1 |
         tee "$OUT/torch.txt" || failed=1
 fi
 exit $failed

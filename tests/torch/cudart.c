@@ -16,8 +16,8 @@
 #undef cudaStreamGetCaptureInfo
 #undef cudaMallocAsync
 
-CUresult cuStreamGetCaptureInfo_v2(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
-                                   const CUgraphNode **, size_t *);
+CUresult cuStreamGetCaptureInfo_v2(CUstream, CUstreamCaptureStatus *, cuuint64_t *,
+                                   CUgraph *, const CUgraphNode **, size_t *);
 
 enum { DEVICES = 16, KERNEL_BYTES = 512 };
 
@@ -46,12 +46,12 @@ static CUresult enter(void)
     return result == CUDA_SUCCESS ? cuCtxSetCurrent(contexts[current_device]) : result;
 }
 
-#define RUN(call)                           \
-    do {                                    \
-        CUresult entered_ = enter();        \
-        if (entered_ != CUDA_SUCCESS)       \
-            return note(entered_);          \
-        return note(call);                  \
+#define RUN(call)                     \
+    do {                              \
+        CUresult entered_ = enter();  \
+        if (entered_ != CUDA_SUCCESS) \
+            return note(entered_);    \
+        return note(call);            \
     } while (0)
 
 /* --- devices --- */
@@ -214,8 +214,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
     RUN(cuMemcpyAsync(at(to), at(from), bytes, stream));
 }
 
-cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
-                                size_t bytes, cudaStream_t stream)
+cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from,
+                                int from_device, size_t bytes, cudaStream_t stream)
 {
     (void)to_device, (void)from_device;
     RUN(cuMemcpyAsync(at(to), at(from), bytes, stream));
@@ -231,7 +231,8 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     RUN(cuMemsetD8Async(at(to), (unsigned char)value, bytes, stream));
 }
 
-cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const void *pointer)
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out,
+                                     const void *pointer)
 {
     unsigned type = 0;
     int device = 0;
@@ -312,7 +313,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     RUN(cuEventRecord(event, stream));
 }
 
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags)
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
+                                     unsigned flags)
 {
     (void)flags;
     return cudaEventRecord(event, stream);
@@ -383,8 +385,8 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
     if (dependencies)
         *dependencies = NULL;
     if (result == CUDA_SUCCESS)
-        result = cuStreamGetCaptureInfo_v2(stream, (CUstreamCaptureStatus *)status, &number,
-                                           graph ? graph : &ignored, NULL, NULL);
+        result = cuStreamGetCaptureInfo_v2(stream, (CUstreamCaptureStatus *)status,
+                                           &number, graph ? graph : &ignored, NULL, NULL);
     if (id)
         *id = number;
     return note(result);

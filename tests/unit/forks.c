@@ -415,6 +415,43 @@ static void use_observer(unsigned turn)
     tarn_resource_set_observer(NULL, NULL);
 }
 
+/* --- PyTorch --- */
+
+static void begin_torch(void)
+{
+    begin_pool();
+    CHILD_STATUS(TARN_OK, tarn_torch_set_resource(0, its.resource));
+}
+
+/* A child allocates nothing: that would throw. */
+static void use_torch(unsigned turn)
+{
+    tarn_torch_pool_id id = {0, turn % 3};
+    tarn_stream stream = its.streams[turn % STREAMS];
+    void *block = turn >= TURNS ? tarn_torch_allocate(BYTES, 0, stream) : NULL;
+    tarn_torch_statistics all = {.size = sizeof all};
+
+    tarn_torch_begin_graph_pool(0, id, NULL);
+    tarn_torch_record_stream(block, its.streams[(turn + 1) % STREAMS]);
+    tarn_torch_end_graph_pool(0, id);
+    tarn_torch_deallocate(block, BYTES, 0, stream);
+    if (turn < TURNS) /* no block; a child frees nothing */
+        tarn_torch_deallocate((void *)(uintptr_t)512, BYTES, 0, stream);
+    tarn_torch_release_graph_pool(0, id);
+    tarn_torch_get_statistics(0, &all);
+    tarn_torch_reset_peaks(0);
+    tarn_torch_empty_cache();
+}
+
+static void end_torch(void)
+{
+    for (int i = 0; i < STREAMS; i++)
+        CHILD_STATUS(TARN_OK, tarn_stream_synchronize(0, its.streams[i]));
+    while (tarn_torch_set_resource(0, NULL) == TARN_STILL_IN_USE)
+        tarn_torch_empty_cache(); /* returns blocks whose streams are done */
+    end_pool();
+}
+
 /* --- logs --- */
 
 static void begin_writer(void)
@@ -500,6 +537,7 @@ static const struct row rows[] = {
     {"pointers", begin_pool, use_pointers, NULL, end_pool},
     {"the manager over resources", begin_resource_manager, use_manager, NULL,
      end_manager},
+    {"PyTorch", begin_torch, use_torch, NULL, end_torch},
     {"the native manager", begin_native_manager, use_manager, NULL, end_manager},
     {"the manager with a pool", begin_pool_manager, use_manager, NULL, end_manager},
 };

@@ -219,6 +219,85 @@ TEST(reference_that_is_dropped_leaves_the_memory_with_its_graph)
     CU(cuStreamDestroy_v2(stream));
 }
 
+/* For graphs that use each other's memory. */
+TEST(capture_that_is_held_keeps_its_memory_after_its_graph_is_gone)
+{
+    for (int drops = 0; drops < 2; drops++) {
+        use_driver(0);
+        tarn_resource *pool = strict_pool(4 * MIB);
+        tarn_pool_capture *capture = NULL, *again = NULL;
+        tarn_stream stream = new_stream();
+
+        CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
+        put(pool, take(pool, 3 * MIB, stream), 3 * MIB, stream);
+        CHECK_OK(tarn_pool_get_capture(pool, stream, &capture));
+        CHECK_OK(tarn_pool_get_capture(pool, stream, &again));
+        CHECK_OK(tarn_pool_capture_hold(capture));
+        CHECK_OK(tarn_pool_capture_hold(capture));
+        CU(cuGraphDestroy(graph_of(stream)));
+        usleep(20000); /* the driver reports the end with a delay */
+        CHECK(is_refused(pool, 3 * MIB, stream));
+        CHECK_OK(tarn_pool_capture_unreference(again));
+        CHECK(is_refused(pool, 3 * MIB, stream));
+        CHECK_EQUAL(3 * MIB, statistics(pool).captured);
+        CHECK_OK(drops ? tarn_pool_capture_unreference(capture)
+                       : tarn_pool_capture_release(capture, stream));
+        comes_back(pool, 3 * MIB, stream);
+        CHECK_EQUAL(0, statistics(pool).captured);
+        end_pool(pool);
+        CU(cuStreamDestroy_v2(stream));
+    }
+}
+
+TEST(capture_that_was_released_cannot_be_held)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_pool_capture *capture = NULL;
+    tarn_stream stream = new_stream();
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_capture_hold(NULL));
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
+    put(pool, take(pool, 3 * MIB, stream), 3 * MIB, stream);
+    CHECK_OK(tarn_pool_get_capture(pool, stream, &capture));
+    CU(cuGraphDestroy(graph_of(stream)));
+    comes_back(pool, 3 * MIB, stream);
+    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_capture_hold(capture));
+    CHECK_OK(tarn_pool_capture_unreference(capture));
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+/* No stream is known that waits for the last launch. */
+TEST(memory_that_is_released_without_a_stream_waits_for_all_work)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_pool_capture *capture = NULL;
+    tarn_stream stream = new_stream(), other = new_stream();
+    struct gate gate;
+
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
+    tarn_device_ptr block = take(pool, 3 * MIB, stream);
+    CU(cuMemsetD8Async(block, 7, 3 * MIB, stream));
+    put(pool, block, 3 * MIB, stream);
+    CHECK_OK(tarn_pool_get_capture(pool, stream, &capture));
+    void *graph = graph_of(stream), *exec = runnable(graph);
+    hold_up(stream, &gate);
+    CU(cuGraphLaunch(exec, stream));
+    CHECK_OK(tarn_pool_capture_release(capture, TARN_STREAM_NONE));
+    CHECK_EQUAL(0, statistics(pool).captured);
+    CHECK_EQUAL(3 * MIB, statistics(pool).no_stream_deferred);
+    let_on(&gate);
+    CHECK_EQUAL(block, take(pool, 3 * MIB, other));
+    put(pool, block, 3 * MIB, other);
+    CU(cuGraphExecDestroy(exec));
+    CU(cuGraphDestroy(graph));
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+    CU(cuStreamDestroy_v2(other));
+}
+
 /* Of a pool that has no other owner any more. */
 TEST(last_reference_that_is_dropped_takes_the_pool_along)
 {

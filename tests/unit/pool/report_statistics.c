@@ -28,6 +28,31 @@ TEST(statistics_tell_where_the_bytes_are)
     CHECK_EQUAL(POOL_MIB * MIB, all.peak_reserved);
 }
 
+TEST(recent_peaks_restart_at_the_present_bytes)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_device_ptr kept = take(pool, 4 * MIB, NULL);
+
+    put(pool, take(pool, 30 * MIB, NULL), 30 * MIB, NULL);
+    CHECK_EQUAL(34 * MIB, statistics(pool).recent_peak_allocated);
+    CHECK_EQUAL(statistics(pool).peak_reserved, statistics(pool).recent_peak_reserved);
+    CHECK_OK(tarn_resource_trim(pool, 0, NULL));
+    CHECK_OK(tarn_pool_reset_peaks(pool));
+    tarn_pool_statistics all = statistics(pool);
+    CHECK_EQUAL(all.live + all.thread_cached, all.recent_peak_allocated);
+    CHECK_EQUAL(all.reserved, all.recent_peak_reserved);
+    CHECK_EQUAL(34 * MIB, all.peak_allocated);
+    put(pool, take(pool, 10 * MIB, NULL), 10 * MIB, NULL);
+    CHECK_EQUAL(14 * MIB, statistics(pool).recent_peak_allocated);
+    CHECK(statistics(pool).recent_peak_reserved >= 14 * MIB);
+    CHECK(statistics(pool).recent_peak_reserved < all.peak_reserved);
+    CHECK_EQUAL(34 * MIB, statistics(pool).peak_allocated);
+    put(pool, kept, 4 * MIB, NULL);
+    end_pool(pool);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_reset_peaks(NULL));
+}
+
 /* A free block of a graph is no other stream's, however large it is. */
 TEST(largest_free_block_is_one_that_somebody_can_have)
 {
