@@ -178,10 +178,14 @@ def run_process(program, allocator, arguments):
 def print_table(runs, programs, allocators):
     """Print a line for each program and allocator: the median of the rounds."""
     wide = max(11, *map(len, allocators))
-    print(f"program      {'allocator':{wide}}  ms a step (each round)  reserved GiB     live GiB  loss")
+    print(
+        f"program      {'allocator':{wide}}  ms a step (each round)  reserved GiB     live GiB  loss"
+    )
     for program in programs:
         for allocator in allocators:
-            found = [run for run in runs if (run["program"], run["allocator"]) == (program, allocator)]
+            found = [
+                run for run in runs if (run["program"], run["allocator"]) == (program, allocator)
+            ]
             if not found:
                 continue
             times = ", ".join(f"{run['ms']:.1f}" for run in found)

@@ -158,8 +158,8 @@ TARN_API void tarn_torch_set_first_use(tarn_torch_first_use call);
 /** Set the resource for PyTorch's memory on a device.
  *
  * Without this call the first allocation on a device sets the current resource of the
- * device. If nothing has set a current resource, the allocation makes a pool, which becomes
- * the current resource. It has default options, but for a `growth_bytes` of 16 MiB.
+ * device. If nothing has set a current resource, the allocation makes a pool with default
+ * options, which becomes the current resource.
  *
  * A pool of this resource, or one beneath its adaptors, keeps the memory of graphs.
  *

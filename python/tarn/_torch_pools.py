@@ -152,7 +152,9 @@ def _check_mode(torch: Any) -> None:
 def _suspendable(resource: Any) -> Any:
     """Return the resource if it can be suspended."""
     if not hasattr(resource, "suspend"):
-        raise _tarn.NotSupportedError(f"tarn.torch: {resource!r} cannot be suspended: it is no pool")
+        raise _tarn.NotSupportedError(
+            f"tarn.torch: {resource!r} cannot be suspended: it is no pool"
+        )
     return resource
 
 

@@ -5,12 +5,12 @@
 #include "base/error.h"
 #include "base/warn.h"
 #include "driver/driver.h"
-#include "torch/counts.h"
-#include "torch/graphs.h"
-#include "torch/recorded.h"
-#include "torch/resources.h"
-#include "torch/throw.h"
-#include "torch/waiting.h"
+#include "torch/tensor_counts.h"
+#include "torch/graph_pools.h"
+#include "torch/recorded_streams.h"
+#include "torch/torch_resource.h"
+#include "torch/torch_error.h"
+#include "torch/waiting_frees.h"
 #include <string.h>
 
 /* --- allocate --- */
@@ -20,9 +20,9 @@
 static tarn_status note_capture(tarn_resource *resource, size_t bytes, int device,
                                 tarn_stream stream, tarn_device_ptr block)
 {
-    if (!tarn__torch_graphs_note(device, stream))
+    if (!tarn__graph_pools_note(device, stream))
         return TARN_OK;
-    tarn_status status = tarn__torch_recorded_captured(block);
+    tarn_status status = tarn__recorded_streams_captured(block);
     if (status == TARN_OK)
         return TARN_OK;
     struct tarn__kept_error kept = tarn__error_keep();
@@ -34,16 +34,16 @@ static tarn_status note_capture(tarn_resource *resource, size_t bytes, int devic
 static tarn_status allocate(tarn_resource *resource, size_t bytes, int device,
                             tarn_stream stream, tarn_device_ptr *out)
 {
-    bool in_capture = tarn__torch_graphs_is_open();
+    bool in_capture = tarn__graph_pools_is_open();
 
     if (!in_capture)
-        tarn__torch_waiting_poll();
+        tarn__waiting_frees_poll();
     tarn_status status = tarn_resource_allocate(resource, bytes, 0, stream, out);
     if (status == TARN_OUT_OF_MEMORY) {
         struct tarn__kept_error kept = tarn__error_keep();
-        if (!tarn__torch_waiting_finish(in_capture))
+        if (!tarn__waiting_frees_finish(in_capture))
             return tarn__error_restore(&kept);
-        tarn__torch_counts_retry(device);
+        tarn__tensor_counts_retry(device);
         status = tarn_resource_allocate(resource, bytes, 0, stream, out);
     }
     if (status == TARN_OK && in_capture)
@@ -58,14 +58,14 @@ void *tarn_torch_allocate(size_t bytes, int device, tarn_stream stream)
 
     if (bytes == 0)
         return NULL;
-    tarn_status status = tarn__torch_resources_use(device, &resource);
+    tarn_status status = tarn__torch_resource_use(device, &resource);
     if (status == TARN_OK)
         status = allocate(resource, bytes, device, stream, &block);
     if (status == TARN_OUT_OF_MEMORY && resource)
-        tarn__torch_counts_out_of_memory(device);
+        tarn__tensor_counts_out_of_memory(device);
     if (status != TARN_OK)
-        tarn__torch_throw(status, bytes, device);
-    tarn__torch_counts_allocation(device, bytes);
+        tarn__torch_error_throw(status, bytes, device);
+    tarn__tensor_counts_allocation(device, bytes);
     return (void *)(uintptr_t)block;
 }
 
@@ -74,7 +74,7 @@ void *tarn_torch_allocate(size_t bytes, int device, tarn_stream stream)
 void tarn_torch_deallocate(void *address, size_t bytes, int device, tarn_stream stream)
 {
     struct tarn__torch_record record;
-    struct tarn__torch_block block = {.resource = tarn__torch_resources_get(device),
+    struct tarn__torch_block block = {.resource = tarn__torch_resource_get(device),
                                       .address = (uintptr_t)address,
                                       .bytes = bytes,
                                       .device = device,
@@ -86,24 +86,24 @@ void tarn_torch_deallocate(void *address, size_t bytes, int device, tarn_stream 
         tarn__warn("torch: a free failed: device %d has no memory of PyTorch", device);
         return;
     }
-    tarn__torch_counts_free(device, bytes);
-    if (tarn__torch_recorded_take(block.address, &record)) {
-        tarn__torch_waiting_free(&block, &record);
-        tarn__torch_recorded_end(&record);
+    tarn__tensor_counts_free(device, bytes);
+    if (tarn__recorded_streams_take(block.address, &record)) {
+        tarn__waiting_frees_free(&block, &record);
+        tarn__recorded_streams_end(&record);
     } else {
-        tarn__torch_waiting_return(&block, stream);
+        tarn__waiting_frees_return(&block, stream);
     }
-    if (!tarn__torch_graphs_is_open())
-        tarn__torch_waiting_poll();
+    if (!tarn__graph_pools_is_open())
+        tarn__waiting_frees_poll();
 }
 
 void tarn_torch_record_stream(void *block, tarn_stream stream)
 {
     if (!block || tarn__driver_gone())
         return;
-    tarn_status status = tarn__torch_recorded_add((uintptr_t)block, stream);
+    tarn_status status = tarn__recorded_streams_add((uintptr_t)block, stream);
     if (status != TARN_OK)
-        tarn__torch_throw(status, 0, 0);
+        tarn__torch_error_throw(status, 0, 0);
 }
 
 /* --- other calls --- */
@@ -114,9 +114,9 @@ void tarn_torch_empty_cache(void)
 
     if (tarn__driver_gone())
         return;
-    tarn__torch_waiting_poll();
+    tarn__waiting_frees_poll();
     for (int device = 0; device < tarn__driver_device_count(); device++) {
-        tarn_resource *resource = tarn__torch_resources_get(device);
+        tarn_resource *resource = tarn__torch_resource_get(device);
         if (resource && tarn_resource_trim(resource, 0, &released) != TARN_OK)
             tarn__warn("torch: empty_cache: %s", tarn_error_last()->message);
     }
@@ -126,13 +126,13 @@ static tarn_status set_fraction(double fraction, int device)
 {
     tarn_resource *resource = NULL;
     tarn_device_info info;
-    tarn_status status = tarn__torch_resources_use(device, &resource);
+    tarn_status status = tarn__torch_resource_use(device, &resource);
 
     if (status == TARN_OK)
         status = tarn_driver_device_info(device, &info);
     if (status != TARN_OK)
         return status;
-    tarn_resource *pool = tarn__torch_resources_pool(resource);
+    tarn_resource *pool = tarn__torch_resource_pool(resource);
     if (!pool)
         return tarn_error_set(TARN_NOT_SUPPORTED,
                               "torch: the resource of device %d is %s, which has no "
@@ -149,7 +149,7 @@ void tarn_torch_set_memory_fraction(double fraction, int device)
     tarn_status status = set_fraction(fraction, device);
 
     if (status != TARN_OK)
-        tarn__torch_throw(status, 0, device);
+        tarn__torch_error_throw(status, 0, device);
 }
 
 /* --- statistics --- */
@@ -165,7 +165,7 @@ tarn_status tarn_torch_get_statistics(int device, tarn_torch_statistics *out)
                            "torch: get_statistics: out is NULL, or out.size is not set");
     if (status != TARN_OK)
         return status;
-    tarn__torch_counts_get(device, &all);
+    tarn__tensor_counts_get(device, &all);
     size_t known = out->size < sizeof all ? out->size : sizeof all;
     all.size = known;
     memcpy(out, &all, known);
@@ -178,8 +178,8 @@ tarn_status tarn_torch_reset_peaks(int device)
 
     if (status != TARN_OK)
         return status;
-    tarn__torch_counts_reset_peaks(device);
-    tarn_resource *pool = tarn__torch_resources_pool(tarn__torch_resources_get(device));
+    tarn__tensor_counts_reset_peaks(device);
+    tarn_resource *pool = tarn__torch_resource_pool(tarn__torch_resource_get(device));
     if (pool && !tarn__driver_gone())
         tarn_pool_reset_peaks(pool);
     tarn_resource_release(pool); /* not the last reference */
@@ -191,6 +191,6 @@ tarn_status tarn_torch_reset_totals(int device)
     tarn_status status = tarn__device_check("torch", device);
 
     if (status == TARN_OK)
-        tarn__torch_counts_reset_totals(device);
+        tarn__tensor_counts_reset_totals(device);
     return status;
 }

@@ -7,9 +7,9 @@ Programs that check the results of kernels are skipped there.
 """
 
 import concurrent.futures
-
 import functools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +51,8 @@ def skip_reason(name):
 @pytest.fixture(scope="module")
 def outputs(request):
     """Start the programs of all selected tests; each test takes the result of its own."""
-    chosen = [item.callspec.params["name"] for item in request.session.items]
+    items = [item for item in request.session.items if hasattr(item, "callspec")]
+    chosen = [item.callspec.params["name"] for item in items]
     jobs = int(os.environ.get("TARN_TORCH_JOBS", "2"))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         yield {
@@ -64,16 +65,21 @@ def devices():
     return 2 if CUDART is not None else torch.cuda.device_count()
 
 
-def run(name):
-    """Run a program, and return its output."""
-    done = subprocess.run(
-        [sys.executable, str(HERE / "torch_programs.py"), name],
+def execute(*arguments):
+    """Run Python, and return the finished process."""
+    return subprocess.run(
+        [sys.executable, *arguments],
         env=environment(),
         text=True,
         timeout=120,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
+
+
+def run(name):
+    """Run a program, and return its output."""
+    done = execute(str(HERE / "torch_programs.py"), name)
     assert done.returncode == 0 and "TEST PASSED" in done.stdout, (
         f"{name}: exit {done.returncode}\n{done.stdout[-4000:]}"
     )
@@ -97,3 +103,12 @@ def test_program(name, outputs):
         for word in ("KEYS", "SEGMENT", "SNAPSHOT"):
             missing = names(native, word) - names(output, word)
             assert not missing, missing
+
+
+def test_programs_of_the_page():
+    page = (HERE.parents[1] / "docs" / "torch.md").read_text()
+    programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(programs) == 2
+    for program in programs:
+        done = execute("-c", program)
+        assert done.returncode == 0, f"{program}\n{done.stdout}"

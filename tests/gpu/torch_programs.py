@@ -12,10 +12,10 @@ import pickle
 import sys
 import threading
 
-import torch
-
 import tarn
 import tarn.torch
+
+import torch
 
 MIB = 1 << 20
 PROGRAMS = {}
@@ -246,9 +246,7 @@ def overwritten(record):
             source.record_stream(two)
         del source
         with torch.cuda.stream(one):
-            others = [
-                torch.full((count,), 7, dtype=torch.uint8, device="cuda") for _ in range(3)
-            ]
+            others = [torch.full((count,), 7, dtype=torch.uint8, device="cuda") for _ in range(3)]
         torch.cuda.synchronize()
         wrong += int((target != 1).sum())
         del others
@@ -328,9 +326,9 @@ def memory_stays_with_a_graph():
     del out
     assert captured_bytes() >= held + 16 * MIB
     fills = [torch.full((16 * MIB,), 9.0, device="cuda") for _ in range(10)]
-    assert all(
-        not fill.data_ptr() <= address < fill.data_ptr() + fill.nbytes for fill in fills
-    ), "memory of the graph was reused"
+    assert all(not fill.data_ptr() <= address < fill.data_ptr() + fill.nbytes for fill in fills), (
+        "memory of the graph was reused"
+    )
     if not IS_SIM:
         result = torch.empty(4 * MIB, device="cuda")
         again = torch.cuda.CUDAGraph()
@@ -405,9 +403,7 @@ def exception_in_a_capture_leaves_the_allocator_usable():
             bytes_on(0, 1 << 30)
             return y
 
-    graph = torch.cuda.CUDAGraph()
-    raises(torch.OutOfMemoryError, lambda: capture(graph), "CUDA out of memory")
-    del graph
+    raises(torch.OutOfMemoryError, lambda: capture(torch.cuda.CUDAGraph()), "CUDA out of memory")
     gc.collect()
     torch.cuda.synchronize()
     assert bytes_on(0, 100 * MIB).data_ptr() != 0
@@ -589,7 +585,7 @@ def statistics_have_pytorchs_keys():
     assert torch.cuda.memory_reserved() >= 4 * MIB
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    assert torch.cuda.max_memory_reserved() == torch.cuda.memory_reserved() <= 16 * MIB
+    assert torch.cuda.max_memory_reserved() == torch.cuda.memory_reserved() <= 4 * MIB
     c = bytes_on(0, 50 * MIB)
     del c
     assert torch.cuda.max_memory_reserved() >= 52 * MIB
@@ -632,7 +628,7 @@ def refused_calls_raise_and_do_not_crash():
     x = bytes_on(0, 1000)
     from multiprocessing.reduction import ForkingPickler
 
-    import torch.multiprocessing  # noqa: F401
+    import torch.multiprocessing
 
     raises(RuntimeError, lambda: ForkingPickler.dumps(x), "does not yet support")
     raises(RuntimeError, lambda: torch.cuda.memory._record_memory_history(), "yet support")

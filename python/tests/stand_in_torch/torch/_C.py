@@ -8,9 +8,7 @@ class _PoolId(ctypes.Structure):
 
 
 _ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
-_FREE = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p
-)
+_FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
 _SETTERS = {
     "set_reset_fn": (None,),
     "set_record_stream_fn": (None, ctypes.c_void_p, ctypes.c_void_p),

@@ -1,22 +1,22 @@
-/* resources.c -- which resource serves PyTorch on each device.
+/* torch_resource.c -- which resource serves PyTorch on each device.
  *
  * PyTorch cannot change its allocator, so the resource of a device is set once: by the
  * program, or at the first allocation there. No resource is created, called or released
  * under a lock.
  */
-#include "torch/resources.h"
+#include "torch/torch_resource.h"
 #include <tarn/adaptor.h>
 #include <tarn/device.h>
 #include <tarn/pool.h>
 #include "base/error.h"
 #include "driver/driver.h"
-#include "torch/counts.h"
+#include "torch/tensor_counts.h"
 
 /* A reference for each device; NULL: not set. */
 static _Atomic(tarn_resource *) resources[TARN__DEVICES_MAX];
 static _Atomic(tarn_torch_first_use) first_use;
 
-tarn_resource *tarn__torch_resources_get(int device)
+tarn_resource *tarn__torch_resource_get(int device)
 {
     if (device < 0 || device >= TARN__DEVICES_MAX)
         return NULL;
@@ -33,7 +33,7 @@ static bool is_pool(tarn_resource *resource)
     return result;
 }
 
-tarn_resource *tarn__torch_resources_pool(tarn_resource *resource)
+tarn_resource *tarn__torch_resource_pool(tarn_resource *resource)
 {
     struct tarn__kept_error kept = tarn__error_keep();
     tarn_resource *found = tarn_resource_retain(resource), *beneath;
@@ -70,7 +70,7 @@ static tarn_status unset(int device)
 {
     tarn_torch_statistics all;
 
-    tarn__torch_counts_get(device, &all);
+    tarn__tensor_counts_get(device, &all);
     uint64_t live = all.active[TARN_TORCH_ALL].current;
     if (live > 0)
         return tarn_error_set(TARN_STILL_IN_USE,
@@ -109,7 +109,7 @@ tarn_status tarn_torch_resource(int device, tarn_resource **out)
         return status;
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "torch: resource: out is NULL");
-    tarn_resource *found = tarn__torch_resources_get(device);
+    tarn_resource *found = tarn__torch_resource_get(device);
     if (!found)
         return tarn_error_set(TARN_NOT_FOUND, "torch: device %d has no resource yet",
                               device);
@@ -135,7 +135,7 @@ static bool is_default(int device, const tarn_resource *resource)
 static void open_to_peers(int device, tarn_resource *resource)
 {
     struct tarn__kept_error kept = tarn__error_keep();
-    tarn_resource *pool = tarn__torch_resources_pool(resource);
+    tarn_resource *pool = tarn__torch_resource_pool(resource);
 
     for (int peer = 0; pool && peer < tarn__driver_device_count(); peer++)
         if (peer != device)
@@ -144,16 +144,11 @@ static void open_to_peers(int device, tarn_resource *resource)
     tarn__error_restore(&kept);
 }
 
-/* Growth of a pool for PyTorch. A program trains on one stream, and a pool of one stream
- * would keep a twentieth of its live bytes free. With a step of its own it does not. */
-enum { GROWTH_BYTES = 16 << 20 };
-
 /* Make a pool the current resource of a device. */
 static tarn_status make_pool(int device, tarn_resource **out)
 {
-    tarn_pool_options options = {.size = sizeof options, .growth_bytes = GROWTH_BYTES};
     tarn_resource *pool;
-    tarn_status status = tarn_pool_create(device, NULL, &options, &pool);
+    tarn_status status = tarn_pool_create(device, NULL, NULL, &pool);
 
     if (status != TARN_OK)
         return status;
@@ -178,9 +173,9 @@ static tarn_status choose(int device, tarn_resource **out)
                                 : make_pool(device, out);
 }
 
-tarn_status tarn__torch_resources_use(int device, tarn_resource **out)
+tarn_status tarn__torch_resource_use(int device, tarn_resource **out)
 {
-    tarn_resource *found = tarn__torch_resources_get(device);
+    tarn_resource *found = tarn__torch_resource_get(device);
 
     if (!found) {
         tarn_status status = tarn__device_check("torch", device);
@@ -190,7 +185,7 @@ tarn_status tarn__torch_resources_use(int device, tarn_resource **out)
             return status;
         open_to_peers(device, found);
         set(device, found); /* or another thread has */
-        found = tarn__torch_resources_get(device);
+        found = tarn__torch_resource_get(device);
     }
     *out = found;
     return TARN_OK;

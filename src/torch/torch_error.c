@@ -1,4 +1,4 @@
-/* throw.c -- throwing PyTorch's C++ exceptions from C.
+/* torch_error.c -- throwing PyTorch's C++ exceptions from C.
  *
  * PyTorch turns c10::OutOfMemoryError into torch.OutOfMemoryError. libtarn is not linked to
  * PyTorch or to a C++ runtime, so it finds both among the loaded libraries, by name. One
@@ -13,7 +13,7 @@
  * PyTorch has c10::OutOfMemoryError in libc10.so, or in another library in older versions.
  */
 #define _GNU_SOURCE
-#include "torch/throw.h"
+#include "torch/torch_error.h"
 #include <tarn/pool.h>
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -208,7 +208,7 @@ static _Noreturn void throw_class(const struct runtime *runtime,
     abort();
 }
 
-_Noreturn void tarn__torch_throw(tarn_status status, size_t bytes, int device)
+_Noreturn void tarn__torch_error_throw(tarn_status status, size_t bytes, int device)
 {
     bool out_of_memory = status == TARN_OUT_OF_MEMORY && bytes > 0;
     char text[TEXT_BYTES];

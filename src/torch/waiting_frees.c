@@ -1,4 +1,4 @@
-/* waiting.c -- frees that wait for recorded streams.
+/* waiting_frees.c -- frees that wait for recorded streams.
  *
  * A tensor can be used on streams other than that of its allocation. PyTorch's rule for a
  * recorded stream: all work that it has queued at the free may use the block. So the free
@@ -16,13 +16,13 @@
  * Where no event can be recorded, the block is freed without a stream, if the resource
  * supports that. Otherwise the free waits for the device.
  */
-#include "torch/waiting.h"
+#include "torch/waiting_frees.h"
 #include "base/mutex.h"
 #include "base/warn.h"
 #include "driver/driver.h"
 #include "driver/quiesce.h"
 #include "driver/stream.h"
-#include "torch/counts.h"
+#include "torch/tensor_counts.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -148,17 +148,17 @@ static bool are_done(struct waiting *waiting, bool wait)
 
 /* --- returning blocks --- */
 
-void tarn__torch_waiting_return(const struct tarn__torch_block *block, tarn_stream stream)
+void tarn__waiting_frees_return(const struct tarn__torch_block *block, tarn_stream stream)
 {
     tarn_status status = tarn_resource_deallocate(block->resource, block->address,
                                                   block->bytes, 0, stream);
 
     if (status != TARN_OK)
         tarn__warn("torch: a free failed: %s", tarn_error_last()->message);
-    tarn__torch_counts_return(block->device, block->bytes);
+    tarn__tensor_counts_return(block->device, block->bytes);
 }
 
-void tarn__torch_waiting_poll(void)
+void tarn__waiting_frees_poll(void)
 {
     for (int i = 0; i < POLLED_AT_ONCE && atomic_load(&waiting_count) > 0; i++) {
         struct waiting *waiting = take_first();
@@ -168,12 +168,12 @@ void tarn__torch_waiting_poll(void)
             put_back(waiting);
             return;
         }
-        tarn__torch_waiting_return(&waiting->block, waiting->block.stream);
+        tarn__waiting_frees_return(&waiting->block, waiting->block.stream);
         free(waiting);
     }
 }
 
-bool tarn__torch_waiting_finish(bool in_capture)
+bool tarn__waiting_frees_finish(bool in_capture)
 {
     struct waiting *waiting;
     bool any = false;
@@ -183,7 +183,7 @@ bool tarn__torch_waiting_finish(bool in_capture)
         are_done(waiting, true);
         bool can_be_none =
             in_capture && tarn_resource_supports_no_stream(waiting->block.resource);
-        tarn__torch_waiting_return(&waiting->block, can_be_none ? TARN_STREAM_NONE
+        tarn__waiting_frees_return(&waiting->block, can_be_none ? TARN_STREAM_NONE
                                                                 : waiting->block.stream);
         free(waiting);
     }
@@ -197,7 +197,7 @@ bool tarn__torch_waiting_finish(bool in_capture)
 static void return_after_all(const struct tarn__torch_block *block)
 {
     if (tarn_resource_supports_no_stream(block->resource)) {
-        tarn__torch_waiting_return(block, TARN_STREAM_NONE);
+        tarn__waiting_frees_return(block, TARN_STREAM_NONE);
         return;
     }
     struct tarn__scope scope;
@@ -205,7 +205,7 @@ static void return_after_all(const struct tarn__torch_block *block)
         tarn__quiesce_device(scope.calls);
         tarn__scope_leave(&scope);
     }
-    tarn__torch_waiting_return(block, block->stream);
+    tarn__waiting_frees_return(block, block->stream);
 }
 
 enum capture_state { NOT_CAPTURING, CAPTURING, UNKNOWN };
@@ -260,7 +260,7 @@ static void free_in_scope(const struct tarn__scope *scope,
         state = capture_of(scope, stream);
     }
     if (state == CAPTURING) {
-        tarn__torch_waiting_return(block, stream);
+        tarn__waiting_frees_return(block, stream);
         return;
     }
     struct waiting *waiting =
@@ -271,7 +271,7 @@ static void free_in_scope(const struct tarn__scope *scope,
         return_after_all(block);
 }
 
-void tarn__torch_waiting_free(const struct tarn__torch_block *block,
+void tarn__waiting_frees_free(const struct tarn__torch_block *block,
                               const struct tarn__torch_record *record_)
 {
     struct tarn__scope scope;
@@ -280,7 +280,7 @@ void tarn__torch_waiting_free(const struct tarn__torch_block *block,
     for (size_t i = 0; i < record_->count; i++)
         any = any || record_->streams[i] != block->stream;
     if (!any) {
-        tarn__torch_waiting_return(block, block->stream);
+        tarn__waiting_frees_return(block, block->stream);
     } else if (record_->is_captured ||
                tarn__scope_enter_relaxed(block->device, &scope) != TARN_OK) {
         return_after_all(block);

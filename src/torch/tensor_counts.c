@@ -1,11 +1,11 @@
-/* counts.c -- counts of PyTorch's allocations on each device, as its memory_stats() has
- * them.
+/* tensor_counts.c -- counts of PyTorch's allocations on each device, for its
+ * memory_stats().
  *
  * The pool may serve other libraries as well, so its statistics are not PyTorch's. One lock
  * for each device makes the peaks exact. PyTorch takes a lock of its own for each
  * allocation, so this one is rarely contended.
  */
-#include "torch/counts.h"
+#include "torch/tensor_counts.h"
 #include "base/mutex.h"
 #include "driver/driver.h"
 #include <string.h>
@@ -61,7 +61,7 @@ static void change_active(count_change *change, tarn_torch_statistics *all, size
 
 /* --- counting --- */
 
-void tarn__torch_counts_allocation(int device, size_t bytes)
+void tarn__tensor_counts_allocation(int device, size_t bytes)
 {
     tarn__mutex_lock(&lock);
     change_live(add, &counts[device], bytes);
@@ -69,28 +69,28 @@ void tarn__torch_counts_allocation(int device, size_t bytes)
     tarn__mutex_unlock(&lock);
 }
 
-void tarn__torch_counts_free(int device, size_t bytes)
+void tarn__tensor_counts_free(int device, size_t bytes)
 {
     tarn__mutex_lock(&lock);
     change_live(subtract, &counts[device], bytes);
     tarn__mutex_unlock(&lock);
 }
 
-void tarn__torch_counts_return(int device, size_t bytes)
+void tarn__tensor_counts_return(int device, size_t bytes)
 {
     tarn__mutex_lock(&lock);
     change_active(subtract, &counts[device], bytes);
     tarn__mutex_unlock(&lock);
 }
 
-void tarn__torch_counts_retry(int device)
+void tarn__tensor_counts_retry(int device)
 {
     tarn__mutex_lock(&lock);
     counts[device].retries++;
     tarn__mutex_unlock(&lock);
 }
 
-void tarn__torch_counts_out_of_memory(int device)
+void tarn__tensor_counts_out_of_memory(int device)
 {
     tarn__mutex_lock(&lock);
     counts[device].out_of_memory++;
@@ -99,7 +99,7 @@ void tarn__torch_counts_out_of_memory(int device)
 
 /* --- reading and resetting --- */
 
-void tarn__torch_counts_get(int device, tarn_torch_statistics *out)
+void tarn__tensor_counts_get(int device, tarn_torch_statistics *out)
 {
     tarn__mutex_lock(&lock);
     *out = counts[device];
@@ -129,14 +129,14 @@ static void reset_each(count_reset *reset, tarn_torch_statistics *all)
             reset(&kinds[kind][size]);
 }
 
-void tarn__torch_counts_reset_peaks(int device)
+void tarn__tensor_counts_reset_peaks(int device)
 {
     tarn__mutex_lock(&lock);
     reset_each(reset_peak, &counts[device]);
     tarn__mutex_unlock(&lock);
 }
 
-void tarn__torch_counts_reset_totals(int device)
+void tarn__tensor_counts_reset_totals(int device)
 {
     tarn__mutex_lock(&lock);
     reset_each(reset_totals, &counts[device]);

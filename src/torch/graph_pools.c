@@ -1,4 +1,4 @@
-/* graphs.c -- the memory of PyTorch's pools of graphs.
+/* graph_pools.c -- the memory of PyTorch's pools of graphs.
  *
  * PyTorch captures a graph into a pool of graphs, which has a number. Several graphs can
  * have one pool: then a graph may read memory that another one allocated. So the memory of
@@ -13,13 +13,13 @@
  * run. The memory is therefore released without a stream: it is reused after all work that
  * is queued at that moment.
  */
-#include "torch/graphs.h"
+#include "torch/graph_pools.h"
 #include <tarn/pool.h>
 #include "base/error.h"
 #include "base/mutex.h"
 #include "base/warn.h"
 #include "driver/driver.h"
-#include "torch/resources.h"
+#include "torch/torch_resource.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ TARN__STATIC_MUTEX(lock);
 static struct graph_pool *graph_pools;
 static atomic_size_t open_count; /* sum of all `open` */
 
-bool tarn__torch_graphs_is_open(void)
+bool tarn__graph_pools_is_open(void)
 {
     return atomic_load_explicit(&open_count, memory_order_relaxed) > 0;
 }
@@ -111,10 +111,10 @@ static bool note(tarn_resource *pool, int device, tarn_stream stream)
     return tarn_error_last()->status != TARN_NOT_FOUND;
 }
 
-bool tarn__torch_graphs_note(int device, tarn_stream stream)
+bool tarn__graph_pools_note(int device, tarn_stream stream)
 {
     struct tarn__kept_error kept = tarn__error_keep();
-    tarn_resource *pool = tarn__torch_resources_pool(tarn__torch_resources_get(device));
+    tarn_resource *pool = tarn__torch_resource_pool(tarn__torch_resource_get(device));
     bool captures = pool && note(pool, device, stream);
 
     tarn_resource_release(pool); /* not the last reference */

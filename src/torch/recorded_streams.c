@@ -1,6 +1,6 @@
-/* recorded.c -- the streams that use a block, as torch.Tensor.record_stream() says. Most
- * blocks have no record. */
-#include "torch/recorded.h"
+/* recorded_streams.c -- the streams that use a block, as Tensor.record_stream() says.
+ * Most blocks have no record. */
+#include "torch/recorded_streams.h"
 #include "base/map.h"
 #include "base/mutex.h"
 #include <stdatomic.h>
@@ -50,7 +50,7 @@ static tarn_status no_host_memory(tarn_device_ptr block)
                           "torch: no host memory to record a stream of 0x%llx", block);
 }
 
-tarn_status tarn__torch_recorded_add(tarn_device_ptr block, tarn_stream stream)
+tarn_status tarn__recorded_streams_add(tarn_device_ptr block, tarn_stream stream)
 {
     tarn__mutex_lock(&lock);
     struct tarn__torch_record *record = record_of(block);
@@ -59,7 +59,7 @@ tarn_status tarn__torch_recorded_add(tarn_device_ptr block, tarn_stream stream)
     return is_added ? TARN_OK : no_host_memory(block);
 }
 
-tarn_status tarn__torch_recorded_captured(tarn_device_ptr block)
+tarn_status tarn__recorded_streams_captured(tarn_device_ptr block)
 {
     tarn__mutex_lock(&lock);
     struct tarn__torch_record *record = record_of(block);
@@ -69,7 +69,7 @@ tarn_status tarn__torch_recorded_captured(tarn_device_ptr block)
     return record ? TARN_OK : no_host_memory(block);
 }
 
-bool tarn__torch_recorded_take(tarn_device_ptr block, struct tarn__torch_record *out)
+bool tarn__recorded_streams_take(tarn_device_ptr block, struct tarn__torch_record *out)
 {
     if (atomic_load(&record_count) == 0)
         return false;
@@ -84,7 +84,7 @@ bool tarn__torch_recorded_take(tarn_device_ptr block, struct tarn__torch_record 
     return is_there;
 }
 
-void tarn__torch_recorded_end(struct tarn__torch_record *record)
+void tarn__recorded_streams_end(struct tarn__torch_record *record)
 {
     free(record->streams);
 }
