@@ -13,6 +13,8 @@
  *     for the graph, and no stream reuses it.
  *   - Another block is freed on the capturing stream, with the same effect.
  *
+ * The list also has blocks whose free failed, for example because a driver call did.
+ *
  * Where no event can be recorded, the block is freed without a stream, if the resource
  * supports that. Otherwise the free waits for the device.
  */
@@ -148,11 +150,26 @@ static bool are_done(struct waiting *waiting, bool wait)
 
 /* --- returning blocks --- */
 
+/* Keep a block whose free failed in the list: a later call tries again. Returns false
+ * without host memory. */
+static bool keep(const struct tarn__torch_block *block)
+{
+    struct waiting *waiting = malloc(sizeof *waiting);
+
+    if (!waiting)
+        return false;
+    *waiting = (struct waiting){.block = *block};
+    append(waiting);
+    return true;
+}
+
 void tarn__waiting_frees_return(const struct tarn__torch_block *block, tarn_stream stream)
 {
     tarn_status status = tarn_resource_deallocate(block->resource, block->address,
                                                   block->bytes, 0, stream);
 
+    if (status != TARN_OK && status != TARN_INVALID_ARGUMENT && keep(block))
+        return;
     if (status != TARN_OK)
         tarn__warn("torch: a free failed: %s", tarn_error_last()->message);
     tarn__tensor_counts_return(block->device, block->bytes);
@@ -175,10 +192,11 @@ void tarn__waiting_frees_poll(void)
 
 bool tarn__waiting_frees_finish(bool in_capture)
 {
+    size_t count = atomic_load(&waiting_count); /* a free that fails comes back */
     struct waiting *waiting;
     bool any = false;
 
-    while ((waiting = take_first()) != NULL) {
+    for (; count > 0 && (waiting = take_first()) != NULL; count--) {
         any = true;
         are_done(waiting, true);
         bool can_be_none =

@@ -22,7 +22,8 @@ void tarn__waiting_frees_poll(void);
 /* Wait for all streams, and return all blocks. Returns false if none was waiting.
  * `in_capture`: a stream of PyTorch may be capturing. */
 bool tarn__waiting_frees_finish(bool in_capture);
-/* Return a block in the order of `stream`. A failure is a warning. */
+/* Return a block in the order of `stream`. If the resource rejects it, that is a warning.
+ * After another failure later calls try again. */
 void tarn__waiting_frees_return(const struct tarn__torch_block *block,
                                 tarn_stream stream);
 

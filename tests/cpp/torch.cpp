@@ -144,3 +144,59 @@ TEST(threads_throw_at_once)
     for (auto &thread : threads)
         thread.join();
 }
+
+static unsigned long long faults()
+{
+    return test::simulator<tarn_sim_faults_fn>("tarn_sim_faults")();
+}
+
+// Allocate, record a stream, free, and wait for the stream; whatever fails, the block has to
+// come back.
+static void use_two_streams(tarn_stream one, tarn_stream other)
+{
+    void *block = nullptr;
+
+    failure found = failure_of([&] { block = tarn_torch_allocate(1 << 20, 0, one); });
+    CHECK((block != nullptr) == (found.type == "nothing"));
+    CHECK(block != nullptr || found.type == error_class || found.type == out_of_memory);
+    failure_of([&] { tarn_torch_record_stream(block, other); });
+    tarn_torch_deallocate(block, 1 << 20, 0, one);
+    (void)tarn_stream_synchronize(0, other);
+    tarn_torch_empty_cache();
+}
+
+static std::uint64_t active_blocks()
+{
+    tarn_torch_statistics all = {};
+
+    all.size = sizeof all;
+    CHECK(tarn_torch_get_statistics(0, &all) == TARN_OK);
+    return all.active[TARN_TORCH_ALL].current;
+}
+
+// Each driver call of a scenario fails once.
+TEST(memory_comes_back_whichever_driver_call_fails)
+{
+    service here;
+    test::warnings heard;
+    tarn_stream one, other;
+
+    CHECK(tarn_stream_create(0, true, &one) == TARN_OK);
+    CHECK(tarn_stream_create(0, true, &other) == TARN_OK);
+    for (unsigned nth = 1, failed = 1; failed > 0; nth++) {
+        test::configure(("fail=nth:" + std::to_string(nth)).c_str());
+        use_two_streams(one, other);
+        failed = unsigned(faults());
+        test::configure("");
+        use_two_streams(one, other);
+        CHECK(active_blocks() == 0);
+        tarn_pool_statistics all = {};
+        all.size = sizeof all;
+        CHECK(tarn_pool_get_statistics(here.pool, &all) == TARN_OK);
+        if (all.live_blocks != 0)
+            FAIL("call " + std::to_string(nth) + " loses " +
+                 std::to_string(all.live_blocks));
+    }
+    CHECK(tarn_stream_destroy(0, one) == TARN_OK);
+    CHECK(tarn_stream_destroy(0, other) == TARN_OK);
+}

@@ -1,5 +1,6 @@
 /* Test frees that wait for recorded streams, and memory of pools of graphs. */
 #include "field.h"
+#include "scripted.h"
 #include <unistd.h>
 
 enum { BYTES = 3 * 1024 * 1024 };
@@ -124,6 +125,27 @@ TEST(memory_that_waits_for_a_stream_is_had_before_out_of_memory)
     end_service(pool);
     CU(cuStreamDestroy_v2(one));
     CU(cuStreamDestroy_v2(other));
+}
+
+TEST(block_whose_free_fails_is_freed_by_a_later_call)
+{
+    struct scripted script;
+
+    use_driver(0);
+    scripted_begin(&script, 0);
+    CHECK_OK(tarn_torch_set_resource(0, script.resource));
+    void *block = allocate(NULL);
+    script.free_fails = TARN_DRIVER_FAILURE;
+    deallocate(block, NULL);
+    CHECK(script.frees >= 1);
+    CHECK_EQUAL(BYTES, active_bytes());
+    CHECK_EQUAL(0, counts().allocations[TARN_TORCH_ALL].current);
+    script.free_fails = TARN_OK;
+    poll();
+    CHECK_EQUAL(0, active_bytes());
+    CHECK_OK(tarn_torch_set_resource(0, NULL));
+    CHECK_OK(tarn_torch_reset_totals(0));
+    scripted_end(&script);
 }
 
 /* --- captures --- */
