@@ -199,6 +199,21 @@ warp_environment() {
     make_environment .venv-warp "$warp_packages" && install_wheel .venv-warp
 }
 
+# An environment with Tarn and PyTorch: 4.7 GB. PyTorch fixes the versions of its own
+# dependencies, so constraints.txt does not apply.
+torch_packages="torch==2.11.0 numpy pytest"
+
+torch_environment() {
+    if [ "$(cat .venv-torch/made-from.txt 2>/dev/null)" != "$torch_packages" ]; then
+        echo "making .venv-torch"
+        rm -rf .venv-torch && "$PYTHON" -m venv .venv-torch || return 1
+        # shellcheck disable=SC2086 # a list of packages
+        .venv-torch/bin/pip install -q $torch_packages &&
+            echo "$torch_packages" >.venv-torch/made-from.txt || return 1
+    fi
+    install_wheel .venv-torch
+}
+
 # Succeed if there is a GPU with a driver that loads. It queries the driver, since Tarn may
 # not be built yet.
 has_gpu() {
