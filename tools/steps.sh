@@ -108,7 +108,7 @@ torch_tests() {
     cudart=$PWD/build/release/libtarn-cudart.so
     simulator=$PWD/build/release/lib/tarn/sim
     headers=$(echo .venv-torch/lib/python3*/site-packages/nvidia/cu13/include)
-    cc -std=gnu11 -O1 -fPIC -shared "-I$headers" tests/torch/cudart.c -o "$cudart" \
+    cc -std=gnu11 -O1 -fPIC -shared "-I$headers" python/tests/torch_cudart.c -o "$cudart" \
         "-L$simulator" -l:libcuda.so.1 "-Wl,-rpath,$simulator" || return 1
     TARN_DRIVER=$simulator/libcuda.so.1 TARN_TORCH_CUDART=$cudart TARN_TORCH_JOBS=$JOBS \
         .venv-torch/bin/python -m pytest -q --junitxml="$RESULTS/$STEP.xml" tests/gpu/test_torch.py

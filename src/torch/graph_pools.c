@@ -178,7 +178,9 @@ static struct graph_pool *drop_use(int device, tarn_torch_pool_id id)
 
     tarn__mutex_lock(&lock);
     struct graph_pool **link = link_of(device, id), *pool = *link;
-    if (pool && pool->uses > 0 && --pool->uses == 0) {
+    if (pool)
+        pool->uses--; /* a pool in the list has uses */
+    if (pool && pool->uses == 0) {
         atomic_fetch_sub(&open_count, pool->open);
         *link = pool->next;
         last = pool;

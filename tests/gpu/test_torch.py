@@ -2,7 +2,7 @@
 
 On a machine with a GPU: `python -m pytest tests/gpu/test_torch.py`, with Tarn and PyTorch installed.
 TARN_TORCH_JOBS processes run at once. Without a GPU the programs run on the driver simulator.
-TARN_TORCH_CUDART names the library of tests/torch/cudart.c then, which stands for the CUDA runtime.
+TARN_TORCH_CUDART names the library of python/tests/torch_cudart.c then, which stands for the CUDA runtime.
 Programs that check the results of kernels are skipped there.
 """
 

@@ -1,4 +1,4 @@
-/* cudart.c -- the functions of the CUDA runtime that PyTorch calls, on the driver.
+/* torch_cudart.c -- the functions of the CUDA runtime that PyTorch calls, on the driver.
  *
  * PyTorch runs on the driver simulator with this library preloaded, because the CUDA
  * runtime itself does not start there. Memory, streams, events, copies, captures and graphs
