@@ -1,7 +1,7 @@
 """Tarn: one small library that manages the GPU memory of a process.
 
 `tarn.mr` has the memory resources. `tarn.use()` makes the frameworks of a process allocate from
-them. `tarn.nrt` has the runtime for the code that Numba compiles for CPUs. `tarn.ipc` shares device memory with
+them, and `tarn.torch` PyTorch alone. `tarn.nrt` has the runtime for the code that Numba compiles for CPUs. `tarn.ipc` shares device memory with
 other processes, and `tarn.prune` removes reference counts from compiled code. A `DeviceBuffer`
 is a block of memory as an object. Names follow RMM's. Importing tarn loads no driver and needs
 neither Numba nor numpy.

@@ -77,6 +77,7 @@ def memory_stats(device: int) -> dict[str, Any]:
         "oversize_segments": _count(0, 0, 0, 0),
         "max_split_size": -1,
         "num_sync_all_streams": 0,
+        "num_oom_rejections": 0,  # a key since PyTorch 2.15
         "num_device_alloc": growths["allocated"],
         "num_device_free": growths["freed"],
     }

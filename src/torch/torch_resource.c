@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "driver/driver.h"
 #include "torch/tensor_counts.h"
+#include <pthread.h>
 
 /* A reference for each device; NULL: not set. */
 static _Atomic(tarn_resource *) resources[TARN__DEVICES_MAX];
@@ -160,17 +161,51 @@ static tarn_status make_pool(int device, tarn_resource **out)
     return status;
 }
 
-/* Return the resource that a device is to have, retained. */
-static tarn_status choose(int device, tarn_resource **out)
+/* Return the resource that a device is to have, retained. `is_chosen`: its current one, also
+ * if that is the default. */
+static tarn_status choose(int device, bool is_chosen, tarn_resource **out)
 {
-    tarn_torch_first_use call = atomic_load(&first_use);
     tarn_status status = tarn_device_resource(device, out);
 
-    if (status != TARN_OK || !is_default(device, *out))
+    if (status != TARN_OK || is_chosen || !is_default(device, *out))
         return status;
     tarn_resource_release(*out);
-    return call && call(device) ? tarn_device_resource(device, out)
-                                : make_pool(device, out);
+    return make_pool(device, out);
+}
+
+/* One thread at a time: otherwise two pools would be made, and the one that serves PyTorch
+ * might not be the current one. The callback is not called under this lock, since it may
+ * wait for a thread that allocates. */
+static pthread_mutex_t choosing = PTHREAD_MUTEX_INITIALIZER;
+
+static tarn_status set_chosen(int device, bool is_chosen)
+{
+    tarn_resource *found = NULL;
+    tarn_status status = TARN_OK;
+
+    pthread_mutex_lock(&choosing);
+    if (!tarn__torch_resource_get(device)) {
+        status = choose(device, is_chosen, &found);
+        if (status == TARN_OK) {
+            open_to_peers(device, found);
+            set(device, found); /* or tarn_torch_set_resource() has */
+        }
+    }
+    pthread_mutex_unlock(&choosing);
+    return status;
+}
+
+/* Return true if the current resource of a device was set, or is set by the callback. */
+static bool call_first_use(int device)
+{
+    tarn_torch_first_use call = atomic_load(&first_use);
+    tarn_resource *current = NULL;
+
+    if (!call || tarn_device_resource(device, &current) != TARN_OK)
+        return false;
+    bool asks = is_default(device, current);
+    tarn_resource_release(current);
+    return !asks || call(device);
 }
 
 tarn_status tarn__torch_resource_use(int device, tarn_resource **out)
@@ -180,11 +215,11 @@ tarn_status tarn__torch_resource_use(int device, tarn_resource **out)
     if (!found) {
         tarn_status status = tarn__device_check("torch", device);
         if (status == TARN_OK)
-            status = choose(device, &found);
+            status = tarn__driver_check(); /* a forked child takes no such lock */
+        if (status == TARN_OK)
+            status = set_chosen(device, call_first_use(device));
         if (status != TARN_OK)
             return status;
-        open_to_peers(device, found);
-        set(device, found); /* or another thread has */
         found = tarn__torch_resource_get(device);
     }
     *out = found;

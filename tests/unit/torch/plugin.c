@@ -144,6 +144,40 @@ TEST(torch_makes_a_pool_current_where_nothing_is_set)
     CHECK_OK(tarn_torch_reset_totals(0));
 }
 
+static void *allocate_first(void *out)
+{
+    *(void **)out = tarn_torch_allocate(100, 0, NULL);
+    return NULL;
+}
+
+/* The first allocations of several threads. */
+TEST(torch_makes_one_pool_for_threads_that_begin_at_once)
+{
+    enum { THREADS = 4, TURNS = 20 };
+    tarn_resource *found, *current;
+
+    use_driver(0);
+    for (int turn = 0; turn < TURNS; turn++) {
+        pthread_t threads[THREADS];
+        void *blocks[THREADS];
+        for (int i = 0; i < THREADS; i++)
+            CHECK_EQUAL(0, pthread_create(&threads[i], NULL, allocate_first, &blocks[i]));
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+        CHECK_OK(tarn_torch_resource(0, &found));
+        CHECK_OK(tarn_device_resource(0, &current));
+        CHECK(current == found);
+        CHECK_EQUAL(THREADS, statistics(found).live_blocks);
+        for (int i = 0; i < THREADS; i++)
+            tarn_torch_deallocate(blocks[i], 100, 0, NULL);
+        CHECK_OK(tarn_torch_set_resource(0, NULL));
+        CHECK_OK(tarn_device_set_resource(0, NULL, NULL));
+        CHECK_OK(tarn_resource_release(current));
+        CHECK_OK(tarn_resource_release(found));
+    }
+    CHECK_OK(tarn_torch_reset_totals(0));
+}
+
 TEST(torch_takes_the_current_resource_and_the_pool_beneath_it)
 {
     tarn_resource *limiter, *found;
