@@ -118,6 +118,8 @@ def memory_snapshot(selected: Any = None) -> dict[str, Any]:
         "device_traces": [[] for _ in devices],
         "allocator_settings": {},
         "external_annotations": [],
+        "host_segments": [],  # this key and the next: since PyTorch 2.15
+        "host_traces": [],
     }
 
 
