@@ -1,19 +1,28 @@
 /* pool_threads.c -- measure how a pool scales with threads, and print why.
  *
- *     bench-pool_threads [--resource SPEC] [--threads N] [--quick] [--json FILE]
+ *     bench-pool_threads [--resource SPEC] [--kind KIND] [--threads N] [--runs N]
+ *                        [--milliseconds N] [--pools] [--quick] [--json FILE]
  *
  * Each thread is pinned to a core of its own, and makes pairs of an allocation and its
  * free. The kinds of runs:
  *
- *    registered  own registered stream, eight small sizes, freed at once: all hits
- *    raw         the same on an own raw stream
- *    shared      the same, all threads on one registered stream
- *    mixed       own registered stream, 64 live blocks of 512 B to 16 MiB: many misses
+ *    registered   own registered stream, eight small sizes, freed at once: all hits
+ *    raw          the same on an own raw stream
+ *    shared       the same, all threads on one registered stream
+ *    medium       own registered stream, 64 live blocks of 512 B to 1 MiB: many misses
+ *    mixed        the same with blocks of 512 B to 16 MiB
+ *    streams64    one thread, 64 raw streams in turn, freed at once
+ *    streams1000  the same with 1,000
  *
  * Each figure is the median of nine runs of a second. The empty loop is the same without
  * the pool. The table has, for each pair: cache hits, driver calls, and acquisitions of
- * the pool's lock if libtarn was built with TARN_COUNT_LOCKS (a CMake option). N is the
- * greatest number of threads; the default is the number of cores, at most 16.
+ * the pool's lock if libtarn was built with TARN_COUNT_LOCKS (a CMake option). It also has
+ * the allocations that the heap served, by kind of memory, and the peak of the reserved
+ * bytes by that of the live ones. N is the greatest number of threads; the default is the
+ * number of cores, at most 16.
+ *
+ * With --pools each thread has a pool of its own, and the counts are of the first one. That
+ * is the limit of what dividing the pool among threads could reach.
  *
  * TARN_DRIVER=build/release/bench/null/libcuda.so.1 TARN_NULL_VMM=1 measures without a
  * GPU, and without the simulator's own time.
@@ -29,15 +38,30 @@
 #include <string.h>
 #include <time.h>
 
-enum { THREADS_MAX = 64, RUNS_MAX = 9, LIVE = 64, CHECKED = 32 };
+enum { THREADS_MAX = 64, RUNS_MAX = 9, LIVE = 64, CHECKED = 32, STREAMS_MAX = 1000 };
 
-enum kind { REGISTERED, RAW, SHARED, MIXED, KINDS };
-static const char *const kind_names[] = {"registered", "raw", "shared", "mixed"};
+enum kind { REGISTERED, RAW, SHARED, MEDIUM, MIXED, STREAMS_64, STREAMS_1000, KINDS };
+
+/* `live_sizes`: the powers of two of 512 B among the sizes of the live blocks; 0: blocks
+ * are freed at once. `streams`: of each thread; more than one are raw. */
+static const struct {
+    const char *name;
+    unsigned live_sizes, streams;
+} kinds[] = {
+    [REGISTERED] = {"registered", 0, 1},
+    [RAW] = {"raw", 0, 1},
+    [SHARED] = {"shared", 0, 1},
+    [MEDIUM] = {"medium", 12, 1},
+    [MIXED] = {"mixed", 16, 1},
+    [STREAMS_64] = {"streams64", 0, 64},
+    [STREAMS_1000] = {"streams1000", 0, 1000},
+};
 
 static struct {
-    const char *spec;
+    const char *spec, *kind; /* kind NULL: all */
     unsigned threads, runs;
     long milliseconds;
+    bool has_pools; /* one for each thread */
     int cpus[THREADS_MAX];
     /* of a libtarn with TARN_COUNT_LOCKS, or NULL */
     void (*lock_counts)(tarn_resource *pool, uint64_t *taken, uint64_t *waited);
@@ -47,8 +71,11 @@ static struct {
 struct row {
     enum kind kind;
     unsigned threads;
-    double million, least, most, empty_ns;    /* pairs a second; ns of a pair */
-    double hits, driver_calls, taken, waited; /* a pair; negative: not known */
+    double million, least, most, empty_ns; /* pairs a second; ns of a pair */
+    /* a pair; negative: not known */
+    double hits, driver_calls, taken, waited;
+    double same_stream, completed, steals, grown;
+    double reserved; /* peak, by that of the live bytes */
 };
 
 struct worker {
@@ -56,7 +83,8 @@ struct worker {
     tarn_resource *pool; /* NULL: the empty loop */
     enum kind kind;
     int cpu;
-    tarn_stream stream;
+    unsigned streams, next; /* number of them; the next one to use */
+    const tarn_stream *stream;
     uint64_t random;
     struct {
         tarn_device_ptr block;
@@ -76,13 +104,18 @@ __attribute__((noinline)) static tarn_device_ptr take_nothing(size_t bytes)
     return bytes;
 }
 
+static inline tarn_stream stream_of(const struct worker *worker)
+{
+    return worker->stream[worker->next];
+}
+
 static inline tarn_device_ptr get(struct worker *worker, size_t bytes)
 {
     tarn_device_ptr block;
 
     if (!worker->pool)
         return take_nothing(bytes);
-    bench_must(tarn_resource_allocate(worker->pool, bytes, 0, worker->stream, &block),
+    bench_must(tarn_resource_allocate(worker->pool, bytes, 0, stream_of(worker), &block),
                "allocate");
     return block;
 }
@@ -93,7 +126,7 @@ static inline void put(struct worker *worker, tarn_device_ptr block, size_t byte
         take_nothing(bytes);
     else
         bench_must(
-            tarn_resource_deallocate(worker->pool, block, bytes, 0, worker->stream),
+            tarn_resource_deallocate(worker->pool, block, bytes, 0, stream_of(worker)),
             "free");
 }
 
@@ -106,25 +139,29 @@ static uint64_t next_random(struct worker *worker)
 }
 
 /* Replace one of the live blocks. */
-static void replace(struct worker *worker)
+static void replace(struct worker *worker, unsigned sizes)
 {
     uint64_t random = next_random(worker);
     size_t at = random % LIVE;
 
     if (worker->live[at].bytes)
         put(worker, worker->live[at].block, worker->live[at].bytes);
-    worker->live[at].bytes = ((size_t)512 << (random >> 8) % 16) + (random >> 16) % 4096;
+    worker->live[at].bytes =
+        ((size_t)512 << (random >> 8) % sizes) + (random >> 16) % 4096;
     worker->live[at].block = get(worker, worker->live[at].bytes);
 }
 
 static void work(struct worker *worker, unsigned count)
 {
+    unsigned sizes = kinds[worker->kind].live_sizes;
+
     for (unsigned i = 0; i < count; i++) {
         size_t bytes = (size_t)256 << i % 8;
-        if (worker->kind == MIXED)
-            replace(worker);
+        if (sizes)
+            replace(worker, sizes);
         else
             put(worker, get(worker, bytes), bytes);
+        worker->next = worker->next + 1 < worker->streams ? worker->next + 1 : 0;
     }
 }
 
@@ -139,7 +176,7 @@ static void *run_worker(void *data)
     CPU_SET(worker->cpu, &cpus);
     if (sched_setaffinity(0, sizeof cpus, &cpus) != 0)
         bench_die("no affinity to cpu %d", worker->cpu);
-    work(worker, 4096);
+    work(worker, 4096 + 16 * worker->streams);
     pthread_barrier_wait(&warm);
     pthread_barrier_wait(&start);
     uint64_t began = bench_now_ns();
@@ -163,19 +200,17 @@ static void wait_ms(long milliseconds)
 
 /* The pool's counters at one time. */
 struct counters {
-    uint64_t allocations, hits, driver_calls, taken, waited;
+    tarn_pool_statistics statistics; /* size 0: not known */
+    uint64_t taken, waited;
 };
 
 static struct counters counters_of(tarn_resource *pool)
 {
-    tarn_pool_statistics statistics = {.size = sizeof statistics};
     struct counters counters = {0};
 
     if (pool && bench_is_pool(bench.spec)) {
-        bench_must(tarn_pool_get_statistics(pool, &statistics), "statistics");
-        counters.allocations = statistics.allocations;
-        counters.hits = statistics.cache_hits;
-        counters.driver_calls = statistics.driver_calls;
+        counters.statistics.size = sizeof counters.statistics;
+        bench_must(tarn_pool_get_statistics(pool, &counters.statistics), "statistics");
         if (bench.lock_counts)
             bench.lock_counts(pool, &counters.taken, &counters.waited);
     }
@@ -183,19 +218,26 @@ static struct counters counters_of(tarn_resource *pool)
 }
 
 /* Note the counters of one run in its row. */
-static void note_counters(struct row *row, const struct counters *before,
-                          const struct counters *after)
+static void note_counters(struct row *row, const struct counters *first,
+                          const struct counters *last)
 {
+    const tarn_pool_statistics *before = &first->statistics, *after = &last->statistics;
     double pairs = (double)(after->allocations - before->allocations);
 
     row->hits = row->driver_calls = row->taken = row->waited = -1;
+    row->same_stream = row->completed = row->steals = row->grown = row->reserved = -1;
     if (pairs == 0)
         return;
-    row->hits = (double)(after->hits - before->hits) / pairs;
+    row->hits = (double)(after->cache_hits - before->cache_hits) / pairs;
     row->driver_calls = (double)(after->driver_calls - before->driver_calls) / pairs;
+    row->same_stream = (double)(after->same_stream - before->same_stream) / pairs;
+    row->completed = (double)(after->completed - before->completed) / pairs;
+    row->steals = (double)(after->steals - before->steals) / pairs;
+    row->grown = (double)(after->grown - before->grown) / pairs;
+    row->reserved = (double)after->peak_reserved / (double)after->peak_allocated;
     if (bench.lock_counts) {
-        row->taken = (double)(after->taken - before->taken) / pairs;
-        row->waited = (double)(after->waited - before->waited) / pairs;
+        row->taken = (double)(last->taken - first->taken) / pairs;
+        row->waited = (double)(last->waited - first->waited) / pairs;
     }
 }
 
@@ -227,36 +269,51 @@ static double run(struct worker *workers, struct row *row)
     return million;
 }
 
+/* The streams of all threads: of one after the other, as many as each has. */
+static tarn_stream raw_streams[THREADS_MAX + STREAMS_MAX],
+    streams[THREADS_MAX + STREAMS_MAX];
+
+/* Make the streams of one run, and return their number. */
+static unsigned make_streams(enum kind kind, unsigned threads)
+{
+    unsigned count = kind == SHARED ? 1 : threads * kinds[kind].streams;
+
+    for (unsigned i = 0; i < count; i++) {
+        bench_must(tarn_stream_create(0, true, &raw_streams[i]), "stream");
+        streams[i] = raw_streams[i];
+        if (kind != RAW && kinds[kind].streams == 1)
+            bench_must(tarn_stream_register(0, raw_streams[i], &streams[i]), "register");
+    }
+    return count;
+}
+
+static void end_streams(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (streams[i] != raw_streams[i])
+            bench_must(tarn_stream_unregister(streams[i]), "unregister");
+        bench_must(tarn_stream_destroy(0, raw_streams[i]), "stream");
+    }
+}
+
 /* The median of the runs, with new threads and streams in each, over one pool or none. */
-static double median_of_runs(tarn_resource *pool, struct row *row)
+static double median_of_runs(tarn_resource *const *pools, struct row *row)
 {
     static struct worker workers[THREADS_MAX];
     double million[RUNS_MAX];
 
     for (unsigned r = 0; r < bench.runs; r++) {
-        tarn_stream raw[THREADS_MAX] = {NULL};
-        for (unsigned i = 0; i < row->threads; i++) {
-            bool is_own = i == 0 || row->kind != SHARED;
-            workers[i] = (struct worker){.pool = pool,
-                                         .kind = row->kind,
-                                         .cpu = bench.cpus[i],
-                                         .stream = workers[0].stream,
-                                         .random = 88172645463325252u + i * 7919};
-            if (!is_own)
-                continue;
-            bench_must(tarn_stream_create(0, true, &raw[i]), "stream");
-            workers[i].stream = raw[i];
-            if (row->kind != RAW)
-                bench_must(tarn_stream_register(0, raw[i], &workers[i].stream),
-                           "register");
-        }
+        unsigned count = make_streams(row->kind, row->threads);
+        for (unsigned i = 0; i < row->threads; i++)
+            workers[i] =
+                (struct worker){.pool = pools ? pools[bench.has_pools ? i : 0] : NULL,
+                                .kind = row->kind,
+                                .cpu = bench.cpus[i],
+                                .streams = kinds[row->kind].streams,
+                                .stream = &streams[i * kinds[row->kind].streams % count],
+                                .random = 88172645463325252u + i * 7919};
         million[r] = run(workers, row);
-        for (unsigned i = 0; i < row->threads; i++) {
-            if (raw[i] && row->kind != RAW)
-                bench_must(tarn_stream_unregister(workers[i].stream), "unregister");
-            if (raw[i])
-                bench_must(tarn_stream_destroy(0, raw[i]), "stream");
-        }
+        end_streams(count);
     }
     double median = bench_median(million, bench.runs);
     row->least = million[0];
@@ -272,10 +329,14 @@ static struct row measure(enum kind kind, unsigned threads)
     bench.runs = 1;
     row.empty_ns = threads * 1e3 / median_of_runs(NULL, &row);
     bench.runs = runs;
-    tarn_resource *pool = bench_resource(bench.spec, 0);
-    row.million = median_of_runs(pool, &row);
+    unsigned count = bench.has_pools ? threads : 1;
+    tarn_resource *pools[THREADS_MAX];
+    for (unsigned i = 0; i < count; i++)
+        pools[i] = bench_resource(bench.spec, 0);
+    row.million = median_of_runs(pools, &row);
     bench_must(tarn_driver_synchronize(0), "synchronize");
-    bench_must(tarn_resource_release(pool), "release");
+    for (unsigned i = 0; i < count; i++)
+        bench_must(tarn_resource_release(pools[i]), "release");
     return row;
 }
 
@@ -290,13 +351,13 @@ static void tell(const struct row *row, const char *metric, int digits, double v
         return;
     }
     printf(" %9.*f", digits, value);
-    snprintf(what, sizeof what, "%u threads, %s", row->threads, kind_names[row->kind]);
+    snprintf(what, sizeof what, "%u threads, %s", row->threads, kinds[row->kind].name);
     bench_result(bench.spec, what, metric, value);
 }
 
 static void tell_row(const struct row *row)
 {
-    printf("%-11s %7u", kind_names[row->kind], row->threads);
+    printf("%-11s %7u", kinds[row->kind].name, row->threads);
     tell(row, "M pairs/s", 2, row->million);
     tell(row, "least M pairs/s", 2, row->least);
     tell(row, "most M pairs/s", 2, row->most);
@@ -306,15 +367,40 @@ static void tell_row(const struct row *row)
     tell(row, "driver calls a pair", 4, row->driver_calls);
     tell(row, "locks a pair", 4, row->taken);
     tell(row, "waits a pair", 4, row->waited);
+    tell(row, "same-stream frees reused a pair", 4, row->same_stream);
+    tell(row, "completed frees reused a pair", 4, row->completed);
+    tell(row, "steals a pair", 4, row->steals);
+    tell(row, "growths a pair", 4, row->grown);
+    tell(row, "reserved : live", 3, row->reserved);
     printf("\n");
     fflush(stdout);
 }
 
 static void tell_head(void)
 {
-    printf("%-11s %7s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "kind", "threads", "M/s",
-           "least", "most", "ns/pair", "empty ns", "hits %", "calls/pr", "locks/pr",
-           "waits/pr");
+    static const char *const heads[] = {"M/s",      "least",   "most",     "ns/pair",
+                                        "empty ns", "hits %",  "calls/pr", "locks/pr",
+                                        "waits/pr", "same/pr", "compl/pr", "steal/pr",
+                                        "grown/pr", "res:live"};
+
+    printf("%-11s %7s", "kind", "threads");
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        printf(" %9s", heads[i]);
+    printf("\n");
+}
+
+/* Measure a kind with 1, 2, 4 .. threads; with several streams on one thread. */
+static void measure_kind(enum kind kind)
+{
+    unsigned most = kinds[kind].streams > 1 ? 1 : bench.threads;
+
+    for (unsigned threads = 1;; threads *= 2) {
+        bool is_last = threads >= most;
+        struct row row = measure(kind, is_last ? most : threads);
+        tell_row(&row);
+        if (is_last)
+            return;
+    }
 }
 
 /* --- the cores --------------------------------------------------------------------------- */
@@ -354,7 +440,11 @@ static unsigned find_cpus(void)
 static void take_options(int argc, char **argv, const char **json)
 {
     static const struct option known[] = {{"resource", required_argument, NULL, 'r'},
+                                          {"kind", required_argument, NULL, 'k'},
                                           {"threads", required_argument, NULL, 't'},
+                                          {"runs", required_argument, NULL, 'n'},
+                                          {"milliseconds", required_argument, NULL, 'm'},
+                                          {"pools", no_argument, NULL, 'p'},
                                           {"quick", no_argument, NULL, 'q'},
                                           {"json", required_argument, NULL, 'j'},
                                           {NULL, 0, NULL, 0}};
@@ -367,6 +457,14 @@ static void take_options(int argc, char **argv, const char **json)
             bench.spec = optarg;
         else if (option == 't')
             bench.threads = (unsigned)strtoul(optarg, NULL, 10);
+        else if (option == 'k')
+            bench.kind = optarg;
+        else if (option == 'n')
+            bench.runs = (unsigned)strtoul(optarg, NULL, 10);
+        else if (option == 'm')
+            bench.milliseconds = strtol(optarg, NULL, 10);
+        else if (option == 'p')
+            bench.has_pools = true;
         else if (option == 'j')
             *json = optarg;
         else
@@ -381,6 +479,8 @@ int main(int argc, char **argv)
 
     bench.threads = cpus < 16 ? cpus : 16;
     take_options(argc, argv, &json);
+    if (bench.runs == 0 || bench.runs > RUNS_MAX)
+        bench_die("%u runs: at most %d", bench.runs, RUNS_MAX);
     if (bench.threads == 0 || bench.threads > cpus)
         bench_die("%u threads need as many of %u cpus", bench.threads, cpus);
     setenv("TARN_SIM", "memory=128GiB", 0);
@@ -389,13 +489,8 @@ int main(int argc, char **argv)
         RTLD_DEFAULT, "tarn__pool_lock_counts");
     tell_head();
     for (int kind = 0; kind < KINDS; kind++)
-        for (unsigned threads = 1;; threads *= 2) {
-            bool is_last = threads >= bench.threads;
-            struct row row = measure((enum kind)kind, is_last ? bench.threads : threads);
-            tell_row(&row);
-            if (is_last)
-                break;
-        }
+        if (!bench.kind || strcmp(bench.kind, kinds[kind].name) == 0)
+            measure_kind((enum kind)kind);
     bench_results_close();
     return 0;
 }
