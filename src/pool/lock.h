@@ -2,9 +2,14 @@
  *
  * A thread holds such a lock for tens of nanoseconds and never across a driver call. A
  * mutex needs a second exchange at each release, to find out which thread to wake. That
- * would be most of its cost here. This lock wakes no thread. A waiting thread tries again
- * at once, then after yielding to others, then after short sleeps. A thread whose turn
- * comes late therefore waits no longer than one sleep more.
+ * would be most of its cost here. This lock wakes no thread.
+ *
+ * What costs most is not the exchange, but the change of the owner: the heap's memory is
+ * in the cache of the core that held the lock last. So a waiting thread stays away from
+ * the lock for some microseconds, in which one thread takes it many times. A thread that
+ * has waited for long is urgent: threads that release the lock then stay away from it for
+ * a moment, so that the urgent one gets it. A thread therefore waits for a fraction of a
+ * millisecond at most, unless one hold is longer.
  */
 #ifndef TARN_POOL_LOCK_H
 #define TARN_POOL_LOCK_H
@@ -16,6 +21,7 @@
 
 struct tarn__lock {
     atomic_bool held;
+    atomic_uint urgent; /* number of threads that have waited for long */
 #ifdef TARN_TIME_LOCKS
     uint64_t taken_ns; /* CPU time of the thread that holds it */
     void *site;        /* of the code that took it */
@@ -38,6 +44,8 @@ void tarn__lock_released(uint64_t taken_ns, void *site);
 void tarn__lock_back_off(unsigned turn);
 /* Wait until the lock is taken (lock.c). */
 void tarn__lock_wait(struct tarn__lock *lock);
+/* Stay away from a lock that was just released, so that an urgent thread gets it. */
+void tarn__lock_give_way(void);
 
 static inline bool tarn__lock_try(struct tarn__lock *lock)
 {
@@ -75,7 +83,10 @@ static inline void tarn__lock_leave(struct tarn__lock *lock)
 #ifdef TARN_DEBUG
     atomic_store_explicit(&lock->owner, 0, memory_order_relaxed);
 #endif
+    bool is_urgent = atomic_load_explicit(&lock->urgent, memory_order_relaxed) > 0;
     atomic_store_explicit(&lock->held, false, memory_order_release);
+    if (is_urgent)
+        tarn__lock_give_way();
 }
 
 /* Abort with a message if `holds` is false: `function` was called without the lock
