@@ -106,6 +106,8 @@ bool tarn__grants_raise_now(struct tarn__pool *pool, struct tarn__thread_cache *
     }
     if (pool->granted_bytes + bytes > all)
         return false;
+    if (granted == 0)
+        cache->noted_at = pool->counts.frees; /* it begins to be idle now */
     tarn__thread_cache_grant(pool, cache,
                              granted + tarn__size_least(more, all - pool->granted_bytes));
     return true;

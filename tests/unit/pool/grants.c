@@ -45,6 +45,35 @@ TEST(caches_that_are_not_used_give_their_grants_to_others)
     with_streams(3 * CACHES, later_ones);
 }
 
+/* Use each stream for one pair at a time, and return the hits of the last rounds. */
+static double hits_in_turn(tarn_resource *pool, const tarn_stream *streams, int count)
+{
+    enum { ROUNDS = 20, LAST = 5 };
+    uint64_t before = 0;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        if (round == ROUNDS - LAST)
+            before = statistics(pool).cache_hits;
+        for (int i = 0; i < count; i++)
+            put(pool, take(pool, KIB, streams[i]), KIB, streams[i]);
+    }
+    return (double)(statistics(pool).cache_hits - before) / (LAST * count);
+}
+
+/* The caches are new, and the pool has had many frees before. There are more caches than
+ * can have their first grants at once. */
+static void in_an_old_pool(tarn_resource *pool, tarn_stream *streams)
+{
+    for (int i = 0; i < 1 << 15; i++)
+        put(pool, take(pool, KIB, TARN_STREAM_NONE), KIB, TARN_STREAM_NONE);
+    CHECK(hits_in_turn(pool, streams, MANY) > 0.99);
+}
+
+TEST(caches_that_are_new_do_not_count_as_idle)
+{
+    with_streams(MANY, in_an_old_pool);
+}
+
 /* One cache alone has the whole part of the pool; another one then gets its share. */
 static void second_one(tarn_resource *pool, tarn_stream *streams)
 {

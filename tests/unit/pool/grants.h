@@ -4,7 +4,7 @@
 
 #include "pools.h"
 
-enum { CACHES = 64, SIZES = 8 };
+enum { CACHES = 64, SIZES = 8, MANY = 1000 };
 
 /* Take and free small blocks of several sizes: `held` of each size at once. */
 static void use(tarn_resource *pool, tarn_stream stream, int held)
@@ -21,7 +21,7 @@ static void use(tarn_resource *pool, tarn_stream stream, int held)
 
 static void with_streams(int count, void (*test)(tarn_resource *, tarn_stream *))
 {
-    tarn_stream streams[4 * CACHES];
+    tarn_stream streams[MANY];
 
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
