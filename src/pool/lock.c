@@ -49,7 +49,7 @@ void tarn__lock_back_off(unsigned turn)
  * do. */
 enum {
     TRIES = 8,
-    FIRST_NS = 1000,
+    FIRST_NS = 4000,
     MOST_NS = 32 * 1000,
     URGENT_NS = 250 * 1000,
     SLEEP_AFTER_NS = 1000 * 1000,
@@ -114,8 +114,9 @@ void tarn__lock_wait(struct tarn__lock *lock)
     take_urgently(lock, since);
 }
 
-void tarn__lock_give_way(void)
+void tarn__lock_leave_to_urgent(struct tarn__lock *lock)
 {
+    atomic_store_explicit(&lock->held, false, memory_order_release);
     stay_away(now_ns(), GIVE_WAY_NS);
 }
 

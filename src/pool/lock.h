@@ -44,8 +44,9 @@ void tarn__lock_released(uint64_t taken_ns, void *site);
 void tarn__lock_back_off(unsigned turn);
 /* Wait until the lock is taken (lock.c). */
 void tarn__lock_wait(struct tarn__lock *lock);
-/* Stay away from a lock that was just released, so that an urgent thread gets it. */
-void tarn__lock_give_way(void);
+/* Release the lock, and stay away from it for a moment, so that an urgent thread gets
+ * it. */
+void tarn__lock_leave_to_urgent(struct tarn__lock *lock);
 
 static inline bool tarn__lock_try(struct tarn__lock *lock)
 {
@@ -83,10 +84,10 @@ static inline void tarn__lock_leave(struct tarn__lock *lock)
 #ifdef TARN_DEBUG
     atomic_store_explicit(&lock->owner, 0, memory_order_relaxed);
 #endif
-    bool is_urgent = atomic_load_explicit(&lock->urgent, memory_order_relaxed) > 0;
-    atomic_store_explicit(&lock->held, false, memory_order_release);
-    if (is_urgent)
-        tarn__lock_give_way();
+    if (__builtin_expect(atomic_load_explicit(&lock->urgent, memory_order_relaxed), 0))
+        tarn__lock_leave_to_urgent(lock);
+    else
+        atomic_store_explicit(&lock->held, false, memory_order_release);
 }
 
 /* Abort with a message if `holds` is false: `function` was called without the lock

@@ -133,26 +133,30 @@ static bool has_new_handle(const struct tarn__caller *caller) TARN__REQUIRES(poo
            (uintptr_t)caller->handle > (uintptr_t)TARN_STREAM_PER_THREAD;
 }
 
+/* Query the context of the stream: cuStreamGetCtx invalidates no capture. */
+static tarn_status check_context(struct tarn__caller *caller)
+{
+    if (tarn__stream_form(caller->stream) == TARN__STREAM_FORM_RAW)
+        tarn__pages_note_call(caller->pool->pages);
+    return tarn__stream_check("pool", &caller->scope, caller->stream,
+                              caller->pool->device);
+}
+
 /* Find the stream state of the key. The pool first queries the context of a stream that
  * is new here. */
 static tarn_status find_state(struct tarn__caller *caller, uint64_t key)
 {
     struct tarn__pool *pool = caller->pool;
     struct tarn__stream_state *ended = NULL;
-    bool is_new;
 
     tarn__pool_lock(pool);
-    is_new = !caller->capturing && !tarn__identity_find(&pool->heap, key);
-    tarn__pool_unlock(pool);
-    if (is_new || caller->capturing) { /* cuStreamGetCtx invalidates no capture */
-        if (tarn__stream_form(caller->stream) == TARN__STREAM_FORM_RAW)
-            tarn__pages_note_call(pool->pages);
-        tarn_status status =
-            tarn__stream_check("pool", &caller->scope, caller->stream, pool->device);
+    if (caller->capturing || !tarn__identity_find(&pool->heap, key)) {
+        tarn__pool_unlock(pool);
+        tarn_status status = check_context(caller);
         if (status != TARN_OK)
             return status;
+        tarn__pool_lock(pool);
     }
-    tarn__pool_lock(pool);
     caller->stream_state = caller->capturing ? tarn__capture_state(caller)
                                              : tarn__identity_get(&pool->heap, key);
     if (caller->stream_state) {

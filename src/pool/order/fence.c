@@ -212,18 +212,6 @@ static void keep_event(struct tarn__pool *pool, const struct tarn__scope *scope,
     scope->calls->event_destroy(event);
 }
 
-/* The most blocks, or stream states, of one step. Between two steps the lock is
- * released. */
-enum { STEP_MAX = 128 };
-
-void tarn__fences_sweep(struct tarn__pool *pool)
-{
-    tarn__assert_held(&pool->lock);
-
-    while (tarn__epoch_sweep(&pool->heap, STEP_MAX))
-        tarn__pool_relock(pool);
-}
-
 /* Record an event after the queued work of the stream. For the no-stream state, record it
  * after all queued work of the context; `handle` is then unused. */
 static CUresult_ record(struct tarn__pool *pool, const struct tarn__scope *scope,
@@ -236,22 +224,45 @@ static CUresult_ record(struct tarn__pool *pool, const struct tarn__scope *scope
     return scope->calls->event_record(event, handle);
 }
 
+/* How to fence: always by an event, or for an idle stream by a query. */
+enum how { BY_EVENT, BY_QUERY_IF_IDLE };
+
+/* One fencing of a stream state. It holds the lock at its begin and at its end, and makes
+ * its driver calls in between. */
+struct fencing {
+    struct tarn__stream_state *stream_state; /* the call is one of its users */
+    CUstream_ handle; /* valid, and of that stream; NULL: of the no-stream state */
+    uint64_t epoch;   /* the closed one */
+    bool may_query;   /* a query of the stream may replace the event */
+    bool is_non_blocking, has_queried, is_idle; /* as far as known */
+    CUevent_ event;                             /* NULL: none yet */
+    bool is_recorded;
+};
+
 /* Close the open epoch. Returns false if another thread is recording an event for this
- * stream state, or if the stream state has no unfenced bytes. */
-static bool close_epoch(struct tarn__pool *pool, struct tarn__stream_state *stream_state,
-                        uint64_t *epoch_out)
+ * stream state, or if the stream state has no unfenced bytes. The back-off `idle` skips
+ * the query if the last ones found the stream busy. `lock` held. */
+static bool begin_fencing(struct tarn__pool *pool, struct fencing *fencing, enum how how)
+    TARN__REQUIRES(pool_lock)
 {
-    tarn__pool_lock(pool);
-    bool closes =
-        !stream_state->recording && tarn__stream_state_unfenced(stream_state) > 0;
-    if (closes)
-        *epoch_out = tarn__epoch_close(&pool->heap, stream_state);
-    tarn__pool_unlock(pool);
-    return closes;
+    tarn__assert_held(&pool->lock);
+
+    struct tarn__stream_state *stream_state = fencing->stream_state;
+
+    if (stream_state->recording || tarn__stream_state_unfenced(stream_state) == 0)
+        return false;
+    fencing->epoch = tarn__epoch_close(&pool->heap, stream_state);
+    fencing->may_query = how == BY_QUERY_IF_IDLE &&
+                         stream_state->identity.kind != TARN__KIND_BLOCKING &&
+                         tarn__backoff_next(&stream_state->idle);
+    fencing->is_non_blocking = stream_state->identity.kind == TARN__KIND_NON_BLOCKING;
+    if (!fencing->may_query)
+        fencing->event = tarn__events_take(&pool->heap);
+    return true;
 }
 
-/* End the fencing that close_epoch() began, after success and after failure. It changes
- * three things:
+/* End the fencing of a stream state, after success and after failure. It changes three
+ * things:
  *
  *    recording          false: other threads may fence the stream state again
  *    wanted             false: the request of another stream has ended. After a failure,
@@ -269,34 +280,40 @@ static void reopen(struct tarn__pool *pool, struct tarn__stream_state *stream_st
     set_interval(pool, stream_state);
 }
 
-/* Record an event for the closed `epoch`, and publish the event fence. If that fails, the
- * epoch stays closed and unfenced, and the next event fence covers it. */
-static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *scope,
-                           struct tarn__stream_state *stream_state, CUstream_ handle,
-                           uint64_t epoch)
+/* Record an event for the closed epoch. */
+static void record_event(struct tarn__pool *pool, const struct tarn__scope *scope,
+                         struct fencing *fencing)
 {
-    CUevent_ event = tarn__fence_event(pool, scope);
-    CUresult_ result = CUDA_SUCCESS_;
-
+    if (!fencing->event)
+        fencing->event = tarn__fence_event(pool, scope);
     if (TARN_MUTATION(fence_published_before_call)) {
         tarn__pool_lock(pool);
-        tarn__epoch_publish_fence(&pool->heap, stream_state, epoch, event);
+        tarn__epoch_publish_fence(&pool->heap, fencing->stream_state, fencing->epoch,
+                                  fencing->event);
         tarn__pool_unlock(pool);
     }
-    if (event)
-        result = record(pool, scope, stream_state, handle, event);
+    if (fencing->event)
+        fencing->is_recorded = record(pool, scope, fencing->stream_state, fencing->handle,
+                                      fencing->event) == CUDA_SUCCESS_;
+}
 
-    tarn__pool_lock(pool);
-    reopen(pool, stream_state);
-    pool->counters.fences += event != NULL;
+/* Publish the event fence, after its event was recorded. Returns false if the event
+ * remains the caller's. Without an event fence the epoch stays closed and unfenced, and
+ * the next event fence covers it. `lock` held. */
+static bool publish(struct tarn__pool *pool, const struct fencing *fencing)
+    TARN__REQUIRES(pool_lock)
+{
+    tarn__assert_held(&pool->lock);
+
+    struct tarn__stream_state *stream_state = fencing->stream_state;
+    uint64_t epoch = fencing->epoch;
+
+    pool->counters.fences += fencing->event != NULL;
     if (TARN_MUTATION(epoch_closed_after_record))
         epoch = stream_state->open_epoch++;
-    bool published = event && result == CUDA_SUCCESS_ &&
-                     (TARN_MUTATION(fence_published_before_call) ||
-                      tarn__epoch_publish_fence(&pool->heap, stream_state, epoch, event));
-    tarn__pool_unlock(pool);
-    if (event && !published)
-        keep_event(pool, scope, event);
+    return fencing->is_recorded &&
+           (TARN_MUTATION(fence_published_before_call) ||
+            tarn__epoch_publish_fence(&pool->heap, stream_state, epoch, fencing->event));
 }
 
 /* --- an idle stream needs no event --- */
@@ -312,80 +329,97 @@ static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *sc
  * Only keys below TARN__KEY_CAPTURES are ids of streams (stream_state.h). A stream state
  * with another key counts as blocking, and so does a per-thread default stream. */
 static bool is_non_blocking(struct tarn__pool *pool, const struct tarn__scope *scope,
-                            struct tarn__stream_state *stream_state, CUstream_ handle)
+                            const struct fencing *fencing)
 {
+    struct tarn__state_identity *identity = &fencing->stream_state->identity;
+    enum tarn__stream_kind kind = TARN__KIND_BLOCKING;
     unsigned flags = 0;
 
-    tarn__pool_lock(pool);
-    enum tarn__stream_kind kind = stream_state->identity.kind;
-    tarn__pool_unlock(pool);
-    if (kind != TARN__KIND_UNKNOWN)
-        return kind == TARN__KIND_NON_BLOCKING;
-    kind = TARN__KIND_BLOCKING;
-    if (stream_state->identity.key < TARN__KEY_CAPTURES &&
-        (tarn_stream)handle != TARN_STREAM_PER_THREAD) {
+    if (identity->key < TARN__KEY_CAPTURES &&
+        (tarn_stream)fencing->handle != TARN_STREAM_PER_THREAD) {
         tarn__pages_note_call(pool->pages);
-        if (scope->calls->stream_get_flags(handle, &flags) == CUDA_SUCCESS_ &&
+        if (scope->calls->stream_get_flags(fencing->handle, &flags) == CUDA_SUCCESS_ &&
             (flags & CU_STREAM_NON_BLOCKING_))
             kind = TARN__KIND_NON_BLOCKING;
     }
     tarn__pool_lock(pool);
-    stream_state->identity.kind = kind;
+    identity->kind = kind;
     tarn__pool_unlock(pool);
     return kind == TARN__KIND_NON_BLOCKING;
 }
 
-/* Return true if the stream is idle: all work queued on it is done. One query of the
- * stream then replaces an event and the query of that event. The back-off `idle` skips
- * the query if the last ones found the stream busy. The query is made in relaxed capture
- * mode. In another mode it can invalidate captures (relaxed.c). */
-static bool query_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
-                       struct tarn__stream_state *stream_state, CUstream_ handle)
+/* Query whether the stream is idle: all work queued on it is done. One query of the
+ * stream then replaces an event and the query of that event. The query is made in relaxed
+ * capture mode. In another mode it can invalidate captures (relaxed.c). */
+static void query_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
+                       struct fencing *fencing)
 {
     CUstreamCaptureMode_ mode;
 
-    if (!is_non_blocking(pool, scope, stream_state, handle))
-        return false;
-    tarn__pool_lock(pool);
-    bool may_query = tarn__backoff_next(&stream_state->idle);
-    tarn__pool_unlock(pool);
-    if (!may_query || tarn__relaxed_enter(pool->calls, &mode) != TARN_OK)
-        return false;
-    bool idle = scope->calls->stream_query(handle) == CUDA_SUCCESS_;
+    if (tarn__relaxed_enter(pool->calls, &mode) != TARN_OK)
+        return;
+    fencing->has_queried = true;
+    fencing->is_idle = scope->calls->stream_query(fencing->handle) == CUDA_SUCCESS_ ||
+                       TARN_MUTATION(stream_not_queried);
     tarn__relaxed_leave(pool->calls, mode);
-    tarn__pool_lock(pool);
-    pool->counters.queries++;
-    tarn__backoff_note(&stream_state->idle,
-                       idle || TARN_MUTATION(epoch_closed_after_query));
-    tarn__pool_unlock(pool);
-    return idle || TARN_MUTATION(stream_not_queried);
 }
 
-/* How to fence: always by an event, or for an idle stream by a query. */
-enum how { BY_EVENT, BY_QUERY_IF_IDLE };
-
-/* Fence the frees of `stream_state`: close the epoch, record an event and publish it.
- * With BY_QUERY_IF_IDLE an idle stream needs no event: its closed epoch is complete.
- * `handle` is valid and names the stream of `stream_state`; it is NULL for the no-stream
- * state. The call that fences is one of the users of `stream_state`. */
-static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
-                  struct tarn__stream_state *stream_state, CUstream_ handle, enum how how)
+/* Make the driver calls of a fencing: the query of a stream that may be idle, or the
+ * record of an event. `lock` not held. */
+static void call_driver(struct tarn__pool *pool, const struct tarn__scope *scope,
+                        struct fencing *fencing)
 {
-    uint64_t epoch;
+    bool is_known = fencing->is_non_blocking;
 
-    if (!close_epoch(pool, stream_state, &epoch))
-        return;
-    if (how == BY_EVENT || !query_idle(pool, scope, stream_state, handle)) {
-        fence_by_event(pool, scope, stream_state, handle, epoch);
-        return;
+    if (fencing->may_query && (is_known || is_non_blocking(pool, scope, fencing)))
+        query_idle(pool, scope, fencing);
+    if (!fencing->is_idle)
+        record_event(pool, scope, fencing);
+}
+
+/* Complete the closed epoch of an idle stream, or publish the event fence. Returns false
+ * if the event of `fencing` remains the caller's. `lock` held, and released in between. */
+static bool end_fencing(struct tarn__pool *pool, const struct fencing *fencing)
+    TARN__REQUIRES(pool_lock)
+{
+    tarn__assert_held(&pool->lock);
+
+    struct tarn__stream_state *stream_state = fencing->stream_state;
+    uint64_t epoch = fencing->epoch;
+
+    if (fencing->has_queried) {
+        pool->counters.queries++;
+        tarn__backoff_note(&stream_state->idle,
+                           fencing->is_idle || TARN_MUTATION(epoch_closed_after_query));
     }
-    tarn__pool_lock(pool);
     reopen(pool, stream_state);
+    if (!fencing->is_idle)
+        return publish(pool, fencing);
     if (TARN_MUTATION(epoch_closed_after_query))
         epoch = stream_state->open_epoch++;
     tarn__epoch_complete(&pool->heap, stream_state, epoch);
-    tarn__fences_sweep(pool);
+    tarn__fences_poll_sweep(pool);
+    return true;
+}
+
+/* Fence the frees of a stream state: close the epoch, record an event and publish it.
+ * With BY_QUERY_IF_IDLE an idle stream needs no event: its closed epoch is complete. */
+static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
+                  struct tarn__stream_state *stream_state, CUstream_ handle, enum how how)
+{
+    struct fencing fencing = {.stream_state = stream_state, .handle = handle};
+
+    tarn__pool_lock(pool);
+    bool begins = begin_fencing(pool, &fencing, how);
     tarn__pool_unlock(pool);
+    if (!begins)
+        return;
+    call_driver(pool, scope, &fencing);
+    tarn__pool_lock(pool);
+    bool is_kept = end_fencing(pool, &fencing);
+    tarn__pool_unlock(pool);
+    if (fencing.event && !is_kept)
+        keep_event(pool, scope, fencing.event);
 }
 
 void tarn__fence_no_stream(struct tarn__pool *pool, const struct tarn__scope *scope,
@@ -394,23 +428,35 @@ void tarn__fence_no_stream(struct tarn__pool *pool, const struct tarn__scope *sc
     fence(pool, scope, stream_state, NULL, BY_EVENT);
 }
 
+/* --- the frees of the caller's stream --- */
+
 /* The complete event fences that a call looks for after it has fenced its stream. */
 enum { POLLS = 2 };
 
 void tarn__fence_if_due(struct tarn__caller *caller)
 {
     struct tarn__pool *pool = caller->pool;
+    struct fencing fencing = {.stream_state = caller->stream_state,
+                              .handle = caller->handle};
+    struct tarn__fences_poll poll;
 
     if (!caller->may_record || caller->stream_state->is_capture)
         return;
     tarn__pool_lock(pool);
-    bool due = tarn__fence_is_due(pool, caller->stream_state);
+    bool begins = tarn__fence_is_due(pool, caller->stream_state) &&
+                  begin_fencing(pool, &fencing, BY_QUERY_IF_IDLE);
     tarn__pool_unlock(pool);
-    if (!due)
+    if (!begins)
         return;
-    fence(pool, &caller->scope, caller->stream_state, caller->handle, BY_QUERY_IF_IDLE);
+    call_driver(pool, &caller->scope, &fencing);
+    tarn__pool_lock(pool);
+    bool is_kept = end_fencing(pool, &fencing);
     /* Older event fences are usually complete by now. */
-    tarn__fences_poll(pool, POLLS);
+    tarn__fences_poll_begin(pool, &poll, POLLS);
+    tarn__pool_unlock(pool);
+    if (fencing.event && !is_kept)
+        keep_event(pool, &caller->scope, fencing.event);
+    tarn__fences_poll_end(pool, &poll);
 }
 
 void tarn__fence_same_stream(struct tarn__caller *caller)
@@ -424,172 +470,10 @@ void tarn__fence_same_stream(struct tarn__caller *caller)
     tarn__fence_if_due(caller);
 }
 
-/* --- completed event fences --- */
-
-/* The most queries of one call of poll_some(). */
-enum { POLL_MAX = 32 };
-
-/* A query whether a pinned event is complete; `done`: it is. */
-struct query {
-    struct tarn__stream_state *stream_state;
-    CUevent_ event;
-    uint64_t epoch;
-    bool done;
-};
-
-/* Return the oldest event fence that is not known to be complete, or NULL. */
-static struct tarn__fence *next_fence(const struct tarn__stream_state *stream_state)
-    TARN__REQUIRES(pool_lock)
-{
-    for (size_t i = 0; i < stream_state->fence_count; i++)
-        if (stream_state->fences[i].epoch > stream_state->done_epoch)
-            return &stream_state->fences[i];
-    return NULL;
-}
-
-/* Which stream states to query. DUE: those that their back-off (`done` of the stream
- * state) does not skip. The back-off skips more rounds after each query that found an
- * event fence incomplete. ALL: each of them. */
-enum which { DUE, ALL };
-
-/* Choose up to `most` queries of the round with the number `round`, and pin their events.
- * A round goes once through the stream states with free memory. The function skips a
- * stream state that was queried in this round already, or that has no event fence to
- * query. It begins where the last call ended (`heap->poll_next`), and looks at up to
- * STEP_MAX stream states. It adds their number to `*looked`. `lock` held. */
-static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
-                       enum which which, struct query *query, unsigned *looked)
-    TARN__REQUIRES(pool_lock)
-{
-    tarn__assert_held(&pool->lock);
-
-    struct tarn__heap *heap = &pool->heap;
-    unsigned count = 0;
-
-    for (unsigned looks = 0;
-         looks < STEP_MAX && *looked < heap->with_memory_count && count < most;
-         looks++, ++*looked) {
-        if (!heap->poll_next)
-            heap->poll_next = heap->with_memory;
-        struct tarn__stream_state *stream_state = tarn__heap_state(heap, heap->poll_next);
-        struct tarn__fence *fence = next_fence(stream_state);
-        heap->poll_next = stream_state->next_with_memory;
-        if (!fence || stream_state->queried_round >= round)
-            continue;
-        stream_state->queried_round = round;
-        if (which == DUE && !tarn__backoff_next(&stream_state->done))
-            continue;
-        query[count++] = (struct query){
-            stream_state, tarn__events_pin(stream_state, fence), fence->epoch, false};
-    }
-    return count;
-}
-
-/* Query the driver for each event, set its `done`, and return the number of complete
- * events. The queries are made in relaxed capture mode. In another mode a query
- * invalidates captures of this thread, and captures in global mode of any thread. */
-static unsigned query_events(struct tarn__pool *pool, struct query *query, unsigned count)
-{
-    CUstreamCaptureMode_ mode;
-    unsigned done = 0;
-
-    if (tarn__relaxed_enter(pool->calls, &mode) != TARN_OK)
-        return 0;
-    for (unsigned i = 0; i < count; i++) {
-        query[i].done = pool->calls->event_query(query[i].event) == CUDA_SUCCESS_;
-        done += query[i].done;
-    }
-    tarn__relaxed_leave(pool->calls, mode);
-    return done;
-}
-
-/* As the number of a round: the present round of the pool (`poll_round`). */
-enum { THIS_ROUND = 0 };
-
-/* Query the oldest event fence of up to `most` stream states that were not queried in
- * `round`, and complete the frees of the complete ones. A stream state whose event fence
- * was complete may be queried for its next one in the same round. Sets `*done_out` to the
- * number of complete event fences, and returns the number of queries. */
-static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most,
-                          enum which which, unsigned *done_out)
-{
-    struct query query[POLL_MAX];
-    unsigned count, looked = 0;
-
-    *done_out = 0;
-    most = most < POLL_MAX ? most : POLL_MAX;
-    tarn__pool_lock(pool);
-    if (round == THIS_ROUND)
-        round = pool->poll_round;
-    while ((count = choose(pool, round, most, which, query, &looked)) == 0 &&
-           looked < pool->heap.with_memory_count)
-        tarn__pool_relock(pool);
-    pool->counters.queries += count;
-    tarn__pool_unlock(pool);
-    if (count == 0)
-        return 0;
-    *done_out = query_events(pool, query, count);
-
-    tarn__pool_lock(pool);
-    for (unsigned i = 0; i < count; i++) {
-        tarn__events_unpin(query[i].stream_state, query[i].event);
-        tarn__backoff_note(&query[i].stream_state->done, query[i].done);
-        if (!query[i].done)
-            continue;
-        query[i].stream_state->queried_round = 0;
-        tarn__epoch_fence_completed(&pool->heap, query[i].stream_state, query[i].epoch);
-    }
-    tarn__fences_sweep(pool);
-    tarn__pool_unlock(pool);
-    return count;
-}
-
-/* Begin a new round, and return its number. */
-static uint64_t next_round(struct tarn__pool *pool)
-{
-    tarn__pool_lock(pool);
-    uint64_t round = ++pool->poll_round;
-    tarn__pool_unlock(pool);
-    return round;
-}
-
-/* The call continues the present round where the last call ended, and begins a new round
- * if that one has no more queries. If each call began at the front of the list, it would
- * query the same stream states until their work is done. The others would have to wait.
- *
- * The call repeats the queries while they find complete event fences, until it has found
- * `most` of these. */
-bool tarn__fences_poll(struct tarn__pool *pool, unsigned most)
-{
-    unsigned done;
-    bool any = false;
-
-    if (poll_some(pool, THIS_ROUND, most, DUE, &done) == 0)
-        poll_some(pool, next_round(pool), most, DUE, &done);
-    while (done > 0) {
-        any = true;
-        most = most > done ? most - done : 0;
-        if (most == 0)
-            break;
-        poll_some(pool, THIS_ROUND, most, DUE, &done);
-    }
-    return any;
-}
-
-bool tarn__fences_poll_all(struct tarn__pool *pool)
-{
-    uint64_t round = next_round(pool);
-    unsigned done;
-    bool any = false;
-
-    while (poll_some(pool, round, POLL_MAX, ALL, &done) > 0)
-        any |= done > 0;
-    return any;
-}
-
 /* --- other streams' unfenced memory --- */
 
-enum { REQUEST_MAX = 8 };
+/* The most stream states of one step. Between two steps the lock is released. */
+enum { STEP_MAX = 128, REQUEST_MAX = 8 };
 
 /* Mark the stream states of other streams that have unfenced bytes as `wanted`. The
  * function looks at the first STEP_MAX of the list `with_memory`: those that got memory
@@ -723,7 +607,7 @@ tarn_status tarn__fences_wait_for_device_locked(struct tarn__pool *pool)
     tarn__pool_lock(pool);
     while (tarn__epoch_complete_some(&pool->heap, &next, STEP_MAX))
         tarn__pool_relock(pool);
-    tarn__fences_sweep(pool);
+    tarn__fences_poll_sweep(pool);
     tarn__pool_unlock(pool);
     return TARN_OK;
 }

@@ -1,8 +1,9 @@
-/* fence.h -- event fences: recording them, and querying which are complete. */
+/* fence.h -- event fences: recording them, and waiting for the device. */
 #ifndef TARN_POOL_FENCE_H
 #define TARN_POOL_FENCE_H
 
 #include "pool/order/caller.h"
+#include "pool/order/fences_poll.h"
 
 /* Fence the frees of the caller's stream, if that is due. Takes and releases `lock`. */
 void tarn__fence_if_due(struct tarn__caller *caller);
@@ -26,20 +27,10 @@ bool tarn__fence_can_wait(const struct tarn__pool *pool,
  * caller holds the lock of its registration. */
 void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
                       struct tarn__registration *registration);
-/* Query the driver which event fences are complete, up to `most` of them, and make the
- * frees they cover completed. Returns true if any became completed. Takes and releases
- * `lock`. */
-bool tarn__fences_poll(struct tarn__pool *pool, unsigned most);
-/* Query every stream state, in place of `most`, until the oldest event fence of each is
- * not complete. */
-bool tarn__fences_poll_all(struct tarn__pool *pool);
 /* Make the unfenced memory of other streams available to a search that needs it. The
  * frees of registered streams are fenced at once, by this thread. The other streams fence
  * theirs at their next call. */
 void tarn__fences_request(struct tarn__pool *pool, const struct tarn__caller *caller);
-/* Mark the blocks of finished epochs as completed, which makes them available to every
- * stream. `lock` held, and released in between. */
-void tarn__fences_sweep(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* Wait for the device, and make all free memory completed. */
 tarn_status tarn__fences_wait_for_device(struct tarn__pool *pool);
 /* Do the same where the caller holds the mutex `device_wait` of the pool, and not

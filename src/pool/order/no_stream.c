@@ -246,7 +246,7 @@ static bool wait_for_event(struct tarn__pool *pool)
     unpin(stream_state, event);
     if (done)
         tarn__epoch_fence_completed(&pool->heap, stream_state, epoch);
-    tarn__fences_sweep(pool);
+    tarn__fences_poll_sweep(pool);
     tarn__pool_unlock(pool);
     return done;
 }
