@@ -18,7 +18,7 @@
  * the pool. The table has, for each pair: cache hits, driver calls, and acquisitions of
  * the pool's lock if libtarn was built with TARN_COUNT_LOCKS (a CMake option). It also has
  * the allocations that the heap served, by kind of memory, and the peak of the reserved
- * bytes by that of the live ones. N is the greatest number of threads; the default is the
+ * bytes by the live bytes at the end. N is the greatest number of threads; the default is the
  * number of cores, at most 16.
  *
  * With --pools each thread has a pool of its own, and the counts are of the first one. That
@@ -75,7 +75,7 @@ struct row {
     /* a pair; negative: not known */
     double hits, driver_calls, taken, waited;
     double same_stream, completed, steals, grown;
-    double reserved; /* peak, by that of the live bytes */
+    double reserved; /* peak of the pool, by the live bytes at the end; 0: no live ones */
 };
 
 struct worker {
@@ -90,7 +90,7 @@ struct worker {
         tarn_device_ptr block;
         size_t bytes;
     } live[LIVE];
-    uint64_t pairs, took_ns;
+    uint64_t pairs, took_ns, live_bytes;
 };
 
 static pthread_barrier_t warm, start;
@@ -146,9 +146,11 @@ static void replace(struct worker *worker, unsigned sizes)
 
     if (worker->live[at].bytes)
         put(worker, worker->live[at].block, worker->live[at].bytes);
+    worker->live_bytes -= worker->live[at].bytes;
     worker->live[at].bytes =
         ((size_t)512 << (random >> 8) % sizes) + (random >> 16) % 4096;
     worker->live[at].block = get(worker, worker->live[at].bytes);
+    worker->live_bytes += worker->live[at].bytes;
 }
 
 static void work(struct worker *worker, unsigned count)
@@ -219,7 +221,7 @@ static struct counters counters_of(tarn_resource *pool)
 
 /* Note the counters of one run in its row. */
 static void note_counters(struct row *row, const struct counters *first,
-                          const struct counters *last)
+                          const struct counters *last, uint64_t live)
 {
     const tarn_pool_statistics *before = &first->statistics, *after = &last->statistics;
     double pairs = (double)(after->allocations - before->allocations);
@@ -234,7 +236,7 @@ static void note_counters(struct row *row, const struct counters *first,
     row->completed = (double)(after->completed - before->completed) / pairs;
     row->steals = (double)(after->steals - before->steals) / pairs;
     row->grown = (double)(after->grown - before->grown) / pairs;
-    row->reserved = (double)after->peak_reserved / (double)after->peak_allocated;
+    row->reserved = live ? (double)after->peak_reserved / (double)live : 0;
     if (bench.lock_counts) {
         row->taken = (double)(last->taken - first->taken) / pairs;
         row->waited = (double)(last->waited - first->waited) / pairs;
@@ -245,6 +247,7 @@ static void note_counters(struct row *row, const struct counters *first,
 static double run(struct worker *workers, struct row *row)
 {
     double million = 0;
+    uint64_t live = 0;
 
     pthread_barrier_init(&warm, NULL, row->threads + 1);
     pthread_barrier_init(&start, NULL, row->threads + 1);
@@ -260,10 +263,12 @@ static double run(struct worker *workers, struct row *row)
     for (unsigned i = 0; i < row->threads; i++) {
         pthread_join(workers[i].thread, NULL);
         million += (double)workers[i].pairs / (double)workers[i].took_ns * 1e3;
+        if (workers[i].pool == workers[0].pool)
+            live += workers[i].live_bytes;
     }
     struct counters after = counters_of(workers[0].pool);
     if (workers[0].pool)
-        note_counters(row, &before, &after);
+        note_counters(row, &before, &after, live);
     pthread_barrier_destroy(&warm);
     pthread_barrier_destroy(&start);
     return million;
