@@ -13,7 +13,8 @@
  * A fork copies the loader's lock as it is, and glibc does not free it in the child. So
  * this file unwinds and walks under a lock of its own, which the forking thread holds
  * (mutex.h). The first unwinding loads libgcc's library, whose constructors must not run
- * under that lock.
+ * under that lock. A fork may come in the middle of that, and then the unwinder ends the
+ * child by abort(). Such a child captures no native frames.
  */
 #define _GNU_SOURCE
 #include "trace/native_stack.h"
@@ -60,8 +61,26 @@ struct modules {
     struct module at[];             /* by address */
 };
 
-TARN__STATIC_MUTEX(lock); /* guards `modules`, and the loader's lock (see above) */
+static struct tarn__mutex lock; /* guards `modules`, and the loader's lock (see above) */
 static struct modules *modules;
+
+/* The unwinder: whether it is loaded, how many threads are loading it, and whether this
+ * process is a child that was forked meanwhile. */
+static atomic_bool is_unwinder_loaded, is_unwinder_lost;
+static atomic_uint loading_threads;
+
+static void note_fork(struct tarn__mutex *self)
+{
+    (void)self;
+    if (atomic_load(&loading_threads) > 0 && !atomic_load(&is_unwinder_loaded))
+        atomic_store(&is_unwinder_lost, true);
+    atomic_store(&loading_threads, 0);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    tarn__mutex_init(&lock, note_fork);
+}
 
 /* --- the list of modules --- */
 
@@ -330,18 +349,24 @@ static size_t unwind(void **addresses, size_t capacity)
     return count;
 }
 
-static void load_unwinder(void)
+/* Load the unwinder, if it is not loaded yet. Returns false if there is none. */
+static bool load_unwinder(void)
 {
-    static atomic_bool is_loaded_already;
+#ifdef __GLIBC__
     void *address;
 
-    if (!atomic_load_explicit(&is_loaded_already, memory_order_acquire)) {
-#ifdef __GLIBC__
-        backtrace(&address, 1);
+    if (atomic_load_explicit(&is_unwinder_loaded, memory_order_acquire))
+        return true;
+    if (atomic_load(&is_unwinder_lost))
+        return false;
+    atomic_fetch_add(&loading_threads, 1);
+    backtrace(&address, 1);
+    atomic_store_explicit(&is_unwinder_loaded, true, memory_order_release);
+    atomic_fetch_sub(&loading_threads, 1);
+    return true;
+#else
+    return false;
 #endif
-        atomic_store_explicit(&is_loaded_already, true, memory_order_release);
-    }
-    (void)address;
 }
 
 /* Return the number of the innermost calls that the program did not make: those in libtarn,
@@ -387,7 +412,8 @@ tarn_stack tarn__native_stack_capture(unsigned depth)
 {
     tarn_stack stack = TARN_STACK_UNKNOWN;
 
-    load_unwinder();
+    if (!load_unwinder())
+        return TARN_STACK_UNKNOWN;
     if (!capture(depth, OWN_FRAMES, &stack))
         capture(depth, OWN_FRAMES_MAX, &stack);
     return stack;
