@@ -37,20 +37,34 @@ static void begin(struct usage *usage)
     *usage = (struct usage){.pool = new_pool(NULL), .random = 1};
 }
 
+/* Return the number of streams once the work of all is done, which on a GPU can take a
+ * while after the stream has ended. A stream that frees has the pool look for that. */
+static uint64_t streams_at_last(tarn_resource *pool)
+{
+    tarn_stream stream = new_stream();
+
+    CU(cuCtxSynchronize());
+    for (int i = 0; i < 200; i++)
+        put(pool, take(pool, 4 * MIB, stream), 4 * MIB, stream);
+    CU(cuStreamDestroy_v2(stream));
+    return statistics(pool).streams;
+}
+
 static void is_bounded(struct usage *usage)
 {
     tarn_pool_statistics all = statistics(usage->pool);
+    uint64_t streams = all.streams <= 8 ? all.streams : streams_at_last(usage->pool);
 
     adds_up(usage->pool);
     end_pool(usage->pool); /* before the checks: the next test needs the memory */
     CHECK((double)all.peak_reserved <= MOST_RESERVED * (double)usage->peak);
-    CHECK(all.streams <= 8);
+    CHECK(streams <= 8);
 }
 
 /* --- tasks, each on a stream of its own --- */
 
 #ifdef __SANITIZE_THREAD__ /* ten times slower there */
-enum { TASKS = 80 };
+enum { TASKS = 40 };
 #else
 enum { TASKS = 300 };
 #endif
