@@ -92,8 +92,8 @@ void tarn__forward_empty_request(void *self, bool is_free, tarn_stream stream)
 tarn_status tarn_adaptor_upstream(tarn_resource *adaptor, tarn_resource **out)
 {
     static const tarn_resource_ops *const tables[] = {
-        &tarn__limiter_ops, &tarn__counter_ops, &tarn__logger_ops, &tarn__prefetcher_ops,
-        &tarn__failure_callback_ops, &tarn__tracker_ops};
+        &tarn__limiter_ops,    &tarn__counter_ops,          &tarn__logger_ops,
+        &tarn__prefetcher_ops, &tarn__failure_callback_ops, &tarn__tracker_ops};
 
     if (!adaptor || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,

@@ -84,16 +84,16 @@ static void deallocate(struct pair *pair, void *block, size_t bytes)
 
 #define TEN(X, n) \
     X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7) X(n##8) X(n##9)
-#define EACH(X)                                                                        \
-    X(0)                                                                               \
-    X(1)                                                                               \
-    X(2)                                                                               \
-    X(3)                                                                               \
-    X(4)                                                                               \
-    X(5)                                                                               \
-    X(6)                                                                               \
-    X(7) X(8) X(9) TEN(X, 1) TEN(X, 2) TEN(X, 3) TEN(X, 4) TEN(X, 5) X(60) X(61) X(62) \
-        X(63)
+#define EACH(X) \
+    X(0)        \
+    X(1)        \
+    X(2)        \
+    X(3)        \
+    X(4)        \
+    X(5)        \
+    X(6)        \
+    X(7)        \
+    X(8) X(9) TEN(X, 1) TEN(X, 2) TEN(X, 3) TEN(X, 4) TEN(X, 5) X(60) X(61) X(62) X(63)
 
 #define X(n)                                                                \
     static void *allocate_##n(size_t bytes, int device, tarn_stream stream) \

@@ -14,7 +14,6 @@ import threading
 
 import tarn
 import tarn.torch
-
 import torch
 
 MIB = 1 << 20

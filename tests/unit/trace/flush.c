@@ -164,18 +164,18 @@ TEST(rows_reach_the_file_each_time_and_the_thread_ends_while_none_wait)
 
 TEST(forked_child_has_its_own_rows_in_the_file)
 {
-    struct file file = file_new(), childs = file_new();
+    struct file file = file_new(), child_file = file_new();
     tarn_trace_writer *writer = begin_log(file.path, false); /* its thread runs */
 
     CHECK(writer != NULL);
-    pid_t child = start(log_and_wait, &childs);
-    file_await_rows(&childs, ROWS);
+    pid_t child = start(log_and_wait, &child_file);
+    file_await_rows(&child_file, ROWS);
     kill(child, SIGKILL);
     check_killed(child);
     file_await_rows(&file, ROWS);
     CHECK_OK(tarn_trace_writer_release(writer));
     unlink(file.path);
-    unlink(childs.path);
+    unlink(child_file.path);
 }
 
 TEST(rows_go_to_the_file_at_once_where_no_thread_can_be_created)
