@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 ctypes.CDLL("libstdc++.so.6")  # as PyTorch does
 
-from . import _C, cuda  # noqa: F401
+from . import _C, cuda  # noqa: E402, F401
 
 __version__ = "2.11.0+cu130"
 version = SimpleNamespace(cuda="13.0")
