@@ -277,7 +277,7 @@ PLAIN = (
         junit=True,
         jobs=("python",),
     ),
-    Step("demo", "./demo", "./demo", 10, 8, WHEEL, alone=True, jobs=("python",)),
+    Step("demo", "./demo", "./demo", 14, 8, WHEEL, alone=True, jobs=("python",)),
 )
 
 FULL = (

@@ -39,7 +39,7 @@ static void wait_across(int mode, bool pending, bool own)
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
     CUevent event = new_event();
-    struct gate gate = {true};
+    struct gate gate = {.open = true};
     size_t nodes;
 
     if (pending)

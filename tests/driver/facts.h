@@ -84,7 +84,7 @@ int in_thread(CUresult (*call)(void *),
  * work that a fact reports as "not done yet" cannot be done yet. One gate at a time: the
  * real driver may have one thread for all host functions. */
 struct gate {
-    atomic_bool open;
+    atomic_bool open, reached; /* reached: the stream waits at it */
 };
 void gate_close(struct gate *gate, CUstream stream);
 void gate_open(struct gate *gate); /* and wait for the whole context */

@@ -123,6 +123,7 @@ static void gate_wait(void *data)
 {
     struct gate *gate = data;
 
+    atomic_store(&gate->reached, true);
     while (!atomic_load(&gate->open))
         sleep_briefly();
 }
@@ -130,6 +131,7 @@ static void gate_wait(void *data)
 void gate_close(struct gate *gate, CUstream stream)
 {
     atomic_store(&gate->open, false);
+    atomic_store(&gate->reached, false);
     cuLaunchHostFunc(stream, gate_wait, gate);
 }
 

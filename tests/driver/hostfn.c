@@ -2,6 +2,7 @@
 #include "facts.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 struct seen {
@@ -239,6 +240,8 @@ static void two_streams(void)
     struct gate gate;
 
     gate_close(&gate, held);
+    while (!atomic_load(&gate.reached)) /* streams have no order */
+        sched_yield();
     cuLaunchHostFunc(other, count_up, &calls);
     fact_waits("two_streams", synchronize_it, other, &gate);
     fact("two_streams.calls", "%d", atomic_load(&calls));

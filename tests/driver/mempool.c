@@ -342,7 +342,7 @@ static void reuse_fact(const char *name, enum reuse how, int attribute_off)
     CUstream second = new_stream(CU_STREAM_NON_BLOCKING);
     CUevent event = new_event();
     CUdeviceptr a = 0, b = 0;
-    struct gate gate = {true};
+    struct gate gate = {.open = true};
 
     set(pool, 4, UINT64_MAX);
     for (int i = 1; i < 4; i++)
