@@ -106,13 +106,7 @@ const tarn_resource_ops tarn__counter_ops = {
     .allocate = counter_allocate,
     .deallocate = counter_deallocate,
     .destroy = counter_destroy,
-    .memory_info = tarn__forward_memory_info,
-    .supports_streams = tarn__forward_supports_streams,
-    .deallocate_synchronizes = tarn__forward_deallocate_synchronizes,
-    .trim = tarn__forward_trim,
-    .requested_bytes = tarn__forward_requested_bytes,
-    .supports_no_stream = tarn__forward_supports_no_stream,
-    .empty_request = tarn__forward_empty_request,
+    TARN__FORWARD_QUERIES(tarn__forward_empty_request),
 };
 
 /* Reserve one more set; on failure the old ones stay. */

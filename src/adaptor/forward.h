@@ -32,6 +32,16 @@ tarn_status tarn__forward_trim(void *self, size_t keep_bytes, size_t *released_o
 tarn_status tarn__forward_requested_bytes(void *self, tarn_device_ptr block, size_t *out);
 void tarn__forward_empty_request(void *self, bool is_free, tarn_stream stream);
 
+/* The members of an adaptor's table that are the same for all adaptors. A logger has an
+ * `empty_request_` of its own; the others forward it. */
+#define TARN__FORWARD_QUERIES(empty_request_)                                     \
+    .memory_info = tarn__forward_memory_info,                                     \
+    .supports_streams = tarn__forward_supports_streams,                           \
+    .deallocate_synchronizes = tarn__forward_deallocate_synchronizes,             \
+    .trim = tarn__forward_trim, .requested_bytes = tarn__forward_requested_bytes, \
+    .supports_no_stream = tarn__forward_supports_no_stream,                       \
+    .empty_request = (empty_request_)
+
 /* The tables, by which forward.c recognizes an adaptor. */
 extern const tarn_resource_ops tarn__limiter_ops, tarn__counter_ops, tarn__logger_ops,
     tarn__prefetcher_ops, tarn__failure_callback_ops, tarn__tracker_ops;

@@ -88,13 +88,7 @@ const tarn_resource_ops tarn__limiter_ops = {
     .allocate = limiter_allocate,
     .deallocate = limiter_deallocate,
     .destroy = tarn__forward_destroy,
-    .memory_info = tarn__forward_memory_info,
-    .supports_streams = tarn__forward_supports_streams,
-    .deallocate_synchronizes = tarn__forward_deallocate_synchronizes,
-    .trim = tarn__forward_trim,
-    .requested_bytes = tarn__forward_requested_bytes,
-    .supports_no_stream = tarn__forward_supports_no_stream,
-    .empty_request = tarn__forward_empty_request,
+    TARN__FORWARD_QUERIES(tarn__forward_empty_request),
 };
 
 tarn_status tarn_limiter_create(tarn_resource *upstream, size_t limit_bytes,

@@ -333,13 +333,7 @@ const tarn_resource_ops tarn__logger_ops = {
     .allocate = logger_allocate,
     .deallocate = logger_deallocate,
     .destroy = logger_destroy,
-    .memory_info = tarn__forward_memory_info,
-    .supports_streams = tarn__forward_supports_streams,
-    .deallocate_synchronizes = tarn__forward_deallocate_synchronizes,
-    .trim = tarn__forward_trim,
-    .requested_bytes = tarn__forward_requested_bytes,
-    .supports_no_stream = tarn__forward_supports_no_stream,
-    .empty_request = logger_empty_request,
+    TARN__FORWARD_QUERIES(logger_empty_request),
 };
 
 tarn_status tarn_logger_create(tarn_resource *upstream, tarn_trace_writer *writer,

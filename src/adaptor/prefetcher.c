@@ -45,13 +45,7 @@ const tarn_resource_ops tarn__prefetcher_ops = {
     .allocate = prefetcher_allocate,
     .deallocate = tarn__forward_deallocate,
     .destroy = tarn__forward_destroy,
-    .memory_info = tarn__forward_memory_info,
-    .supports_streams = tarn__forward_supports_streams,
-    .deallocate_synchronizes = tarn__forward_deallocate_synchronizes,
-    .trim = tarn__forward_trim,
-    .requested_bytes = tarn__forward_requested_bytes,
-    .supports_no_stream = tarn__forward_supports_no_stream,
-    .empty_request = tarn__forward_empty_request,
+    TARN__FORWARD_QUERIES(tarn__forward_empty_request),
 };
 
 tarn_status tarn_prefetcher_create(tarn_resource *upstream, tarn_resource **out)
