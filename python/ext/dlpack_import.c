@@ -175,7 +175,7 @@ static int check_memory(tarn__state *state, int device, tarn_device_ptr address,
 
 /* --- the capsule --- */
 
-/* A tensor in a capsule that nobody has taken over yet. */
+/* A tensor in a capsule that no consumer has taken over yet. */
 struct found {
     bool is_versioned;
     void *object; /* the managed tensor */

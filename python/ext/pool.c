@@ -267,7 +267,9 @@ static PyObject *suspend(PyObject *module, PyObject *args)
     return none_or_raise(state, status);
 }
 
-static PyObject *resume(PyObject *module, PyObject *object)
+/* Make a call on a pool that has no arguments, without the GIL. */
+static PyObject *call_pool(PyObject *module, PyObject *object,
+                           tarn_status (*call)(tarn_resource *pool))
 {
     TARN__CALL;
     tarn__state *state = tarn__state_get(module);
@@ -277,9 +279,14 @@ static PyObject *resume(PyObject *module, PyObject *object)
     if (pool == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_pool_resume(pool);
+    status = call(pool);
     Py_END_ALLOW_THREADS;
     return none_or_raise(state, status);
+}
+
+static PyObject *resume(PyObject *module, PyObject *object)
+{
+    return call_pool(module, object, tarn_pool_resume);
 }
 
 static PyObject *generation(PyObject *module, PyObject *object)
@@ -316,16 +323,7 @@ static PyObject *set_peer(PyObject *module, PyObject *args)
 
 static PyObject *reset_peaks(PyObject *module, PyObject *object)
 {
-    tarn__state *state = tarn__state_get(module);
-    tarn_resource *pool = tarn__pool_of(state, object);
-    tarn_status status;
-
-    if (pool == NULL)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    status = tarn_pool_reset_peaks(pool);
-    Py_END_ALLOW_THREADS;
-    return none_or_raise(state, status);
+    return call_pool(module, object, tarn_pool_reset_peaks);
 }
 
 /* --- structs as dicts --- */
