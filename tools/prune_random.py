@@ -24,13 +24,82 @@ import sys
 HEAD = """\
 declare void @NRT_incref(ptr)
 declare void @NRT_decref(ptr)
-declare void @use(ptr)
-declare ptr @pick(i32)
-declare ptr @make()
-declare i1 @cond()
+declare void @use(ptr) readonly
+declare ptr @pick(i32) readonly
+declare ptr @make() readonly
+declare i1 @cond() readonly
 @error = external global i8
 @kept = external global ptr
 """
+
+# What functions call if they may run code that releases references which they do not see.
+CALLED = """\
+declare void @callback()
+declare void @NRT_Free(ptr)
+define internal void @reads(ptr %p) {
+  call void @use(ptr %p)
+  ret void
+}
+define linkonce_odr void @reads_twice(ptr %p) {
+  call void @reads(ptr %p)
+  call void @NRT_Free(ptr null)
+  ret void
+}
+define weak void @may_be_replaced(ptr %p) {
+  call void @reads(ptr %p)
+  ret void
+}
+define void @reads_even(ptr %p) {
+  %k = call i1 @cond()
+  br i1 %k, label %more, label %end
+more:
+  call void @reads_odd(ptr %p)
+  br label %end
+end:
+  ret void
+}
+define void @reads_odd(ptr %p) {
+  call void @use(ptr %p)
+  call void @reads_even(ptr %p)
+  ret void
+}
+define void @drops(ptr %p) {
+  %q = load ptr, ptr %p
+  call void @NRT_decref(ptr %q)
+  ret void
+}
+define void @replaces(ptr %p) {
+  %q = load ptr, ptr %p
+  %new = call ptr @make()
+  call void @NRT_incref(ptr %new)
+  store ptr %new, ptr @kept
+  call void @NRT_decref(ptr %new)
+  call void @NRT_decref(ptr %q)
+  ret void
+}
+define void @drops_even(ptr %p) {
+  %k = call i1 @cond()
+  br i1 %k, label %more, label %end
+more:
+  call void @drops_odd(ptr %p)
+  br label %end
+end:
+  ret void
+}
+define void @drops_odd(ptr %p) {
+  %k = call i1 @cond()
+  br i1 %k, label %drop, label %end
+drop:
+  call void @drops(ptr %p)
+  br label %end
+end:
+  call void @drops_even(ptr %p)
+  ret void
+}
+"""
+
+HARMLESS_CALLS = ("reads", "reads_twice", "reads_even", "reads_odd")
+RELEASING_CALLS = ("drops", "replaces", "drops_even", "drops_odd", "may_be_replaced")
 
 TAIL = """\
 attributes #0 = { noinline optnone }
@@ -208,8 +277,17 @@ def find_dominators(blocks: list[Block]) -> None:
 class Function:
     """One random function; `text()` is its IR."""
 
-    def __init__(self, rng: random.Random, name: str, scope: str | None):
+    def __init__(
+        self,
+        rng: random.Random,
+        name: str,
+        scope: str | None,
+        keeping: bool = False,
+        calling: bool = False,
+    ):
         self.rng = rng
+        self.keeping = keeping  # references are transferred to other owners
+        self.callfulness = rng.choice((0.1, 0.3)) if calling else 0.0  # calls in a block
         self.name = name
         self.scope = scope  # the DISubprogram, if there is debug info
         self.blocks = Nested(rng).blocks if rng.random() < 0.5 else tangled_graph(rng)
@@ -240,7 +318,7 @@ class Function:
     def define_values(self) -> None:
         """Names for objects: from calls, loads, selects and phis."""
         rng = self.rng
-        if rng.random() < 0.4:
+        if rng.random() < (0.1 if self.callfulness else 0.4):
             return
         for block in self.blocks:
             while block.dominators and rng.random() < 0.15:
@@ -310,18 +388,27 @@ class Function:
         raising = rng.random() < 0.4
         for _ in range(rng.choice((1, 1, 2, 2, 3, 4, 6))):
             block = rng.choice(reachable if rng.random() < 0.95 else self.blocks)
-            value = rng.choice(self.available(block))
+            value = self.counted(block)
             self.refop(block, "incref", value)
             if rng.random() < 0.2:
                 self.refop(block, "decref", value)
             else:
                 self.cover(block, value, raising)
-        for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
+        strays = (0, 0, 0, 0, 0, 1) if self.callfulness else (0, 0, 0, 1, 1, 2)
+        for _ in range(rng.choice(strays)):
             block = rng.choice(self.blocks)
             value = rng.choice(self.available(block) + ["null"])
             self.refop(block, rng.choice(("incref", "decref", "decref")), value)
         if raising and rng.random() < 0.3:
             self.raise_mark(rng.choice(self.blocks))
+
+    def counted(self, block: Block) -> str:
+        """A value to count. The caller holds parameters, so calls seldom matter for them."""
+        values = self.available(block)
+        others = [value for value in values if value not in self.parameters]
+        if self.callfulness and others and self.rng.random() < 0.8:
+            return self.rng.choice(others)
+        return self.rng.choice(values)
 
     def cover(self, head: Block, value: str, raising: bool) -> None:
         """Decrefs, or raise metadata, on most ways that lead away from `head`."""
@@ -340,14 +427,22 @@ class Function:
             if block.successors and rng.random() < patience:
                 stack += block.successors
             elif (raising and not block.successors and rng.random() < 0.6) or (
-                raising and rng.random() < 0.05
+                raising and rng.random() < (0.2 if self.keeping else 0.05)
             ):
                 self.raise_mark(block)
+                if self.keeping and rng.random() < 0.4:
+                    self.keep_at_raise(block, value)
             else:
                 self.refop(block, "decref", value)
 
+    def keep_at_raise(self, block: Block, value: str) -> None:
+        """The reference of an incref itself goes to an owner, around a raise or behind it."""
+        reached = [block, *(self.blocks[index] for index in block.successors)]
+        places = [place for place in reached if value in self.available(place)]
+        self.insert(self.rng.choice(places), f"store ptr {value}, ptr @kept", value)
+
     def hand_over(self, rng: random.Random) -> None:
-        """References that another owner takes and keeps."""
+        """References that another owner takes and keeps, each with an incref of its own."""
         for _ in range(rng.choice((1, 1, 2, 3))):
             block = rng.choice([block for block in self.blocks if block.dominators])
             value = rng.choice(self.available(block))
@@ -360,9 +455,24 @@ class Function:
             while self.rng.random() < self.busyness:
                 value = self.rng.choice(self.available(block))
                 self.insert(block, f"call void @use(ptr {value})", value)
+            while self.callfulness and self.rng.random() < self.callfulness:
+                self.insert_call(block)
             if self.scope and self.rng.random() < 0.5:
                 for _ in range(self.rng.randint(1, 2)):
                     self.debug_record(block)
+
+    def insert_call(self, block: Block) -> None:
+        """A call of code outside, through a pointer, or of a function of CALLED."""
+        value = self.rng.choice(self.available(block))
+        form = self.rng.random()
+        if form < 0.25:
+            call = "call void @callback()"
+        elif form < 0.3:
+            call = f"call void {value}()"
+        else:
+            names = HARMLESS_CALLS if form < 0.6 else RELEASING_CALLS
+            call = f"call void @{self.rng.choice(names)}(ptr {value})"
+        self.insert(block, call, value)
 
     def debug_record(self, block: Block) -> None:
         value = self.rng.choice(self.available(block))
@@ -416,17 +526,23 @@ def hoist_metadata(text: str, first: int) -> str:
 
 
 def module(
-    seed: int, first: int, count: int, debug_info: bool = False, keeping: bool = False
+    seed: int,
+    first: int,
+    count: int,
+    debug_info: bool = False,
+    keeping: bool = False,
+    calling: bool = False,
 ) -> str:
     """The functions @f<first> to @f<first + count - 1> of a seed, as one module. `keeping`:
-    they hand references over to others as well."""
-    parts, tail = [HEAD], TAIL
+    they hand references over to others as well. `calling`: they call what may release
+    references that they do not see."""
+    parts, tail = [HEAD + CALLED if calling else HEAD], TAIL
     if debug_info:
         tail += DEBUG_TAIL
     for number in range(first, first + count):
         scope = f"!{10 + number - first}" if debug_info else None
         rng = random.Random(seed * 1_000_000_007 + number * 2 + debug_info)
-        function = Function(rng, f"f{number}", scope)
+        function = Function(rng, f"f{number}", scope, keeping, calling)
         if keeping:
             function.hand_over(rng)
         parts.append(function.text())

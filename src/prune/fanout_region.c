@@ -99,6 +99,30 @@ static void find_releasing_blocks(struct tarn__fanout_regions *regions)
     }
 }
 
+/* Find the releasing calls behind each block that leads to no decref. */
+static void find_calls_behind(struct tarn__fanout_regions *regions)
+{
+    const struct tarn__cfg *cfg = regions->cfg;
+    size_t depth = 0;
+
+    for (uint32_t b = 0; b < cfg->blocks; b++) {
+        if (!regions->releases_nothing[b] || regions->function_index->calls_in[b] == 0)
+            continue;
+        regions->call_from[b] = b + 1;
+        regions->stack[depth++] = b;
+    }
+    while (depth > 0) {
+        uint32_t block = regions->stack[--depth];
+        for (size_t i = cfg->first_in[block]; i < cfg->first_in[block + 1]; i++) {
+            uint32_t source = cfg->sources[i];
+            if (!regions->releases_nothing[source] || regions->call_from[source] != 0)
+                continue;
+            regions->call_from[source] = regions->call_from[block];
+            regions->stack[depth++] = source;
+        }
+    }
+}
+
 bool tarn__fanout_region_open(struct tarn__fanout_regions *regions,
                               struct tarn__function_index *function_index,
                               const struct tarn__cfg *cfg)
@@ -110,6 +134,7 @@ bool tarn__fanout_region_open(struct tarn__fanout_regions *regions,
         .function_index = function_index,
         .cfg = cfg,
         .releases_nothing = TARN__TAKE(arena, bool, blocks),
+        .call_from = TARN__TAKE(arena, uint32_t, blocks),
         .cyclic = TARN__TAKE(arena, bool, blocks),
         .seen = TARN__TAKE(arena, uint32_t, blocks),
         .inside = TARN__TAKE(arena, uint32_t, blocks),
@@ -121,6 +146,7 @@ bool tarn__fanout_region_open(struct tarn__fanout_regions *regions,
     if (arena->failed)
         return false;
     find_releasing_blocks(regions);
+    find_calls_behind(regions);
     return tarn__dominators_find(&regions->dominators, cfg, arena) &&
            tarn__cycles_open(&regions->cycles, blocks, arena) && list_regions(regions);
 }
@@ -177,9 +203,19 @@ static void add_part(struct tarn__fanout_regions *regions,
     region->exit_count += exits;
 }
 
-/* Continue behind this block later. */
-static void go_through(struct tarn__fanout_regions *regions, uint32_t block)
+/* The paths of the region lead through this block. */
+static void note_call(const struct tarn__fanout_regions *regions,
+                      struct tarn__fanout_region *region, uint32_t block)
 {
+    if (region->call == TARN__NONE && regions->function_index->calls_in[block] > 0)
+        region->call = block;
+}
+
+/* Continue behind this block later. */
+static void go_through(struct tarn__fanout_regions *regions,
+                       struct tarn__fanout_region *region, uint32_t block)
+{
+    note_call(regions, region, block);
     regions->inside[block] = regions->search;
     regions->stack[regions->depth++] = block;
 }
@@ -197,7 +233,7 @@ static bool take_exit(struct tarn__fanout_regions *regions,
     else if (regions->cfg->first_out[block] == regions->cfg->first_out[block + 1])
         return reject_region(region, TARN_PRUNE_NOT_RELEASED, block, true);
     else
-        go_through(regions, block);
+        go_through(regions, region, block);
     return true;
 }
 
@@ -210,6 +246,9 @@ static bool take_over(struct tarn__fanout_regions *regions,
     bool good = true;
 
     region->raises |= regions->regions[index].raises;
+    note_call(regions, region, regions->regions[index].head);
+    if (region->call == TARN__NONE)
+        region->call = regions->regions[index].call;
     regions->open[count++] = index;
     while (good && count > 0) {
         uint32_t at = regions->open[--count];
@@ -256,7 +295,7 @@ static bool pass(struct tarn__fanout_regions *regions, struct tarn__fanout_regio
         return take_over(regions, region, index);
     if (inner && inner->known && fails_here_too(regions, inner, region))
         return reject_region(region, inner->why.rule, inner->why.block, inner->final);
-    go_through(regions, block);
+    go_through(regions, region, block);
     return true;
 }
 
@@ -272,6 +311,8 @@ static bool meet(struct tarn__fanout_regions *regions, struct tarn__fanout_regio
     regions->seen[block] = regions->search;
     if (ends_in_raise(regions, block)) {
         region->raises = true;
+        if (region->call == TARN__NONE && regions->call_from[block] != 0)
+            region->call = regions->call_from[block] - 1;
         return true;
     }
     if (!tarn__dominators_tree_above(&regions->dominators, region->head, block))
@@ -354,7 +395,7 @@ struct tarn__fanout_region *tarn__fanout_region_find(struct tarn__fanout_regions
     if (region->known && (!region->holds || region->age == regions->freed))
         return region;
     *region = (struct tarn__fanout_region){
-        .head = region->head, .known = true, .age = regions->freed};
+        .head = region->head, .known = true, .call = TARN__NONE, .age = regions->freed};
     regions->search++;
     regions->depth = 0;
     regions->entered_count = regions->found_count = 0;

@@ -12,7 +12,8 @@
  *
  * Then each pass through the head reaches one exit, once, and no exit is reached
  * otherwise. Whether the value of an incref in the head has a decref in each exit is not
- * checked here: all increfs of a head share its region.
+ * checked here: all increfs of a head share its region. Nor is it checked here whether a
+ * releasing call on the paths matters; the region remembers one.
  *
  * Regions are searched from the inside out. A region that holds is one step for the
  * regions around it, as only its head leads into it. So the work grows with the
@@ -31,6 +32,9 @@ struct tarn__fanout_region {
     bool holds;
     bool final;  /* the reason for failure holds for every region around it too */
     bool raises; /* some path ends at a raise */
+    uint32_t
+        call; /* a block behind the head and before the exits, or behind a raise, with
+                    * a releasing call; or TARN__NONE */
     struct tarn__verdict why; /* why it does not hold */
     uint32_t exit_count;
     uint32_t *parts; /* exits, and heads of inner regions: those have PART_IS_REGION */
@@ -56,6 +60,8 @@ struct tarn__fanout_regions {
 
     /* By block: */
     bool *releases_nothing; /* no decref is reached from here */
+    uint32_t *call_from;    /* if it releases nothing: a block with a releasing call that
+                             * is reached from here, + 1; 0: none */
     bool *cyclic;           /* leads back to itself without a decref */
 
     /* Data of the current search. A block is marked if it has the search's number. */

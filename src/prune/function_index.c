@@ -144,6 +144,57 @@ bool tarn__function_index_open(struct tarn__function_index *function_index,
     return true;
 }
 
+bool tarn__function_index_is_call(struct tarn__function_index *function_index,
+                                  LLVMValueRef instruction)
+{
+    struct tarn__pruning *pruning = function_index->pruning;
+
+    return !pruning->release.calls_keep && kind_of(pruning, instruction) == OTHER &&
+           tarn__release_by(&pruning->release, instruction);
+}
+
+static void find_calls_of(struct tarn__function_index *function_index, uint32_t block)
+{
+    struct tarn__release *release = &function_index->pruning->release;
+    LLVMValueRef at = LLVMGetFirstInstruction(function_index->blocks[block]);
+    uint32_t refop = function_index->first_refop[block];
+
+    for (; at; at = LLVMGetNextInstruction(at)) {
+        struct tarn__refop *next = &function_index->refops[refop];
+        if (refop < function_index->first_refop[block + 1] && next->call == at) {
+            next->calls_before = function_index->calls_in[block];
+            refop++;
+        } else {
+            function_index->calls_in[block] += tarn__release_by(release, at);
+        }
+    }
+}
+
+bool tarn__function_index_find_calls(struct tarn__function_index *function_index)
+{
+    struct tarn__pruning *pruning = function_index->pruning;
+
+    function_index->calls_in =
+        TARN__TAKE(&pruning->arena, uint32_t, function_index->block_count);
+    if (pruning->arena.failed)
+        return false;
+    if (pruning->release.calls_keep)
+        return true;
+    for (uint32_t b = 0; b < function_index->block_count; b++)
+        find_calls_of(function_index, b);
+    return !pruning->release.arena.failed;
+}
+
+LLVMValueRef tarn__function_index_call(struct tarn__function_index *function_index,
+                                       uint32_t block, uint32_t before)
+{
+    LLVMValueRef at = LLVMGetFirstInstruction(function_index->blocks[block]);
+
+    while (at && (!tarn__function_index_is_call(function_index, at) || before-- > 0))
+        at = LLVMGetNextInstruction(at);
+    return at;
+}
+
 static size_t hash(LLVMValueRef value)
 {
     return (size_t)(((uintptr_t)value >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
@@ -272,6 +323,24 @@ uint32_t tarn__function_index_decref(struct tarn__function_index *function_index
     return is_in(function_index, value_number, place, block)
                ? function_index->by_value[place]
                : TARN__NONE;
+}
+
+uint32_t tarn__function_index_decref_behind(struct tarn__function_index *function_index,
+                                            uint32_t incref)
+{
+    const struct tarn__refop *refop = &function_index->refops[incref];
+    uint32_t value = refop->value_number, block = refop->block;
+
+    if (function_index->decrefs_in[block] == 0)
+        return TARN__NONE;
+    uint32_t place = place_for(function_index, value, block);
+    do {
+        place = tarn__function_index_next_place(function_index, value, place);
+        if (!is_in(function_index, value, place, block))
+            return TARN__NONE;
+    } while (function_index->refops[function_index->by_value[place++]].calls_before <
+             refop->calls_before);
+    return function_index->by_value[place - 1];
 }
 
 void tarn__function_index_remove(struct tarn__function_index *function_index,

@@ -8,8 +8,7 @@
 #ifndef TARN_PRUNE_FUNCTION_INDEX_H
 #define TARN_PRUNE_FUNCTION_INDEX_H
 
-#include "prune/arena.h"
-#include <llvm-c/Core.h>
+#include "prune/release.h"
 #include <tarn/prune.h>
 
 #define TARN__NONE UINT32_MAX /* no block, no refop */
@@ -20,6 +19,7 @@ struct tarn__refop {
     uint32_t block;
     uint32_t value_number; /* equal for equal values */
     uint32_t place;        /* a decref's: its index in `by_value` */
+    uint32_t calls_before; /* releasing calls of its block that stand before it */
     bool incref;
 };
 
@@ -33,6 +33,7 @@ struct tarn__pruning {
     unsigned optnone;              /* the kind of that attribute */
     unsigned store_mark, ret_mark; /* kinds of metadata; 0: not queried yet */
     struct tarn__arena arena;      /* for the current function */
+    struct tarn__release release;  /* which calls release */
 
     /* The refops and blocks of the current function; the arrays are reused. */
     struct tarn__refop *refops;
@@ -55,6 +56,9 @@ struct tarn__function_index {
     uint32_t incref_count, null_count; /* found */
     uint32_t removed;                  /* number of removed refops */
 
+    /* From tarn__function_index_find_calls() on: */
+    uint32_t *calls_in; /* by block: its releasing calls, the terminator included */
+
     /* From tarn__function_index_number_values() on: */
     uint32_t *decrefs_in; /* by block: decrefs that still exist */
     unsigned char
@@ -69,6 +73,8 @@ struct tarn__function_index {
 /* Find the blocks and refops of a function. False: no host memory. */
 bool tarn__function_index_open(struct tarn__function_index *function_index,
                                struct tarn__pruning *pruning, LLVMValueRef function);
+/* Find the releasing calls. False: no host memory. */
+bool tarn__function_index_find_calls(struct tarn__function_index *function_index);
 /* Give equal values equal numbers, and list the decrefs of each. False: no host
  * memory. */
 bool tarn__function_index_number_values(struct tarn__function_index *function_index);
@@ -79,6 +85,16 @@ bool tarn__function_index_had_decref(const struct tarn__function_index *function
 /* The first existing decref of that value in the block, or TARN__NONE. */
 uint32_t tarn__function_index_decref(struct tarn__function_index *function_index,
                                      uint32_t value_number, uint32_t block);
+/* The first existing decref of the incref's value behind it in its block, or TARN__NONE.
+ * The decrefs stand as tarn__normalize() puts them. */
+uint32_t tarn__function_index_decref_behind(struct tarn__function_index *function_index,
+                                            uint32_t incref);
+/* Is this instruction no refop, and may it release a reference? */
+bool tarn__function_index_is_call(struct tarn__function_index *function_index,
+                                  LLVMValueRef instruction);
+/* The releasing call of the block that has `before` others before it, or NULL. */
+LLVMValueRef tarn__function_index_call(struct tarn__function_index *function_index,
+                                       uint32_t block, uint32_t before);
 /* The first existing decref at or after a place of `by_value`, or the place behind the
  * value's last. */
 uint32_t tarn__function_index_next_place(struct tarn__function_index *function_index,

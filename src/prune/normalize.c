@@ -3,6 +3,9 @@
  * A decref that runs later keeps its object alive longer, which is harmless. Once all of
  * a block's decrefs stand behind everything else, any of them may form a pair with an
  * incref of the block: nothing lies between an early release and the removed one.
+ *
+ * A decref does not move behind a releasing call: a pair around that call would be kept.
+ * So the calls divide the block, and the decrefs of each part move to its end.
  */
 #include "prune/normalize.h"
 #include <llvm/Config/llvm-config.h>
@@ -96,10 +99,37 @@ static LLVMValueRef where_to(const struct tarn__function_index *function_index,
     return before && is_musttail(function_index, block, before) ? before : end;
 }
 
+/* Move the decrefs that stand before each releasing call, and then those behind the
+ * last. */
+static void normalize_parts(struct tarn__function_index *function_index, uint32_t block,
+                            LLVMValueRef end)
+{
+    const struct tarn__refop *refop =
+        &function_index->refops[function_index->first_refop[block]];
+    const struct tarn__refop *last =
+        &function_index->refops[function_index->first_refop[block + 1]];
+    LLVMValueRef at = LLVMGetFirstInstruction(function_index->blocks[block]);
+
+    for (uint32_t part = 0; at; at = LLVMGetNextInstruction(at)) {
+        if (at != end && !tarn__function_index_is_call(function_index, at))
+            continue;
+        for (; refop < last && refop->calls_before == part; refop++)
+            if (!refop->incref && refop->call != at)
+                move_before(function_index->pruning, refop->call, at);
+        if (at == end)
+            return;
+        part++;
+    }
+}
+
 static void normalize_block(struct tarn__function_index *function_index, uint32_t block)
 {
     LLVMValueRef end = where_to(function_index, block);
 
+    if (function_index->calls_in[block] > 0) {
+        normalize_parts(function_index, block, end);
+        return;
+    }
     if (is_normal(function_index, block, end))
         return;
     for (uint32_t i = function_index->first_refop[block];

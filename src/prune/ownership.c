@@ -31,6 +31,7 @@ bool tarn__ownership_open(struct tarn__ownership *ownership,
         .increfs = TARN__TAKE(arena, uint32_t, function_index->incref_count),
         .before_raise = TARN__TAKE(arena, bool, function_index->block_count),
         .stored = TARN__TAKE(arena, unsigned char, function_index->value_count),
+        .stored_in = TARN__TAKE(arena, uint32_t, function_index->block_count),
         .next = TARN__TAKE(arena, uint32_t, function_index->incref_count),
         .first = TARN__TAKE(arena, uint32_t, (size_t)function_index->value_count + 1),
     };
@@ -101,47 +102,16 @@ static bool is_taken(struct tarn__ownership *ownership, uint32_t value, uint32_t
     return low < end && enter_of(ownership, low) <= leave;
 }
 
-/* Does this block of the region shift references? If it is no exit, continue behind it
- * later. A block that leads to no decref is on no path to an exit. */
-static bool shifts(struct tarn__ownership *ownership, uint32_t value, uint32_t block)
-{
-    struct tarn__fanout_regions *regions = ownership->regions;
-    uint32_t enter = regions->dominators.enter[block];
+/* --- where is the value stored?
+ * ------------------------------------------------------ */
 
-    regions->steps++;
-    if (regions->seen[block] == regions->search || regions->releases_nothing[block])
-        return false;
-    regions->seen[block] = regions->search;
-    if (is_taken(ownership, value, enter, enter))
-        return true;
-    if (regions->function_index->decrefs_in[block] > 0)
-        return false;
-    regions->stack[regions->depth++] = block;
-    return tarn__function_index_had_decref(regions->function_index, value, block);
-}
-
-static uint32_t walk(struct tarn__ownership *ownership,
-                     const struct tarn__fanout_region *region, uint32_t value)
-{
-    struct tarn__fanout_regions *regions = ownership->regions;
-    const struct tarn__cfg *cfg = regions->cfg;
-
-    regions->search++;
-    regions->depth = 0;
-    regions->stack[regions->depth++] = region->head;
-    while (regions->depth > 0) {
-        uint32_t block = regions->stack[--regions->depth];
-        for (size_t i = cfg->first_out[block]; i < cfg->first_out[block + 1]; i++)
-            if (shifts(ownership, value, cfg->targets[i]))
-                return cfg->targets[i];
-    }
-    return TARN__NONE;
-}
-
-/* --- is the value stored? -------------------------------------------------------------
- */
-
-enum { STORED = 1, NOT_STORED = 2 };
+/* Bits of `stored`. */
+enum {
+    KNOWN = 1,
+    BEFORE_RAISE = 2, /* in a block that leads to a raise, or has one */
+    IN_DEAD_END = 4,  /* in a block that leads to no decref */
+    ANYWHERE = 8      /* under this name */
+};
 
 /* Find the blocks that lead to a raise, or have one. */
 static void find_before_raise(struct tarn__ownership *ownership)
@@ -168,23 +138,9 @@ static void find_before_raise(struct tarn__ownership *ownership)
     }
 }
 
-static bool is_before_raise(struct tarn__ownership *ownership, LLVMValueRef instruction)
-{
-    LLVMBasicBlockRef block = LLVMGetInstructionParent(instruction);
-
-    if (!ownership->know_before_raise)
-        find_before_raise(ownership);
-    ownership->know_before_raise = true;
-    return ownership->before_raise[tarn__cfg_number(ownership->regions->cfg, block)];
-}
-
-static bool has_use_that_stores(struct tarn__ownership *ownership, LLVMValueRef value,
-                                bool is_cast);
-
-/* Can the reference leave the function through this use before a raise, or continue under
- * another name? */
-static bool use_stores(struct tarn__ownership *ownership, LLVMValueRef user,
-                       LLVMValueRef value, bool is_cast)
+/* Can the reference leave the function through this use, or continue under another name?
+ */
+static bool may_store(LLVMValueRef user, LLVMValueRef value)
 {
     switch (LLVMGetInstructionOpcode(user)) {
     case LLVMCall: /* a callee may borrow it, and counts for itself if it keeps it */
@@ -193,35 +149,121 @@ static bool use_stores(struct tarn__ownership *ownership, LLVMValueRef user,
     case LLVMGetElementPtr:
         return false;
     case LLVMStore:
-        return LLVMGetOperand(user, 0) == value && is_before_raise(ownership, user);
-    case LLVMBitCast: /* where pointers have types */
-        if (!is_cast)
-            return has_use_that_stores(ownership, user, true);
-        break;
+        return LLVMGetOperand(user, 0) == value;
     default:
-        break;
+        return true;
     }
-    return is_before_raise(ownership, user);
 }
 
-static bool has_use_that_stores(struct tarn__ownership *ownership, LLVMValueRef value,
-                                bool is_cast)
+/* Does the reference stay in the function, under another name, or leave it at its end? */
+static bool goes_on(LLVMValueRef user)
 {
-    for (LLVMUseRef use = LLVMGetFirstUse(value); use; use = LLVMGetNextUse(use))
-        if (use_stores(ownership, LLVMGetUser(use), value, is_cast))
-            return true;
-    return false;
+    LLVMOpcode opcode = LLVMGetInstructionOpcode(user);
+
+    return opcode == LLVMPHI || opcode == LLVMSelect || opcode == LLVMRet;
 }
 
-static bool is_stored(struct tarn__ownership *ownership, uint32_t number,
-                      LLVMValueRef value)
+/* Mark the blocks in which the value is stored that lead to no decref. Return the bits of
+ * `stored`. */
+static unsigned mark_stores(struct tarn__ownership *ownership, uint32_t number,
+                            LLVMValueRef value, bool is_cast)
 {
-    if (ownership->stored[number] == 0) {
-        bool local = LLVMIsAInstruction(value) || LLVMIsAArgument(value);
-        bool stored = !local || has_use_that_stores(ownership, value, false);
-        ownership->stored[number] = stored ? STORED : NOT_STORED;
+    struct tarn__fanout_regions *regions = ownership->regions;
+    unsigned stored = KNOWN;
+
+    for (LLVMUseRef use = LLVMGetFirstUse(value); use; use = LLVMGetNextUse(use)) {
+        LLVMValueRef user = LLVMGetUser(use);
+        regions->steps++;
+        if (LLVMGetInstructionOpcode(user) == LLVMBitCast && !is_cast) {
+            stored |= mark_stores(ownership, number, user, true); /* typed pointers */
+            continue;
+        }
+        if (!may_store(user, value))
+            continue;
+        stored |= goes_on(user) ? 0 : ANYWHERE;
+        uint32_t block = tarn__cfg_number(regions->cfg, LLVMGetInstructionParent(user));
+        stored |= ownership->before_raise[block] ? BEFORE_RAISE : 0;
+        if (!regions->releases_nothing[block])
+            continue;
+        ownership->stored_in[block] = number + 1;
+        stored |= IN_DEAD_END;
     }
-    return ownership->stored[number] == STORED;
+    return stored;
+}
+
+/* A global may be stored anywhere. */
+static void mark_everywhere(struct tarn__ownership *ownership, uint32_t number)
+{
+    for (uint32_t b = 0; b < ownership->regions->cfg->blocks; b++)
+        if (ownership->regions->releases_nothing[b])
+            ownership->stored_in[b] = number + 1;
+    ownership->stored[number] = KNOWN | BEFORE_RAISE | IN_DEAD_END | ANYWHERE;
+}
+
+/* The bits of `stored` for the value. The blocks for walk() are marked, if there are any.
+ */
+static unsigned find_stores(struct tarn__ownership *ownership, uint32_t number,
+                            LLVMValueRef value)
+{
+    unsigned known = ownership->stored[number];
+
+    if (known != 0 && !(known & IN_DEAD_END))
+        return known;
+    if (!ownership->know_before_raise)
+        find_before_raise(ownership);
+    ownership->know_before_raise = true;
+    if (LLVMIsAInstruction(value) || LLVMIsAArgument(value))
+        ownership->stored[number] =
+            (unsigned char)mark_stores(ownership, number, value, false);
+    else
+        mark_everywhere(ownership, number);
+    return ownership->stored[number];
+}
+
+/* --- are references shifted? -------------------------------------------------------- */
+
+/* Does this block of the region shift references? If it is no exit, continue behind it
+ * later. A block that leads to no decref is on no path to an exit: of its paths only
+ * stores count, before the raise and behind it. */
+static bool shifts(struct tarn__ownership *ownership, uint32_t value, uint32_t block)
+{
+    struct tarn__fanout_regions *regions = ownership->regions;
+    uint32_t enter = regions->dominators.enter[block];
+
+    regions->steps++;
+    if (regions->seen[block] == regions->search)
+        return false;
+    regions->seen[block] = regions->search;
+    if (regions->releases_nothing[block]) {
+        regions->stack[regions->depth++] = block;
+        return ownership->stored_in[block] == value + 1;
+    }
+    if (ownership->stored[value] & BEFORE_RAISE &&
+        is_taken(ownership, value, enter, enter))
+        return true;
+    if (regions->function_index->decrefs_in[block] > 0)
+        return false;
+    regions->stack[regions->depth++] = block;
+    return ownership->stored[value] & BEFORE_RAISE &&
+           tarn__function_index_had_decref(regions->function_index, value, block);
+}
+
+static uint32_t walk(struct tarn__ownership *ownership,
+                     const struct tarn__fanout_region *region, uint32_t value)
+{
+    struct tarn__fanout_regions *regions = ownership->regions;
+    const struct tarn__cfg *cfg = regions->cfg;
+
+    regions->search++;
+    regions->depth = 0;
+    regions->stack[regions->depth++] = region->head;
+    while (regions->depth > 0) {
+        uint32_t block = regions->stack[--regions->depth];
+        for (size_t i = cfg->first_out[block]; i < cfg->first_out[block + 1]; i++)
+            if (shifts(ownership, value, cfg->targets[i]))
+                return cfg->targets[i];
+    }
+    return TARN__NONE;
 }
 
 uint32_t tarn__ownership_transferred(struct tarn__ownership *ownership,
@@ -230,7 +272,15 @@ uint32_t tarn__ownership_transferred(struct tarn__ownership *ownership,
 {
     const struct tarn__refop *refop = &ownership->regions->function_index->refops[incref];
 
-    if (!is_stored(ownership, refop->value_number, refop->value))
+    if (!(find_stores(ownership, refop->value_number, refop->value) &
+          (BEFORE_RAISE | IN_DEAD_END)))
         return TARN__NONE;
     return walk(ownership, region, refop->value_number);
+}
+
+bool tarn__ownership_is_stored(struct tarn__ownership *ownership, uint32_t incref)
+{
+    const struct tarn__refop *refop = &ownership->regions->function_index->refops[incref];
+
+    return find_stores(ownership, refop->value_number, refop->value) & ANYWHERE;
 }

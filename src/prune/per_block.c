@@ -1,8 +1,10 @@
 /* per_block.c -- pairs within one block.
  *
- * Decrefs stand behind increfs by now. The increfs are processed from the last to the
- * first. Each forms a pair with the first decref of its value, so that the longest-held
- * references stay. A refop on null does nothing and is removed alone.
+ * Decrefs stand behind increfs by now, in each part of the block between releasing calls.
+ * The increfs are processed from the last to the first. Each forms a pair with the first
+ * decref of its value behind it, so that the longest-held references stay. A pair around
+ * a releasing call stays, unless the caller holds the object. A refop on null does
+ * nothing and is removed alone.
  */
 #include "prune/per_block.h"
 
@@ -28,9 +30,10 @@ static bool prune_pair(struct tarn__function_index *function_index, uint32_t inc
 
     if (!refop->incref || !refop->call)
         return false;
-    decref =
-        tarn__function_index_decref(function_index, refop->value_number, refop->block);
-    if (decref == TARN__NONE)
+    decref = tarn__function_index_decref_behind(function_index, incref);
+    if (decref == TARN__NONE ||
+        (function_index->refops[decref].calls_before != refop->calls_before &&
+         !LLVMIsAArgument(refop->value)))
         return false;
     tarn__function_index_remove(function_index, incref);
     tarn__function_index_remove(function_index, decref);

@@ -25,7 +25,8 @@ static tarn_status no_memory(void)
 
 static tarn_status check_options(const tarn_prune_options *options)
 {
-    if (options->mode != TARN_PRUNE_SOUND && options->mode != TARN_PRUNE_LLVMLITE)
+    if (options->mode != TARN_PRUNE_SOUND && options->mode != TARN_PRUNE_LLVMLITE &&
+        options->mode != TARN_PRUNE_ASSUME_CALLS_KEEP)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: unknown mode %d",
                               (int)options->mode);
     if (options->shapes & ~(unsigned)TARN_PRUNE_ALL)
@@ -152,6 +153,8 @@ static bool prune_across_blocks(struct tarn__function_index *function_index)
 /* All steps except finding the refops; false: no host memory. */
 static bool prune_index(struct tarn__function_index *function_index)
 {
+    if (!tarn__function_index_find_calls(function_index))
+        return false;
     tarn__normalize(function_index);
     if (!tarn__function_index_number_values(function_index))
         return false;
@@ -219,15 +222,20 @@ static LLVMValueRef global_of_name(LLVMModuleRef module, const char *name)
     return found ? found : LLVMGetNamedGlobalIFunc(module, name, strlen(name));
 }
 
-static struct tarn__pruning begin(LLVMModuleRef module, const tarn_prune_options *options)
+static struct tarn__pruning begin(LLVMModuleRef module, bool whole,
+                                  const tarn_prune_options *options)
 {
-    return (struct tarn__pruning){
+    struct tarn__pruning pruning = {
         .options = completed(options),
         .context = LLVMGetModuleContext(module),
         .incref = global_of_name(module, "NRT_incref"),
         .decref = global_of_name(module, "NRT_decref"),
         .optnone = LLVMGetEnumAttributeKindForName("optnone", strlen("optnone")),
     };
+    /* The bodies of a whole module are read only if all of it is pruned. */
+    tarn__release_open(&pruning.release, whole ? module : NULL,
+                       pruning.options.mode != TARN_PRUNE_SOUND);
+    return pruning;
 }
 
 static void end(struct tarn__pruning *pruning)
@@ -236,8 +244,10 @@ static void end(struct tarn__pruning *pruning)
                   pruning->block_capacity *
                       (sizeof *pruning->blocks + sizeof *pruning->first_refop);
 
-    pruning->report.peak_bytes = pruning->arena.peak_bytes + kept;
+    pruning->report.peak_bytes =
+        pruning->arena.peak_bytes + pruning->release.arena.peak_bytes + kept;
     tarn__arena_free(&pruning->arena);
+    tarn__release_close(&pruning->release);
     free(pruning->refops);
     free(pruning->blocks);
     free(pruning->first_refop);
@@ -254,7 +264,7 @@ tarn_status tarn_prune_module(LLVMModuleRef module, const tarn_prune_options *op
         return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: module is NULL");
     if (options && (status = check_options(options)) != TARN_OK)
         return status;
-    struct tarn__pruning pruning = begin(module, options);
+    struct tarn__pruning pruning = begin(module, true, options);
     for (LLVMValueRef function = LLVMGetFirstFunction(module);
          function && status == TARN_OK; function = LLVMGetNextFunction(function))
         status = prune_function(&pruning, function);
@@ -274,7 +284,7 @@ tarn_status tarn_prune_function(LLVMValueRef function, const tarn_prune_options 
                               "prune: the value is not a function");
     if (options && (status = check_options(options)) != TARN_OK)
         return status;
-    struct tarn__pruning pruning = begin(LLVMGetGlobalParent(function), options);
+    struct tarn__pruning pruning = begin(LLVMGetGlobalParent(function), false, options);
     status = prune_function(&pruning, function);
     end(&pruning);
     if (status == TARN_OK && report)

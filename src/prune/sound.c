@@ -6,7 +6,8 @@
  * one in between, and nowhere else. The count was at least one before the incref, as no
  * code may count a dead object. From there to the exits nothing counts down. So the
  * object lives as long as before, except for what happens in an exit before its decref.
- * tail_decref.h checks that.
+ * tail_decref.h checks that. A call in between may count down unseen (release.h); then
+ * another reference has to keep the object (keeper.h).
  *
  * A path may end at a raise instead of an exit. Compiled code releases nothing when it
  * raises: its references leak. Without the incref this reference does not leak any more.
@@ -27,7 +28,8 @@ bool tarn__sound_open(struct tarn__sound *sound,
     sound->function_index = function_index;
     return tarn__fanout_region_open(&sound->regions, function_index, cfg) &&
            tarn__tail_decref_open(&sound->tail_decrefs, function_index) &&
-           tarn__ownership_open(&sound->ownership, &sound->regions);
+           tarn__ownership_open(&sound->ownership, &sound->regions) &&
+           tarn__keeper_open(&sound->keeper, function_index, cfg);
 }
 
 void tarn__sound_close(struct tarn__sound *sound)
@@ -63,8 +65,28 @@ static struct tarn__verdict check_exit(struct tarn__sound *sound, uint32_t value
     return tarn__verdict_allow();
 }
 
-/* Does each exit have a removable decref of the value, and is that right where paths
- * raise? */
+/* A block with a releasing call between the incref and its decrefs, or behind a raise; or
+ * TARN__NONE. */
+static uint32_t block_with_call(struct tarn__sound *sound, uint32_t incref,
+                                const struct tarn__fanout_region *region,
+                                const uint32_t *exits, uint32_t count)
+{
+    struct tarn__function_index *function_index = sound->function_index;
+    const struct tarn__refop *refop = &function_index->refops[incref];
+
+    if (refop->calls_before < function_index->calls_in[refop->block])
+        return refop->block;
+    for (uint32_t i = 0; i < count && region->call == TARN__NONE; i++)
+        if (function_index
+                ->refops[tarn__function_index_decref(function_index, refop->value_number,
+                                                     exits[i])]
+                .calls_before > 0)
+            return exits[i];
+    return region->call;
+}
+
+/* Does each exit have a removable decref of the value, does no call on the way release it,
+ * and is that right where paths raise? */
 static struct tarn__verdict check_region(struct tarn__sound *sound, uint32_t incref,
                                          const struct tarn__fanout_region *region,
                                          const uint32_t *exits, uint32_t count)
@@ -75,9 +97,15 @@ static struct tarn__verdict check_region(struct tarn__sound *sound, uint32_t inc
     for (uint32_t i = 0; i < count && verdict.allowed; i++)
         verdict = check_exit(sound, value, exits[i]);
     sound->regions.steps += count;
-    if (!verdict.allowed || !region->raises)
+    if (!verdict.allowed)
         return verdict;
-    uint32_t where = tarn__ownership_transferred(&sound->ownership, region, incref);
+    uint32_t where = block_with_call(sound, incref, region, exits, count);
+    if (where != TARN__NONE && (tarn__ownership_is_stored(&sound->ownership, incref) ||
+                                !tarn__keeper_holds(&sound->keeper, incref)))
+        return tarn__verdict_reject(TARN_PRUNE_RELEASING_CALL, where);
+    if (!region->raises)
+        return verdict;
+    where = tarn__ownership_transferred(&sound->ownership, region, incref);
     return where == TARN__NONE
                ? verdict
                : tarn__verdict_reject(TARN_PRUNE_OWNERSHIP_TRANSFERRED, where);
@@ -183,11 +211,30 @@ static bool sweep_inside_first(struct tarn__sound *sound)
     return changed;
 }
 
+/* Remove the pairs within a block around a releasing call whose object is kept. */
+static void prune_kept_in_blocks(struct tarn__sound *sound)
+{
+    struct tarn__function_index *function_index = sound->function_index;
+
+    for (uint32_t i = function_index->refop_count; i-- > 0;) {
+        if (!function_index->refops[i].incref || !function_index->refops[i].call)
+            continue;
+        uint32_t decref = tarn__function_index_decref_behind(function_index, i);
+        if (decref == TARN__NONE || !tarn__keeper_holds(&sound->keeper, i))
+            continue;
+        tarn__function_index_remove(function_index, i);
+        tarn__function_index_remove(function_index, decref);
+        function_index->pruning->report.per_block += 2;
+    }
+}
+
 bool tarn__sound_prune(struct tarn__sound *sound)
 {
     struct tarn__fanout_regions *regions = &sound->regions;
     bool changed = true;
 
+    if (sound->function_index->pruning->options.shapes & TARN_PRUNE_PER_BLOCK)
+        prune_kept_in_blocks(sound);
     for (int sweep = 0; changed && regions->steps <= regions->most_steps; sweep++) {
         tarn__fanout_region_renew(regions);
         tarn__tail_decref_renew(&sound->tail_decrefs);
@@ -199,6 +246,24 @@ bool tarn__sound_prune(struct tarn__sound *sound)
 
 /* --- explaining --------------------------------------------------------------------- */
 
+/* The reason for a block with a decref: that of the incref's own stays if a call is
+ * between the two. */
+static struct tarn__verdict explain_decref_beside(
+    struct tarn__function_index *function_index, uint32_t incref)
+{
+    const struct tarn__refop *refop = &function_index->refops[incref];
+    uint32_t decref = tarn__function_index_decref_behind(function_index, incref);
+    bool around_call = decref != TARN__NONE &&
+                       function_index->refops[decref].calls_before > refop->calls_before;
+    struct tarn__verdict verdict = tarn__verdict_reject(
+        around_call ? TARN_PRUNE_RELEASING_CALL : TARN_PRUNE_DECREF_BESIDE, refop->block);
+
+    if (around_call)
+        verdict.instruction =
+            tarn__function_index_call(function_index, refop->block, refop->calls_before);
+    return verdict;
+}
+
 struct tarn__verdict tarn__sound_explain(struct tarn__sound *sound, uint32_t incref)
 {
     struct tarn__function_index *function_index = sound->function_index;
@@ -209,7 +274,7 @@ struct tarn__verdict tarn__sound_explain(struct tarn__sound *sound, uint32_t inc
     if (!tarn__dominators_tree_reached(&sound->regions.dominators, block))
         return tarn__verdict_reject(TARN_PRUNE_NOT_REACHED, block);
     if (function_index->decrefs_in[block] > 0)
-        return tarn__verdict_reject(TARN_PRUNE_DECREF_BESIDE, block);
+        return explain_decref_beside(function_index, incref);
     struct tarn__fanout_region *region =
         &sound->regions.regions[sound->regions.region_of[block]];
     if (!tarn__fanout_region_find(&sound->regions, region)->holds)
@@ -227,5 +292,9 @@ struct tarn__verdict tarn__sound_explain(struct tarn__sound *sound, uint32_t inc
         verdict.instruction = tarn__tail_decref_use(
             &sound->tail_decrefs,
             tarn__function_index_decref(function_index, value, verdict.block));
+    if (!verdict.allowed && verdict.rule == TARN_PRUNE_RELEASING_CALL)
+        verdict.instruction = tarn__function_index_call(
+            function_index, verdict.block,
+            verdict.block == block ? function_index->refops[incref].calls_before : 0);
     return verdict;
 }

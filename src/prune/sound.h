@@ -2,6 +2,7 @@
 #ifndef TARN_PRUNE_SOUND_H
 #define TARN_PRUNE_SOUND_H
 
+#include "prune/keeper.h"
 #include "prune/tail_decref.h"
 #include "prune/ownership.h"
 
@@ -10,6 +11,7 @@ struct tarn__sound {
     struct tarn__fanout_regions regions;
     struct tarn__tail_decrefs tail_decrefs;
     struct tarn__ownership ownership;
+    struct tarn__keeper keeper;
 };
 
 /* False: no host memory. Close it in either case. */

@@ -1,8 +1,9 @@
 /* function.c -- convert LLVM's functions to the interpreter's.
  *
  * Operations that do not concern the interpreter are left out: arithmetic, types,
- * conditions. A call of an unknown function uses its pointers. Its result, like that of a
- * load, may be any object.
+ * conditions. A call uses its pointers. Its result, like that of a load, may be any object.
+ * A function of the module runs. Any other may run anything, unless it is declared to
+ * write no memory, or is in `harmless`.
  */
 #include "function.h"
 
@@ -32,9 +33,12 @@ void *function_allocate(size_t count, size_t size)
     return memset(place, 0, bytes);
 }
 
+static struct function *functions; /* all that were read */
+
 void function_forget_all(void)
 {
     arena.used = 0;
+    functions = NULL;
 }
 
 /* Numbers of values and blocks, kept in a hash table by address. */
@@ -104,6 +108,47 @@ static void add(struct reading *reading, enum operation_kind kind, LLVMValueRef 
     operation->result = result ? number_of(&reading->values, result) : NO_OBJECT;
 }
 
+/* Is the function declared to write no memory? */
+static bool writes_nothing(LLVMValueRef callee)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName("memory", strlen("memory"));
+    LLVMAttributeRef memory =
+        LLVMIsAFunction(callee)
+            ? LLVMGetEnumAttributeAtIndex(
+                  callee, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, kind)
+            : NULL;
+    return memory != NULL &&
+           (LLVMGetEnumAttributeValue(memory) & 0xAAAAAAAAAAAAAAAAu) == 0;
+}
+
+static bool is_harmless(LLVMValueRef callee)
+{
+    if (named(callee, "other_thread")) /* no call at all, for the pruner */
+        return false;
+    return writes_nothing(callee) || named(callee, "NRT_Free") ||
+           (LLVMIsAFunction(callee) && LLVMGetIntrinsicID(callee) != 0);
+}
+
+/* Has the function a body that no other can replace at link time? */
+static bool is_known(LLVMValueRef callee)
+{
+    return LLVMIsAFunction(callee) && !LLVMIsDeclaration(callee) &&
+           LLVMGetLinkage(callee) != LLVMWeakAnyLinkage &&
+           LLVMGetLinkage(callee) != LLVMLinkOnceAnyLinkage;
+}
+
+static void read_callee(struct reading *reading, LLVMValueRef call, LLVMValueRef callee)
+{
+    unsigned count = LLVMCountParams(callee);
+    add(reading, CALL, NULL, NULL, is_pointer(call) ? call : NULL);
+    struct operation *operation =
+        &reading->block->operations[reading->block->operation_count - 1];
+    operation->callee = function_read(callee);
+    operation->arguments = function_allocate(count, sizeof(int));
+    for (unsigned i = 0; i < count; i++)
+        operation->arguments[i] = number_of(&reading->values, LLVMGetOperand(call, i));
+}
+
 static void read_call(struct reading *reading, LLVMValueRef call)
 {
     LLVMValueRef callee = LLVMGetCalledValue(call);
@@ -116,6 +161,12 @@ static void read_call(struct reading *reading, LLVMValueRef call)
     for (unsigned i = 0; i < count; i++)
         if (is_pointer(LLVMGetOperand(call, i)))
             add(reading, USE, LLVMGetOperand(call, i), NULL, NULL);
+    if (is_known(callee)) {
+        read_callee(reading, call, callee);
+        return;
+    }
+    if (!is_harmless(callee))
+        add(reading, CALLBACK, NULL, NULL, NULL);
     if (is_pointer(call))
         add(reading, named(callee, "make") ? MAKE : PICK, NULL, NULL, call);
 }
@@ -139,6 +190,7 @@ static void read_instruction(struct reading *reading, LLVMValueRef instruction)
 {
     switch (LLVMGetInstructionOpcode(instruction)) {
     case LLVMCall:
+    case LLVMInvoke:
         read_call(reading, instruction);
         break;
     case LLVMPHI:
@@ -151,7 +203,8 @@ static void read_instruction(struct reading *reading, LLVMValueRef instruction)
             add(reading, PICK, NULL, NULL, instruction);
         break;
     case LLVMStore:
-        if (named(LLVMGetOperand(instruction, 1), "kept"))
+        if (named(LLVMGetOperand(instruction, 1), "kept") ||
+            named(LLVMGetOperand(instruction, 1), "retptr"))
             add(reading, KEEP, LLVMGetOperand(instruction, 0), NULL, NULL);
         add(reading, USE, LLVMGetOperand(instruction, 1), NULL, NULL);
         if (named(LLVMGetOperand(instruction, 1), "excinfo") &&
@@ -180,7 +233,7 @@ static void count_operations(LLVMBasicBlockRef block, size_t *operations, size_t
     *operations = *phis = 0;
     for (LLVMValueRef i = LLVMGetFirstInstruction(block); i;
          i = LLVMGetNextInstruction(i)) {
-        *operations += 2 + (size_t)LLVMGetNumOperands(i);
+        *operations += 3 + (size_t)LLVMGetNumOperands(i);
         *phis += LLVMGetInstructionOpcode(i) == LLVMPHI;
     }
 }
@@ -232,34 +285,72 @@ static size_t count_values(LLVMValueRef source)
     return count;
 }
 
-struct function function_read(LLVMValueRef source)
+static bool calls_back(const struct function *function, bool is_callee, int depth)
 {
+    for (int b = 0; b < function->block_count; b++)
+        for (int i = 0; i < function->blocks[b].operation_count; i++) {
+            const struct operation *operation = &function->blocks[b].operations[i];
+            if (operation->kind == CALLBACK || (is_callee && operation->kind == DECREF))
+                return true;
+            if (operation->kind == CALL && depth < 8 &&
+                calls_back(operation->callee, true, depth + 1))
+                return true;
+        }
+    return false;
+}
+
+bool function_calls_back(const struct function *function)
+{
+    return calls_back(function, false, 0);
+}
+
+static void read_blocks(struct reading *reading, struct function *function)
+{
+    int next = 0;
+    LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function->source);
+    for (; block; block = LLVMGetNextBasicBlock(block))
+        set_number(&reading->blocks, block, next++);
+    next = 0;
+    for (block = LLVMGetFirstBasicBlock(function->source); block;
+         block = LLVMGetNextBasicBlock(block)) {
+        reading->block = &function->blocks[next++];
+        read_block(reading, block);
+    }
+}
+
+static void read_parameters(struct function *function)
+{
+    function->parameter_count = (int)LLVMCountParams(function->source);
+    function->is_object =
+        function_allocate((size_t)function->parameter_count, sizeof(bool));
+    for (int i = 0; i < function->parameter_count; i++) {
+        LLVMValueRef parameter = LLVMGetParam(function->source, (unsigned)i);
+        function->is_object[i] = is_pointer(parameter) && !named(parameter, "excinfo") &&
+                                 !named(parameter, "retptr");
+    }
+}
+
+const struct function *function_read(LLVMValueRef source)
+{
+    for (struct function *known = functions; known; known = known->next)
+        if (known->source == source)
+            return known;
     size_t length;
-    struct function function = {.name = LLVMGetValueName2(source, &length)};
+    struct function *function = function_allocate(1, sizeof *function);
     LLVMContextRef context = LLVMGetModuleContext(LLVMGetGlobalParent(source));
     struct reading reading = {
         .values = make_numbers(count_values(source)),
         .blocks = make_numbers(LLVMCountBasicBlocks(source)),
         .raise_kind = LLVMGetMDKindIDInContext(context, "numba_exception_output", 22)};
-    function.value_count = (int)number_values(&reading, source);
-    function.parameter_count = (int)LLVMCountParams(source);
-    function.block_count = (int)LLVMCountBasicBlocks(source);
-    function.blocks =
-        function_allocate((size_t)function.block_count, sizeof *function.blocks);
-    function.excinfo = NO_OBJECT;
-    for (int i = 0; i < function.parameter_count; i++)
-        if (named(LLVMGetParam(source, (unsigned)i), "excinfo"))
-            function.excinfo = i;
-
-    int next = 0;
-    LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(source);
-    for (; block; block = LLVMGetNextBasicBlock(block))
-        set_number(&reading.blocks, block, next++);
-    next = 0;
-    for (block = LLVMGetFirstBasicBlock(source); block;
-         block = LLVMGetNextBasicBlock(block)) {
-        reading.block = &function.blocks[next++];
-        read_block(&reading, block);
-    }
+    function->name = LLVMGetValueName2(source, &length);
+    function->source = source;
+    function->next = functions;
+    functions = function; /* it may call itself */
+    function->value_count = (int)number_values(&reading, source);
+    function->block_count = (int)LLVMCountBasicBlocks(source);
+    function->blocks =
+        function_allocate((size_t)function->block_count, sizeof *function->blocks);
+    read_parameters(function);
+    read_blocks(&reading, function);
     return function;
 }

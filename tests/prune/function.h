@@ -11,19 +11,26 @@ enum { NO_OBJECT = -1 };
 enum operation_kind {
     INCREF,
     DECREF,
-    USE,    /* reads the object */
-    PICK,   /* result: any of the shared objects, or null */
-    MAKE,   /* result: a new object, counted once */
-    SELECT, /* result: one of two operands */
-    COPY,   /* result: the operand */
-    RAISE,  /* a raise mark */
-    KEEP,   /* a reference is transferred to an owner that outlives the function */
+    USE,      /* reads the object */
+    PICK,     /* result: any of the shared objects, or null */
+    MAKE,     /* result: a new object, counted once */
+    SELECT,   /* result: one of two operands */
+    COPY,     /* result: the operand */
+    RAISE,    /* a raise mark */
+    KEEP,     /* a reference is transferred to an owner that outlives the function */
+    CALLBACK, /* code outside of the module: it may release references of its own */
+    CALL,     /* a function of the module; its result may be any object */
 };
+
+struct function;
 
 struct operation {
     enum operation_kind kind;
     int operands[2]; /* numbers of values; NO_OBJECT for values that are no object */
     int result;      /* number of a value, or NO_OBJECT */
+    const struct function *callee; /* of a CALL */
+    int *
+        arguments; /* of a CALL, one for each parameter: numbers of values, or NO_OBJECT */
 };
 
 struct phi {
@@ -49,11 +56,17 @@ struct function {
     int block_count;
     int value_count;
     int parameter_count; /* values 0 .. parameter_count - 1; the rest are instructions */
-    int excinfo;         /* the parameter that is no object, or NO_OBJECT */
+    bool *is_object;     /* by parameter: not so for conditions, excinfo and retptr */
+    struct function *next; /* in the list of functions that were read */
+    LLVMValueRef source;
 };
 
-/* Convert an LLVM function. The result is valid until function_forget_all(). */
-struct function function_read(LLVMValueRef source);
+/* Convert an LLVM function, and those that it calls. The result is valid until
+ * function_forget_all(). */
+const struct function *function_read(LLVMValueRef source);
+
+/* May the function call what releases references that it does not see? */
+bool function_calls_back(const struct function *function);
 
 /* Allocate zeroed memory that is freed with the functions. Ends the program on failure.
  */

@@ -3,6 +3,11 @@
  * Decisions that the function does not determine come from the world's seed, in order:
  * the direction of a branch, the object that a call returns. The pruned version of a
  * function makes the same requests, so it makes the same run.
+ *
+ * A callback, and a called function that releases what it did not take, release a reference
+ * of another owner. It is one of the caller's, or one that was transferred by a store. The
+ * reference of the function itself is never theirs. Where there are such calls, the caller
+ * holds the parameters until the end.
  */
 #include "run.h"
 
@@ -40,13 +45,42 @@ static enum verdict release(struct run *run, int object)
 {
     if (run->objects[object].count == 0)
         return blame(run, object, FREED_TWICE);
+    run->dropped[object] += run->others_release;
     if (--run->objects[object].count > 0)
         return FINE;
+    if (object < run->world->shared && run->passed[object])
+        return blame(run, object, FREED_TWICE);
     enum verdict verdict = FINE;
     for (int i = 0; i < 2 && verdict == FINE; i++)
         if (run->objects[object].children[i] != NO_OBJECT)
             verdict = release(run, run->objects[object].children[i]);
     return verdict;
+}
+
+/* Drop the reference of another owner. */
+static enum verdict release_of_others(struct run *run, int object)
+{
+    if (run->kept[object] > 0 && decide(run, 2) == 1)
+        run->kept[object]--;
+    else if (object < run->world->shared && run->callers[object] > 0)
+        run->callers[object]--;
+    else if (run->kept[object] > 0)
+        run->kept[object]--;
+    else
+        return blame(run, object, FREED_TWICE);
+    run->others_release = true;
+    enum verdict verdict = release(run, object);
+    run->others_release = false;
+    return verdict;
+}
+
+/* Code that the function does not see releases a reference, or none. */
+static enum verdict call_back(struct run *run)
+{
+    int object = decide(run, 4) == 0 ? NO_OBJECT : decide(run, run->object_count);
+    if (object == NO_OBJECT || (object >= run->world->shared && run->kept[object] == 0))
+        return FINE;
+    return release_of_others(run, object);
 }
 
 static int make_object(struct run *run)
@@ -56,10 +90,34 @@ static int make_object(struct run *run)
     return run->object_count++;
 }
 
-static enum verdict perform(struct run *run, const struct operation *operation)
+/* A function that runs, with the objects of its values. */
+struct frame {
+    const struct function *function;
+    int *values;
+    int *scratch;           /* as many again, for phis, which all change at once */
+    int taken[MAX_OBJECTS]; /* references that a called function took and still has */
+    int depth;              /* 0: the function that is judged */
+};
+
+static enum verdict call(struct run *run, const struct frame *caller,
+                         const struct operation *operation);
+
+static enum verdict decref(struct run *run, struct frame *frame, int object)
+{
+    if (object == NO_OBJECT)
+        return FINE;
+    if (frame->depth == 0 || frame->taken[object] > 0) {
+        frame->taken[object]--;
+        return release(run, object);
+    }
+    return release_of_others(run, object);
+}
+
+static enum verdict perform(struct run *run, struct frame *frame,
+                            const struct operation *operation)
 {
     const int *operands = operation->operands;
-    int object = operands[0] == NO_OBJECT ? NO_OBJECT : run->values[operands[0]];
+    int object = operands[0] == NO_OBJECT ? NO_OBJECT : frame->values[operands[0]];
 
     switch (operation->kind) {
     case INCREF:
@@ -70,34 +128,44 @@ static enum verdict perform(struct run *run, const struct operation *operation)
         if (run->objects[object].count == 0)
             return blame(run, object, USED_FREED);
         run->objects[object].count += operation->kind == INCREF;
+        frame->taken[object] += operation->kind == INCREF;
         run->kept[object] += operation->kind == KEEP;
         return FINE;
     case DECREF:
-        return object == NO_OBJECT ? FINE : release(run, object);
+        return decref(run, frame, object);
     case PICK:
-        run->values[operation->result] = any_object(run);
+        frame->values[operation->result] = any_object(run);
         return FINE;
     case MAKE:
         if (run->object_count == MAX_OBJECTS)
             return CUT;
-        run->values[operation->result] = make_object(run);
+        object = make_object(run);
+        frame->taken[object]++;
+        frame->values[operation->result] = object;
         return FINE;
     case SELECT:
         if (decide(run, 2) == 1)
-            object = operands[1] == NO_OBJECT ? NO_OBJECT : run->values[operands[1]];
-        run->values[operation->result] = object;
+            object = operands[1] == NO_OBJECT ? NO_OBJECT : frame->values[operands[1]];
+        frame->values[operation->result] = object;
         return FINE;
     case COPY:
-        run->values[operation->result] = object;
+        frame->values[operation->result] = object;
         return FINE;
     case RAISE:
-        run->last_raise = run->steps;
+        if (frame->depth == 0)
+            run->last_raise = run->steps;
         return FINE;
+    case CALLBACK:
+        return call_back(run);
+    case CALL:
+        if (operation->result != NO_OBJECT)
+            frame->values[operation->result] = any_object(run);
+        return call(run, frame, operation);
     }
     return FINE;
 }
 
-static void enter(struct run *run, const struct block *block, int from)
+static void enter(struct frame *frame, const struct block *block, int from)
 {
     for (int i = 0; i < block->phi_count; i++) {
         const struct phi *phi = &block->phis[i];
@@ -105,10 +173,53 @@ static void enter(struct run *run, const struct block *block, int from)
         while (phi->blocks[arm] != from)
             arm++;
         int value = phi->values[arm];
-        run->scratch[i] = value == NO_OBJECT ? NO_OBJECT : run->values[value];
+        frame->scratch[i] = value == NO_OBJECT ? NO_OBJECT : frame->values[value];
     }
     for (int i = 0; i < block->phi_count; i++)
-        run->values[block->phis[i].result] = run->scratch[i];
+        frame->values[block->phis[i].result] = frame->scratch[i];
+}
+
+/* Run the operations of a block; `*at` is the one that failed. */
+static enum verdict run_block(struct run *run, struct frame *frame, int current, int from,
+                              int *at)
+{
+    const struct block *block = &frame->function->blocks[current];
+    enter(frame, block, from);
+    for (*at = 0; *at < block->operation_count; ++*at) {
+        enum verdict verdict = perform(run, frame, &block->operations[*at]);
+        if (verdict != FINE)
+            return verdict;
+    }
+    return FINE;
+}
+
+/* Run a called function to its end. */
+static enum verdict call(struct run *run, const struct frame *caller,
+                         const struct operation *operation)
+{
+    const struct function *function = operation->callee;
+    int *values = run->called_values + caller->depth * 2 * run->most_values;
+    struct frame frame = {.function = function,
+                          .values = values,
+                          .scratch = values + run->most_values,
+                          .depth = caller->depth + 1};
+    if (frame.depth > MAX_CALL_DEPTH || function->value_count >= run->most_values)
+        return CUT;
+    for (int i = 0; i < function->value_count; i++)
+        values[i] = NO_OBJECT;
+    for (int i = 0; i < function->parameter_count; i++)
+        if (operation->arguments[i] != NO_OBJECT)
+            values[i] = caller->values[operation->arguments[i]];
+    int current = 0, from = NO_OBJECT, at;
+    for (; run->called_steps < MAX_BLOCKS_CALLED; run->called_steps++) {
+        enum verdict verdict = run_block(run, &frame, current, from, &at);
+        const struct block *block = &function->blocks[current];
+        if (verdict != FINE || block->successor_count == 0)
+            return verdict;
+        from = current;
+        current = block->successors[decide(run, block->successor_count)];
+    }
+    return CUT;
 }
 
 static void start(struct run *run)
@@ -118,39 +229,44 @@ static void start(struct run *run)
     run->decisions = 0;
     run->last_raise = -1;
     run->returned = false;
-    run->steps = 0;
+    run->steps = run->called_steps = 0;
     memset(run->kept, 0, sizeof run->kept);
+    memset(run->dropped, 0, sizeof run->dropped);
+    run->others_release = false;
+    for (int i = 0; i < run->function->value_count; i++)
+        run->values[i] = NO_OBJECT;
+    memset(run->passed, 0, sizeof run->passed);
+    for (int i = 0; i < run->function->parameter_count; i++) {
+        run->values[i] = run->function->is_object[i] ? any_object(run) : NO_OBJECT;
+        if (run->values[i] != NO_OBJECT)
+            run->passed[run->values[i]] = run->calls_back;
+    }
+    memcpy(run->callers, world->callers, sizeof run->callers);
     for (int i = 0; i < world->shared; i++) {
-        run->objects[i] = (struct object){.count = world->callers[i]};
+        run->objects[i] = (struct object){.count = world->callers[i] + run->passed[i]};
         memcpy(run->objects[i].children, world->children[i], sizeof world->children[i]);
     }
     for (int i = 0; i < world->shared; i++) /* a holder of references has to be alive */
         for (int k = 0; run->objects[i].count > 0 && k < 2; k++)
             if (world->children[i][k] != NO_OBJECT)
                 run->objects[world->children[i][k]].count++;
-    for (int i = 0; i < run->function->value_count; i++)
-        run->values[i] = NO_OBJECT;
-    for (int i = 0; i < run->function->parameter_count; i++)
-        run->values[i] = i == run->function->excinfo ? NO_OBJECT : any_object(run);
 }
 
 enum verdict run_go(struct run *run)
 {
+    struct frame frame = {
+        .function = run->function, .values = run->values, .scratch = run->scratch};
     start(run);
     int current = 0, from = NO_OBJECT;
     for (; run->steps < MAX_BLOCKS_RUN; run->steps++) {
         const struct block *block = &run->function->blocks[current];
-        enter(run, block, from);
-        for (int i = 0; i < block->operation_count; i++) {
-            enum verdict verdict = perform(run, &block->operations[i]);
-            run->where[0] = current;
-            run->where[1] = i;
-            if (verdict != FINE)
-                return verdict;
-        }
+        run->where[0] = current;
+        enum verdict verdict = run_block(run, &frame, current, from, &run->where[1]);
+        if (verdict != FINE)
+            return verdict;
         for (int i = 0; i < MAX_OBJECTS; i++)
             run->history[run->steps][i] =
-                i < run->object_count ? run->objects[i].count : 0;
+                i < run->object_count ? run->objects[i].count + run->dropped[i] : 0;
         run->returned = block->returns;
         if (block->successor_count == 0)
             return FINE;
@@ -165,6 +281,10 @@ struct run run_make(const struct function *function)
     size_t count = (size_t)function->value_count + 1;
     struct run run = {.function = function,
                       .values = function_allocate(count, sizeof(int)),
-                      .scratch = function_allocate(count, sizeof(int))};
+                      .scratch = function_allocate(count, sizeof(int)),
+                      .calls_back = function_calls_back(function),
+                      .most_values = (int)(count > 64 ? count : 64)};
+    run.called_values = function_allocate(
+        (size_t)run.most_values * 2 * (MAX_CALL_DEPTH + 1), sizeof(int));
     return run;
 }

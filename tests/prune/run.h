@@ -10,6 +10,8 @@ enum {
     MAX_OBJECTS = 96, /* of one run; the run ends at this limit */
     MAX_SHARED = 4,   /* objects that exist when the function starts */
     MAX_BLOCKS_RUN = 80,
+    MAX_BLOCKS_CALLED = 200, /* of all called functions of one run */
+    MAX_CALL_DEPTH = 6,
 };
 
 struct object {
@@ -32,12 +34,21 @@ struct run {
     const struct world *world;
     struct object objects[MAX_OBJECTS];
     int object_count;
-    int *values;           /* the object that each value is, or NO_OBJECT */
-    int *scratch;          /* as many again, for phis, which all change at once */
-    uint64_t decisions;    /* decisions so far */
-    int steps;             /* blocks done */
-    int kept[MAX_OBJECTS]; /* references that were transferred to others */
-    int history[MAX_BLOCKS_RUN][MAX_OBJECTS]; /* counts at the end of each of them */
+    int *values;              /* the object that each value is, or NO_OBJECT */
+    int *scratch;             /* as many again, for phis, which all change at once */
+    int *called_values;       /* the same two arrays for each depth of calls */
+    int most_values;          /* in each of them */
+    bool others_release;      /* now */
+    bool calls_back;          /* the caller holds the parameters throughout */
+    uint64_t decisions;       /* decisions so far */
+    int steps;                /* blocks done */
+    int called_steps;         /* blocks done by called functions */
+    int callers[MAX_SHARED];  /* references of the caller that it has not released yet */
+    bool passed[MAX_SHARED];  /* the caller holds the object throughout: a parameter */
+    int kept[MAX_OBJECTS];    /* references that were transferred to others */
+    int dropped[MAX_OBJECTS]; /* references that other owners have released */
+    int history[MAX_BLOCKS_RUN][MAX_OBJECTS]; /* counts at the end of each of them, with
+                                               * what others have released since added */
     int last_raise;                           /* step of the last raise mark, or -1 */
     bool returned;
     int blamed;   /* the object that was freed, after a failure */

@@ -42,7 +42,25 @@ def broken(before, after, runs):
 
 
 def functions(text):
-    return {line.split("@")[1].split("(")[0] for line in text.splitlines() if "define" in line}
+    """Return the names of the functions that are no helpers: those without a linkage."""
+    starts = ("define void @", "define i32 @", "define ptr @")
+    lines = [line for line in text.splitlines() if line.startswith(starts)]
+    return {line.split("@")[1].split("(")[0] for line in lines}
+
+
+def refops(text):
+    """Return how many refops each function has."""
+    bodies = text.split("\ndefine ")[1:]
+    return {body.split("@")[1].split("(")[0]: body.count("call void @NRT_") for body in bodies}
+
+
+def random_module(first):
+    """BATCH random functions: in every second module references are transferred, in two of four
+    functions call what may release references."""
+    batch = first // BATCH
+    return prune_random.module(
+        11, first, BATCH, first % 4 == 0, keeping=batch % 2 == 1, calling=batch % 4 >= 2
+    )
 
 
 class Sound(unittest.TestCase):
@@ -59,11 +77,47 @@ class Sound(unittest.TestCase):
                 names, words = broken(text, prune(text, "--compat=llvmlite"), 3000)
                 self.assertEqual(names, functions(text), words)
 
+    def test_calls_that_release_nothing_keep_no_pair(self):
+        text = (HERE / "calls" / "harmless.ll").read_text()
+        after = prune(text)
+        names, words = broken(text, after, 3000)
+        self.assertEqual(names, set(), words)
+        left = refops(after)
+        self.assertEqual(left["proved_calls"], 1, after)  # NRT_Free, no refop
+        self.assertEqual(left["parameter"], 0, after)
+        self.assertEqual(left["second_reference"], 2, after)
+
+    def test_a_stored_reference_that_a_call_releases_stays_counted(self):
+        text = (HERE / "calls" / "given_away.ll").read_text()
+        names, words = broken(text, prune(text), 3000)
+        self.assertEqual(names, set(), words)
+        names, words = broken(text, prune(text, "--assume-calls-keep"), 3000)
+        self.assertEqual(names, functions(text), words)
+
+    def test_the_interpreter_sees_what_the_assumption_about_calls_breaks(self):
+        path = HERE / "unsound" / "released_by_call.ll"
+        text = path.read_text()
+        names, words = broken(text, prune(text, "--assume-calls-keep"), 3000)
+        self.assertEqual(names, functions(text), words)
+
+    def test_each_assumption_is_needed(self):
+        for path in sorted((HERE / "assumed").glob("*.ll")):
+            with self.subTest(path.name):
+                text = path.read_text()
+                names, words = broken(text, prune(text), 3000)
+                self.assertEqual(names, functions(text), words)
+
+    def test_refops_that_were_inserted_are_judged(self):
+        text = (HERE / "inserted" / "before.ll").read_text()
+        for path in sorted((HERE / "inserted").glob("*.ll")):
+            with self.subTest(path.name):
+                names, words = broken(text, path.read_text(), 3000)
+                expected = set() if path.name in ("before.ll", "good.ll") else {"walk"}
+                self.assertEqual(names, expected, words)
+
     def test_random_functions_leave_the_same_counts(self):
         for first in range(0, COUNT, BATCH):
-            text = prune_random.module(
-                11, first, BATCH, debug_info=first % 4 == 0, keeping=first // BATCH % 2 == 1
-            )
+            text = random_module(first)
             names, words = broken(text, prune(text), 24)
             self.assertEqual(names, set(), words)
 

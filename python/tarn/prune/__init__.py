@@ -13,10 +13,11 @@ compiler. The command `tarn prune` does the same.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
-from tarn.prune import _library
+from tarn.prune import _finder, _library
 from tarn.prune._library import (
     ALL_SHAPES,
     RAISE_METADATA,
@@ -70,9 +71,10 @@ def prune(
     ----------
     ir : str or bytes
         The module.
-    mode : {"sound", "llvmlite"}
+    mode : {"sound", "llvmlite", "assume_calls_keep"}
         "sound" never frees an object early. "llvmlite" gives the result of llvmlite's pass, its
-        mistakes included.
+        mistakes included. "assume_calls_keep" is "sound" if no call releases a reference of
+        another owner.
     shapes : iterable of str, optional
         The shapes to look for: "per_block", "diamond", "fanout", "fanout_raise". None: all.
     raise_metadata : iterable of str, optional
@@ -146,7 +148,7 @@ def old_text(ir: str) -> tuple[str, int]:
     return out.decode(), removed
 
 
-def install(mode: str = "sound") -> None:
+def install(mode: str = "sound", children: bool = True) -> None:
     """Let Tarn prune the functions that Numba compiles from now on, instead of llvmlite's pass.
 
     Numba's own settings apply. NUMBA_LLVM_REFPRUNE_PASS=0 selects the old pass, and
@@ -156,8 +158,11 @@ def install(mode: str = "sound") -> None:
 
     Parameters
     ----------
-    mode : {"sound", "llvmlite"}
+    mode : {"sound", "llvmlite", "assume_calls_keep"}
         As in prune().
+
+    children : bool
+        Python processes that this one starts prune too, through TARN_PRUNE in their environment.
 
     Raises
     ------
@@ -171,10 +176,14 @@ def install(mode: str = "sound") -> None:
     from tarn.prune import _numba
 
     _numba.install(mode)
+    if children:
+        os.environ[_finder.VARIABLE] = mode
 
 
 def uninstall() -> None:
     """Return pruning to llvmlite; compiled functions stay unchanged.
+
+    Python processes that start from now on do not prune either.
 
     Raises
     ------
@@ -184,6 +193,7 @@ def uninstall() -> None:
     from tarn.prune import _numba
 
     _numba.uninstall()
+    os.environ.pop(_finder.VARIABLE, None)
 
 
 def statistics() -> Report:
@@ -211,7 +221,7 @@ def explain(what: Any, mode: str = "sound") -> list[Kept]:
     ----------
     what : str, bytes or compiled function
         IR, or a function with Numba's inspect_llvm(), of which every compiled version counts.
-    mode : {"sound", "llvmlite"}
+    mode : {"sound", "llvmlite", "assume_calls_keep"}
         As in prune().
 
     Returns

@@ -1,6 +1,7 @@
-"""python -m tarn.prune [--mode sound|llvmlite] [--stats] PROGRAM | -m MODULE [ARGUMENTS]
+"""python -m tarn.prune [--mode MODE] [--stats] PROGRAM | -m MODULE [ARGUMENTS]
 
-Runs a Python program whose Numba functions are pruned by Tarn.
+Runs a Python program whose Numba functions are pruned by Tarn, in the processes that it starts
+too. MODE is sound, llvmlite or assume_calls_keep.
 """
 
 from __future__ import annotations

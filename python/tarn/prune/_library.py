@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import tarn
 
-MODES = {"sound": 0, "llvmlite": 1}
+MODES = {"sound": 0, "llvmlite": 1, "assume_calls_keep": 2}
 SHAPES = {"per_block": 1, "diamond": 2, "fanout": 4, "fanout_raise": 8}
 ALL_SHAPES = 15
 FORMS = {"given": 0, "text": 1, "bitcode": 2}

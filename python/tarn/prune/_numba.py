@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -48,6 +49,15 @@ class _Settings:
 
 
 _lock = threading.Lock()  # over the totals
+
+
+def _renew_lock() -> None:
+    """Make a new lock in a forked child: another thread of the parent may hold the old one."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 _working = threading.local()  # .library: whose module this thread optimizes
 
 

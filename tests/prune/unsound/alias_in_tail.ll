@@ -3,8 +3,8 @@
 ; popped (`%popped` is the same object). A Numba function reduces to this.
 declare void @NRT_incref(ptr)
 declare void @NRT_decref(ptr)
-declare void @use(ptr)
-declare ptr @pick(i32)
+declare void @use(ptr) readonly
+declare ptr @pick(i32) readonly
 @error = external global i8
 
 define i32 @alias_in_tail_of_fanout(ptr %excinfo, ptr %list, i1 %c0) {

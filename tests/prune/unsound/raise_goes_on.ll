@@ -1,7 +1,7 @@
 ; A block with a raise mark does not end the function: its successors still count.
 declare void @NRT_incref(ptr)
 declare void @NRT_decref(ptr)
-declare void @use(ptr)
+declare void @use(ptr) readonly
 @error = external global i8
 
 define i32 @decref_after_the_raise(ptr %excinfo, ptr %p, i1 %c0, i1 %c1) {

@@ -14,7 +14,7 @@
 
 #define DECLARED                                                     \
     "declare void @NRT_incref(i8*)\ndeclare void @NRT_decref(i8*)\n" \
-    "declare void @use(i8*)\n@error = external global i8\n"
+    "declare void @use(i8*) readonly\n@error = external global i8\n"
 
 #define INCREF(value) "  call void @NRT_incref(i8* " value ")\n"
 #define DECREF(value) "  call void @NRT_decref(i8* " value ")\n"
@@ -127,7 +127,7 @@ static inline char *ir_of(const char *graph)
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
 
-    fputs(DECLARED "declare i1 @choose()\ndeclare i32 @number()\n"
+    fputs(DECLARED "declare i1 @choose() readonly\ndeclare i32 @number() readonly\n"
                    "define void @f" ARGUMENTS " {\n",
           out);
     for (const char *word = graph; *word;) {
