@@ -845,7 +845,7 @@ TARN_API tarn_status tarn_binning_add_bin(tarn_resource *binning, size_t bytes,
 /** The kind of a call that an observer receives. */
 typedef enum tarn_action {
     TARN_ACTION_ALLOCATE = 0,        /**< An allocation succeeded. */
-    TARN_ACTION_FREE = 1,            /**< A free, before the resource receives it. */
+    TARN_ACTION_FREE = 1,            /**< A free. */
     TARN_ACTION_ALLOCATE_FAILURE = 2 /**< An allocation failed. */
 } tarn_action;
 
@@ -859,7 +859,9 @@ typedef struct tarn_observer_event {
     size_t alignment;        /**< Alignment in bytes; at least 256. */
     tarn_stream stream;      /**< The stream of the call. */
     uint64_t start_ns;       /**< Start of the call, CLOCK_MONOTONIC, nanoseconds. */
-    uint64_t end_ns;         /**< End of the call; for a free, the same as `start_ns`. */
+    uint64_t end_ns;         /**< End of the call; `start_ns` if it is not over. */
+    bool is_over;            /**< False before a free, true in all other reports. */
+    tarn_status status;      /**< Status of a call that is over; else TARN_OK. */
 } tarn_observer_event;
 
 /**
@@ -879,8 +881,10 @@ typedef void (*tarn_observer)(void *data, const tarn_observer_event *event);
  * tarn_resource_deallocate():
  *
  * - An allocation: after its success or failure.
- * - A free: before the resource receives it. The resource may still reject it.
- * - Not received: calls that a resource makes inside another call, such as those of a
+ * - A free: twice. Before the resource receives it, because another thread may get its
+ *   address before the call is over. And after it, with its status: the block of a free
+ *   that failed is still live. Both reports come on the same thread.
+ * - Not received: calls that a resource makes inside another call, and all calls of a
  *   pool to its upstream.
  * - Not received: requests for 0 bytes, and calls with arguments that Tarn rejects before
  *   it calls the resource.

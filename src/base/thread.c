@@ -46,13 +46,27 @@ struct tarn__thread_messages *tarn__thread_messages_get(void)
     return own = fresh;
 }
 
+static _Thread_local uint64_t own_id; /* 0: not asked for yet */
+static pthread_once_t forget_once = PTHREAD_ONCE_INIT;
+
+/* The thread of a forked child has another id than the one that forked. */
+static void forget_id(void)
+{
+    own_id = 0;
+}
+
+static void forget_id_in_children(void)
+{
+    pthread_atfork(NULL, NULL, forget_id);
+}
+
 uint64_t tarn__thread_id(void)
 {
-    static _Thread_local uint64_t id;
-
-    if (id == 0)
-        id = (uint64_t)syscall(SYS_gettid);
-    return id;
+    if (own_id == 0) {
+        pthread_once(&forget_once, forget_id_in_children);
+        own_id = (uint64_t)syscall(SYS_gettid);
+    }
+    return own_id;
 }
 
 int tarn__thread_start(pthread_t *out, void *(*function)(void *data), void *data)

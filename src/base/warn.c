@@ -36,6 +36,8 @@ const char *tarn_warning_last(void)
     return messages ? messages->warning : "";
 }
 
+static void warn(const char *format, va_list arguments) TARN_PRINTF(1, 0);
+
 static void warn(const char *format, va_list arguments)
 {
     struct tarn__thread_messages *messages = tarn__thread_messages_get();

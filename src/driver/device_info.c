@@ -23,6 +23,21 @@ static void write_uuid(const CUuuid_ *uuid, char out[48])
                        i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", b[i]);
 }
 
+bool tarn__device_info_uuid(int device, char out[48])
+{
+    const struct tarn__calls *calls;
+    CUdevice_ handle;
+    CUuuid_ uuid = {{0}};
+
+    if (device < 0 || device >= tarn__driver_device_count() || tarn__driver_gone() ||
+        tarn__driver(&calls) != TARN_OK ||
+        calls->device_get(&handle, device) != CUDA_SUCCESS_ ||
+        calls->device_get_uuid(&uuid, handle) != CUDA_SUCCESS_)
+        return false;
+    write_uuid(&uuid, out);
+    return true;
+}
+
 /* Fill in the part that needs no context. */
 static tarn_status describe(const struct tarn__calls *calls, int device,
                             tarn_device_info *out)

@@ -66,6 +66,12 @@ tarn_status tarn__device_has(const char *component, int device, int attribute, b
 /* Fail, since the driver of `device` can no longer be called. */
 tarn_status tarn__device_gone(const char *component, int device);
 
+/* --- device_info.c --- */
+
+/* Write the UUID of a device, without a context. Returns false if the driver does not tell
+ * it, or is not open. */
+bool tarn__device_info_uuid(int device, char out[48]);
+
 /* --- context.c: primary contexts and their generations --- */
 
 /* Return the primary context of a device, which is retained once and never released. */

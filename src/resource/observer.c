@@ -18,6 +18,19 @@ bool tarn__observer_call_is_outermost(void)
     return !inside;
 }
 
+bool tarn__observer_hide_calls(void)
+{
+    bool before = inside;
+
+    inside = true;
+    return before;
+}
+
+void tarn__observer_show_calls(bool before)
+{
+    inside = before;
+}
+
 static void remove_observer(void)
 {
     tarn__hook_lock();
@@ -75,6 +88,8 @@ void tarn__observer_end_allocation(tarn_observer_event *event, tarn_status statu
     event->end_ns = tarn__clock_now_ns();
     event->action =
         status == TARN_OK ? TARN_ACTION_ALLOCATE : TARN_ACTION_ALLOCATE_FAILURE;
+    event->is_over = true;
+    event->status = status;
     struct tarn__kept_error why = tarn__error_keep();
     call_observer(event);
     inside = false;
@@ -93,7 +108,14 @@ void tarn__observer_begin_free(tarn_observer_event *event)
     tarn__error_restore(&last);
 }
 
-void tarn__observer_end_free(void)
+void tarn__observer_end_free(tarn_observer_event *event, tarn_status status)
 {
+    struct tarn__kept_error last = tarn__error_keep();
+
+    event->end_ns = tarn__clock_now_ns();
+    event->is_over = true;
+    event->status = status;
+    call_observer(event);
     inside = false;
+    tarn__error_restore(&last);
 }

@@ -22,8 +22,14 @@ static inline bool tarn__observer_sees_call(void)
 void tarn__observer_begin_allocation(tarn_observer_event *event);
 void tarn__observer_end_allocation(tarn_observer_event *event, tarn_status status);
 
-/* Begin and end the observation of a free, which the begin reports. */
+/* Begin and end the observation of a free. Both report it. */
 void tarn__observer_begin_free(tarn_observer_event *event);
-void tarn__observer_end_free(void);
+void tarn__observer_end_free(tarn_observer_event *event, tarn_status status);
+
+/* Hide the calls of this thread from the observer. A pool does so for its upstream, which
+ * it also calls when the program creates or trims it, and on its own thread. The result
+ * is for tarn__observer_show_calls(), which ends it. */
+bool tarn__observer_hide_calls(void);
+void tarn__observer_show_calls(bool before);
 
 #endif

@@ -192,7 +192,7 @@ __attribute__((noinline)) static tarn_status deallocate_observed(tarn_resource *
 
     tarn__observer_begin_free(&event);
     tarn_status status = deallocate(resource, block, bytes, alignment, stream);
-    tarn__observer_end_free();
+    tarn__observer_end_free(&event, status);
     return status;
 }
 

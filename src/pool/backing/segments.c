@@ -12,6 +12,7 @@
 #include "base/size.h"
 #include "base/warn.h"
 #include "resource/block_generation.h"
+#include "resource/observer.h"
 #include "pool/backing/segments.h"
 #include <stdlib.h>
 #include <string.h>
@@ -32,10 +33,12 @@ static tarn_status release_segment(struct tarn__segments *segments,
                                    const struct tarn__segment *segment)
 {
     uint64_t before = tarn__block_generation_set(segment->context_generation);
+    bool was_hidden = tarn__observer_hide_calls();
     tarn_status status = tarn_resource_deallocate(
         segments->upstream, segment->span.address, segment->span.bytes,
         segment->alignment, TARN_STREAM_PER_THREAD);
 
+    tarn__observer_show_calls(was_hidden);
     tarn__block_generation_set(before);
     return status;
 }
@@ -149,9 +152,11 @@ static tarn_status request(struct tarn__pages *pages, size_t bytes, size_t align
                            tarn_stream stream, struct tarn__segment *out)
 {
     tarn_device_ptr block;
+    bool was_hidden = tarn__observer_hide_calls();
     tarn_status status = tarn_resource_allocate(pages->segments.upstream, bytes,
                                                 alignment, stream, &block);
 
+    tarn__observer_show_calls(was_hidden);
     if (status != TARN_OK)
         return status;
     *out = (struct tarn__segment){
