@@ -1,5 +1,5 @@
-/* adaptor.h -- resources over a resource: a limit, a log, counters, prefetches, a callback,
- * a list of the live blocks.
+/* adaptor.h -- resources over a resource: a limit, a log, counters, prefetches, a
+ * callback, a list of the live blocks.
  *
  * | Adaptor          | Purpose                                                   |
  * |------------------|-----------------------------------------------------------|
@@ -85,8 +85,19 @@ TARN_API tarn_status tarn_limiter_limit_bytes(tarn_resource *limiter, size_t *ou
  * - The call may have changed it.
  * - The last answer is older than one millisecond.
  *
- * A failure of the log does not fail the call. A flush of the writer and its last release
- * report the failure, and a writer to a file warns of it once.
+ * In the TARN_TRACE_BINARY format an event has a call stack of at most `stack_depth`
+ * frames, an option of the writer. If the upstream is a pool, or adaptors of this header
+ * over one, the logger also writes rows of that pool (tarn_trace_pool_row):
+ * - SNAPSHOT when the logger is created, without blocks.
+ * - GROWTH or RELEASE after a call, if the reserved bytes differ from those of the last
+ *   row.
+ * - TRIM after tarn_resource_trim() of the logger.
+ * - FAILURE after an allocation for which the pool had no memory, with the pool's
+ *   out-of-memory report. The first 16 failures have a row, then at most one a second.
+ *   The row has the blocks of the pool if there are at most 16,384.
+ *
+ * A failure of the log does not fail the call. tarn_trace_flush() and the last
+ * tarn_trace_writer_release() return the failure. A writer to a file warns of it once.
  *
  * Thread-safety: any thread.
  *
@@ -102,6 +113,43 @@ TARN_API tarn_status tarn_limiter_limit_bytes(tarn_resource *limiter, size_t *ou
  */
 TARN_API tarn_status tarn_logger_create(tarn_resource *upstream,
                                         tarn_trace_writer *writer, tarn_resource **out);
+
+/** The state of tarn_logger_note_pool() for one resource.
+ *
+ * The caller sets `size` and zeros all other members before the first call. */
+typedef struct tarn_logger_pool {
+    size_t size;             /**< sizeof(tarn_logger_pool). */
+    uint64_t pool;           /**< Number of the pool in the last row; 0: no row yet. */
+    uint64_t reserved_bytes; /**< Reserved bytes in the last row. */
+    uint64_t failures;       /**< Failures with a row, counted up to 16. */
+    uint64_t failure_ns;     /**< CLOCK_MONOTONIC, ns, of the last such failure. */
+} tarn_logger_pool;
+
+/**
+ * Write the pool rows that are due after a call, as a logger does.
+ *
+ * The function is for sources of events other than a logger, such as an observer of
+ * resources. The first call for a pool writes a row with the cause SNAPSHOT, without
+ * blocks. Later ones write the rows that tarn_logger_create() describes, except TRIM.
+ * A call that has no row to write costs a few loads.
+ *
+ * Thread-safety: any thread; one thread at a time for one `state`.
+ *
+ * @param writer   The trace writer; borrowed. Only TARN_TRACE_BINARY has pool rows.
+ * @param resource The resource that was called; borrowed. It may be a pool, adaptors of
+ *                 this header over one, or another resource, which has no rows.
+ * @param action   What the call was. After TARN_ACTION_ALLOCATE_FAILURE the thread's last
+ *                 failure has to be that of the allocation. It stays.
+ * @param stack    The call stack for the row.
+ * @param[in,out] state  What the log has so far.
+ * @return
+ * - TARN_OK: the rows that are due are written, if the log is not broken.
+ * - TARN_INVALID_ARGUMENT: a pointer is NULL, or `state->size` is wrong.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_logger_note_pool(tarn_trace_writer *writer,
+                                           tarn_resource *resource, tarn_action action,
+                                           tarn_stack stack, tarn_logger_pool *state);
 
 /**
  * One set of counts of a counter, as in the statistics_resource_adaptor of RMM.
@@ -207,7 +255,7 @@ TARN_API tarn_status tarn_prefetcher_create(tarn_resource *upstream, tarn_resour
 /** Options of a tracker; zeros select the defaults. */
 typedef struct tarn_tracker_options {
     size_t size; /**< sizeof(tarn_tracker_options). */
-    /** Most frames of the call stack to capture at each allocation.
+    /** Maximum number of frames of the call stack to capture at each allocation.
      *
      * It is at most TARN_STACK_DEPTH_MAX. 0 captures none. */
     unsigned stack_depth;
@@ -222,15 +270,17 @@ typedef struct tarn_tracked_block {
 
 /** Takes a live block of a tracker; returns false to end the visit.
  *
- * `data` is the argument of tarn_tracker_visit(). The function may call the tracker. */
+ * `data` is the argument of tarn_tracker_visit(). `block` is valid during the call. The
+ * function runs on the thread of tarn_tracker_visit(), with no lock held. It may call the
+ * tracker. */
 typedef bool (*tarn_tracker_visit_fn)(void *data, const tarn_tracked_block *block);
 
 /**
  * Create a tracker: a resource that records its live blocks.
  *
  * It records the call stack of each allocation if the options request stacks. A request
- * for 0 bytes has no record. An allocation for whose record there is no host memory is
- * TARN_OUT_OF_MEMORY.
+ * for 0 bytes has no record. An allocation fails with TARN_OUT_OF_MEMORY if there is no
+ * host memory for its record.
  *
  * Thread-safety: any thread.
  *
@@ -255,7 +305,7 @@ TARN_API tarn_status tarn_tracker_create(tarn_resource *upstream,
  * Thread-safety: any thread.
  *
  * @param tracker   The tracker; borrowed.
- * @param[out] out  The sum of the requested bytes.
+ * @param[out] out  The sum of their requested bytes.
  * @return
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: `tracker` is no tracker, or `out` is NULL.
@@ -266,13 +316,13 @@ TARN_API tarn_status tarn_tracker_bytes(tarn_resource *tracker, size_t *out);
 /**
  * Call a function for each live block of a tracker, in the order of their addresses.
  *
- * The blocks are those of one moment, before the first call.
+ * The list of blocks is copied at one moment, before the first call.
  *
  * Thread-safety: any thread; the calls are on the calling thread, with no lock held.
  *
  * @param tracker  The tracker; borrowed.
  * @param visit    The function; it ends the visit by returning false.
- * @param data     The first argument of `visit`.
+ * @param data     The first argument of `visit`; borrowed for the call.
  * @return
  * - TARN_OK: all blocks were visited, or `visit` ended the visit.
  * - TARN_INVALID_ARGUMENT: `tracker` is no tracker, or `visit` is NULL.
@@ -285,25 +335,25 @@ TARN_API tarn_status tarn_tracker_visit(tarn_resource *tracker,
 /**
  * Print a line for each live block of a tracker, and its call stack beneath.
  *
- * tarn_stack_print() describes the lines of a stack. A block without one has no such
- * line.
+ * The line has the address and the requested bytes. tarn_stack_print() describes the
+ * lines of a stack. A block without a stack has only its own line.
  *
  * Thread-safety: any thread.
  *
  * @param tracker  The tracker; borrowed.
- * @param out      The stream to print to; not NULL.
- * @return The status of tarn_tracker_visit(); TARN_INVALID_ARGUMENT also if `out` is NULL.
+ * @param out      The stream to print to; borrowed for the call.
+ * @return The status of tarn_tracker_visit(). It is TARN_INVALID_ARGUMENT also if `out`
+ *         is NULL.
  * @since 0.2
  */
 TARN_API tarn_status tarn_tracker_print(tarn_resource *tracker, FILE *out);
 
 /**
  * Decides whether an allocation that failed for lack of memory is tried again.
- *
  * It frees memory, mostly that of the program, and sets `*again_out`. It runs on the
- * thread that allocates, and several threads may run it at once. The adaptor holds no lock
- * meanwhile; a pool above the adaptor may hold its own. It has to return: no longjmp(), no
- * C++ exception.
+ * thread that allocates, and several threads may run it at once. The adaptor holds no
+ * lock meanwhile; a pool above the adaptor may hold its own. It has to return: no
+ * longjmp(), no C++ exception.
  *
  * @param data            Argument of tarn_failure_callback_create(); borrowed.
  * @param bytes           Size in bytes of the allocation.

@@ -51,14 +51,21 @@ enum {
 typedef enum tarn_prune_mode {
     /** Never free an object early.
      *
-     * The size of a function has no limit. A search has a limit of steps, which grows
-     * with the function. */
+     * A call that may release references keeps a pair around it. The size of a function
+     * has no limit. All searches in a function share a limit of steps, which grows with
+     * the function; `gave_up` of the report counts those that reached it. */
     TARN_PRUNE_SOUND = 0,
     /** Give the IR and the numbers of llvmlite's pass.
      *
      * It is the pass of llvmlite 0.43 and later. With `raise_metadata` set to
      * TARN_PRUNE_RAISE_RET it is the pass of llvmlite 0.39 and before. */
-    TARN_PRUNE_LLVMLITE = 1
+    TARN_PRUNE_LLVMLITE = 1,
+    /** As TARN_PRUNE_SOUND, but assume that no call releases a reference of another
+     * owner.
+     *
+     * It is unsound if a callee does, for example by removing an element of a list.
+     * @since 0.2 */
+    TARN_PRUNE_ASSUME_CALLS_KEEP = 2
 } tarn_prune_mode;
 
 /** The raise metadata by which a compiler marks a block that raises; a set of bits. */
@@ -95,7 +102,8 @@ typedef enum tarn_prune_format {
     X(NOT_REACHED, 12, "no path from the entry leads to the incref")                   \
     X(NOT_OPTIMIZED, 13, "the function has the attribute optnone")                     \
     X(FEWER_DECREFS, 14, "every matching decref was removed with another incref")      \
-    X(OWNERSHIP_TRANSFERRED, 15, "a path raises after a possible ownership transfer")
+    X(OWNERSHIP_TRANSFERRED, 15, "a path raises after a possible ownership transfer")  \
+    X(RELEASING_CALL, 16, "a call on the path may release the object")
 
 /** The rule that kept an incref: TARN_PRUNE_ and a name of TARN_PRUNE_RULE_MAP. */
 typedef enum tarn_prune_rule {

@@ -1,6 +1,6 @@
 /* trace.h -- events of memory: log writers, log readers, accounting and replay.
  *
- * One event type serves both log formats. The writer and the reader handle each of them:
+ * One event type serves all log formats. The writer and the reader handle each of them:
  *
  *   format           | columns                                 | not in the format
  *   -----------------+-----------------------------------------+------------------------
@@ -11,12 +11,14 @@
  *   TARN_TRACE_RMM   | Thread, Time, Action, Pointer, Size,    | device, memory of the
  *                    | Stream                                  | device, live blocks,
  *                    |                                         | end time, location
+ *   TARN_TRACE_BINARY| not text: events with call stacks, the  | memory of the device,
+ *                    | state of pools, marks                   | live blocks
  *
  * The parts of this header:
  *
  *   - sites: the line of the user's program that allocates or frees;
  *   - tarn_trace_writer: writes events to a file or a function, from any thread;
- *   - tarn_trace_read(): parses a log and passes its rows to a function;
+ *   - tarn_trace_read_all(), tarn_trace_read(): parse a log and pass on what it has;
  *   - tarn_trace_accounting: follows the live blocks of a log and finds impossible rows;
  *   - tarn_trace and tarn_replay(): load a log and run it against a resource.
  *
@@ -25,7 +27,8 @@
 #ifndef TARN_TRACE_H
 #define TARN_TRACE_H
 
-#include <tarn/resource.h>
+#include <tarn/pool.h>
+#include <tarn/stack.h>
 
 TARN_BEGIN_DECLS
 
@@ -105,31 +108,86 @@ typedef struct tarn_trace_event {
     uint64_t start_ns;
     uint64_t end_ns;      /**< End of the call, counted as `start_ns`. */
     const char *location; /**< "file:line", `<gc>` or `<exit>`; NULL or "" if unknown. */
+    /** Call stack of the event; TARN_STACK_UNKNOWN if there is none.
+     *
+     * For a writer it is a number of this process (stack.h). From a reader it is a number
+     * of the log. Only TARN_TRACE_BINARY has it. */
+    tarn_stack stack;
 } tarn_trace_event;
+
+/** The cause for which a pool row was written. */
+typedef enum tarn_trace_pool_cause {
+    TARN_TRACE_POOL_GROWTH = 0,  /**< The pool reserved more memory. */
+    TARN_TRACE_POOL_RELEASE = 1, /**< The pool released memory by itself. */
+    TARN_TRACE_POOL_TRIM = 2,    /**< The program trimmed the pool. */
+    TARN_TRACE_POOL_FAILURE = 3, /**< An allocation failed for lack of memory. */
+    /** The first row of a pool in a log, or a snapshot that the program wrote. */
+    TARN_TRACE_POOL_SNAPSHOT = 4
+} tarn_trace_pool_cause;
+
+/** The state of a pool at a moment: a row of TARN_TRACE_BINARY.
+ *
+ * In a row from a reader all pointers are valid during the call of the handler. */
+typedef struct tarn_trace_pool_row {
+    size_t size;                 /**< sizeof(tarn_trace_pool_row). */
+    tarn_trace_pool_cause cause; /**< Why the row was written. */
+    int device;                  /**< Device ordinal of the pool. */
+    uint64_t pool;               /**< Number of the pool in its process, from 1. */
+    uint64_t time_ns;            /**< Nanoseconds since the log began. */
+    uint64_t reserved_bytes;     /**< Bytes taken from upstream, or mapped. */
+    uint64_t live_bytes;         /**< Bytes in live blocks of the pool. */
+    tarn_stack stack;            /**< Call stack, as in tarn_trace_event. */
+    /** The report on the failure; NULL for other causes, and if there is none. */
+    const tarn_pool_oom_report *report;
+    const tarn_pool_block *blocks; /**< The blocks of the pool by address; may be NULL. */
+    size_t block_count;            /**< Number of blocks. */
+} tarn_trace_pool_row;
+
+/** The process that wrote a log, from the header of TARN_TRACE_BINARY.
+ *
+ * A string is "" if the log does not have it. All pointers are valid during the call of
+ * `on_process`. */
+typedef struct tarn_trace_process {
+    size_t size;            /**< sizeof(tarn_trace_process). */
+    uint64_t pid;           /**< Process id. */
+    uint64_t parent_pid;    /**< Process id of its parent. */
+    uint64_t start_unix_ns; /**< Time 0 of the log, in nanoseconds since 1970, UTC. */
+    unsigned stack_depth;   /**< Maximum number of frames of a stack. */
+    bool is_ring;           /**< The log keeps only its newest rows. */
+    const char *host;       /**< Name of the host. */
+    const char *command;    /**< Arguments of the command line, joined by spaces. */
+    const char *tarn;       /**< Version of Tarn. */
+    const char *driver;     /**< Version of the CUDA driver. */
+    /** UUID of each device, as `nvidia-smi -L` prints it; "" if unknown. */
+    const char *const *gpus;
+    unsigned gpu_count; /**< Number of devices. */
+} tarn_trace_process;
 
 /** The format of a log. */
 typedef enum tarn_trace_format {
     TARN_TRACE_NBEP7 = 0, /**< The twelve CSV columns of NBEP 7. */
-    TARN_TRACE_RMM = 1    /**< The six CSV columns of RMM's logging adaptor. */
+    TARN_TRACE_RMM = 1,   /**< The six CSV columns of RMM's logging adaptor. */
+    TARN_TRACE_BINARY = 2 /**< Tarn's binary log: call stacks, and the state of pools. */
 } tarn_trace_format;
 
 /** Takes the bytes of a writer.
  *
  * `data` is the pointer given to tarn_trace_writer_create(). `bytes` has `count` bytes:
- * whole lines, without a NUL behind them. The function returns true if it took all of
- * them. It returns false on failure, and errno then tells the reason.
+ * whole lines, without a NUL behind them, valid during the call. The function returns
+ * true if it took all of them. On failure it returns false and sets errno.
  *
  * The writer makes one call at a time, under its lock, on the thread that writes,
  * flushes or releases. In the function tarn_trace_write(), tarn_trace_flush() and the
- * last release of the same writer fail with TARN_REENTRANT_CALL. So an allocation that the
- * function makes from a resource logged by this writer leaves no row. */
+ * last release of the same writer fail with TARN_REENTRANT_CALL. So an allocation
+ * that the function makes from a resource logged by this writer leaves no row. */
 typedef bool (*tarn_trace_write_fn)(void *data, const char *bytes, size_t count);
 
 /** Supplies the bytes of a log to a reader.
  *
- * `data` is the pointer given to tarn_trace_read() or tarn_trace_load(). The function
- * copies up to `capacity` bytes into `buffer` and returns their number. It returns 0 at
- * the end. It returns -1 on failure, and errno then tells the reason.
+ * `data` is the pointer given to tarn_trace_read(), tarn_trace_read_all() or
+ * tarn_trace_load(). The function copies up to `capacity` bytes into `buffer` and returns
+ * their number. It returns 0 at the end. It returns -1 on failure, and errno then tells
+ * the reason.
  *
  * The reader calls it on the thread that reads, with no lock held. */
 typedef long (*tarn_trace_read_fn)(void *data, char *buffer, size_t capacity);
@@ -163,18 +221,70 @@ typedef struct tarn_trace_writer tarn_trace_writer;
 TARN_API tarn_status tarn_trace_writer_open(const char *path, tarn_trace_format format,
                                             tarn_trace_writer **out);
 
+/** Options of a writer to a file; zeros select the defaults. */
+typedef struct tarn_trace_writer_options {
+    size_t size;              /**< sizeof(tarn_trace_writer_options). */
+    tarn_trace_format format; /**< Format of the log. */
+    /** Maximum number of frames of the call stack that a logger captures for a row.
+     *
+     * It is at most TARN_STACK_DEPTH_MAX. 0 captures none, 1 only the site. Only
+     * TARN_TRACE_BINARY has stacks. */
+    unsigned stack_depth;
+    /** Bytes of a ring, at least 1 MiB and less than 128 TiB; 0: the log keeps all rows.
+     *
+     * A ring keeps its newest rows, and the blocks that are live before the first of
+     * them. The file can exceed the size by 64 KiB for each thread, and by 2 * 48 bytes
+     * for each live block. Only TARN_TRACE_BINARY has rings. */
+    uint64_t ring_bytes;
+} tarn_trace_writer_options;
+
+/** Create a writer to a file, with options.
+ *
+ * tarn_trace_writer_open() is the form without options, and describes text formats. A log
+ * of TARN_TRACE_BINARY differs from them:
+ *
+ * - A row is in the file when tarn_trace_write() returns. A process that is killed loses
+ *   no row.
+ * - The process maps the file, which grows by 1 MiB at a time. The path must be on a file
+ *   system with regular files. The writer removes an existing file and creates a new one.
+ * - Another program may rename or remove the file while it is written. If another program
+ *   truncates the file, SIGBUS ends the process.
+ * - A forked child creates a log of its own at its first row: `path`, a dot and its
+ *   process id. Time 0 of this log is that of the parent's log.
+ * - A full file system breaks the log. No thread writes a row after that. The log records
+ *   how many rows are lost.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param path    path of the file; copied.
+ * @param options the options; NULL selects the defaults.
+ * @param[out] out the writer, with one reference that the caller releases with
+ *                 tarn_trace_writer_release().
+ * @return
+ * - TARN_OK: the file is open.
+ * - TARN_INVALID_ARGUMENT: `path` is NULL or empty, `out` is NULL, `options` has a wrong
+ *   size or sets an option that this version does not know, an option is out of its
+ *   range, or the format does not have it.
+ * - TARN_OUT_OF_MEMORY: no host memory for the writer.
+ * - TARN_SYSTEM_FAILURE: the system cannot create the file.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_trace_writer_open_with(const char *path,
+                                                 const tarn_trace_writer_options *options,
+                                                 tarn_trace_writer **out);
+
 /** Create a writer that passes whole lines to a function.
  *
  * Thread-safety: any thread.
  *
  * @param write  receives the lines, one call at a time.
  * @param data   passed to `write`; borrowed until the last release of the writer.
- * @param format format of the log.
+ * @param format format of the log, not TARN_TRACE_BINARY, which needs a file.
  * @param[out] out the writer, with one reference that the caller releases with
  *                 tarn_trace_writer_release().
  * @return
  * - TARN_OK: the writer exists.
- * - TARN_INVALID_ARGUMENT: `write` or `out` is NULL, or the format is unknown.
+ * - TARN_INVALID_ARGUMENT: `write` or `out` is NULL, or the format is unknown or binary.
  * - TARN_OUT_OF_MEMORY: no host memory for the writer.
  * @since 0.1
  */
@@ -197,6 +307,11 @@ TARN_API tarn_status tarn_trace_writer_create(tarn_trace_write_fn write, void *d
  *
  * The writer cuts a location after 4,096 bytes.
  *
+ * A binary log has no buffer. It keeps `end_ns` of an allocation, `start_ns` of a free,
+ * and the duration of the call. A location without a stack becomes a stack of one frame.
+ * If `thread` is 0, the writer records the calling thread. If there is no space for the
+ * stack of a row, the row has no stack.
+ *
  * Thread-safety: any thread; lines of two threads never mix.
  *
  * @param writer the writer.
@@ -204,13 +319,53 @@ TARN_API tarn_status tarn_trace_writer_create(tarn_trace_write_fn write, void *d
  * @return
  * - TARN_OK: the event is in the buffer or in the log.
  * - TARN_INVALID_ARGUMENT: `writer` or `event` is NULL, or the action is unknown.
- * - TARN_NOT_SUPPORTED: the process is a forked child and its parent created the writer.
+ * - TARN_NOT_SUPPORTED: the process is a forked child and its parent created the writer,
+ *   for a text format.
+ * - TARN_OUT_OF_MEMORY: no host memory for the first row of a thread in a binary log.
  * - TARN_REENTRANT_CALL: the call comes from the writer's own tarn_trace_write_fn.
  * - TARN_SYSTEM_FAILURE: this write or an earlier one failed; the log stays broken.
  * @since 0.1
  */
 TARN_API tarn_status tarn_trace_write(tarn_trace_writer *writer,
                                       const tarn_trace_event *event);
+
+/** Write the state of a pool.
+ *
+ * Text formats have no such row; the call does nothing then. The log leaves out the
+ * blocks of a row in two cases. There is no host memory for a copy, or the log is a ring
+ * and they exceed a chunk of 64 KiB.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param writer the writer.
+ * @param row    the row; copied. `time_ns` is a time of tarn_trace_writer_time_ns().
+ * @return
+ * - TARN_OK: the row is in the log, or the format has none.
+ * - TARN_INVALID_ARGUMENT: `writer` or `row` is NULL, `row->size` is too small, or the
+ *   cause is unknown.
+ * - TARN_SYSTEM_FAILURE: this write or an earlier one failed; the log stays broken.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_trace_write_pool(tarn_trace_writer *writer,
+                                           const tarn_trace_pool_row *row);
+
+/** Write a mark: a name for the present moment.
+ *
+ * The name `<exit>` marks the begin of the exit of the program. Text formats have no
+ * marks; the call does nothing then.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param writer the writer.
+ * @param name   the name; cut after 4,096 bytes, and copied.
+ * @return
+ * - TARN_OK: the mark is in the log, or the format has none.
+ * - TARN_INVALID_ARGUMENT: `writer` or `name` is NULL.
+ * - TARN_OUT_OF_MEMORY: there is no space for the name in this process.
+ * - TARN_SYSTEM_FAILURE: this write or an earlier one failed; the log stays broken.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_trace_write_mark(tarn_trace_writer *writer, const char *name);
 
 /** Convert a time of CLOCK_MONOTONIC to the time that a writer's log counts.
  *
@@ -239,15 +394,28 @@ TARN_API uint64_t tarn_trace_writer_time_ns(const tarn_trace_writer *writer,
  */
 TARN_API tarn_trace_format tarn_trace_writer_format(const tarn_trace_writer *writer);
 
+/** Return how many frames of a call stack a source of events captures for a writer.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param writer the writer; not NULL.
+ * @return `stack_depth` of its options; 0 for text formats.
+ * @since 0.2
+ */
+TARN_API unsigned tarn_trace_writer_stack_depth(const tarn_trace_writer *writer);
+
 /** Pass the buffered lines on to the file or the function.
+ *
+ * A binary log has no buffer. For it the call returns whether the log is broken.
  *
  * Thread-safety: any thread.
  *
  * @param writer the writer.
  * @return
- * - TARN_OK: the buffer is empty.
+ * - TARN_OK: the buffer is empty, or the binary log is not broken.
  * - TARN_INVALID_ARGUMENT: `writer` is NULL.
- * - TARN_NOT_SUPPORTED: the process is a forked child and its parent created the writer.
+ * - TARN_NOT_SUPPORTED: the process is a forked child and its parent created the writer,
+ *   for a text format.
  * - TARN_REENTRANT_CALL: the call comes from the writer's own tarn_trace_write_fn.
  * - TARN_SYSTEM_FAILURE: this write or an earlier one failed; the log stays broken.
  * @since 0.1
@@ -256,8 +424,9 @@ TARN_API tarn_status tarn_trace_flush(tarn_trace_writer *writer);
 
 /** Choose whether each event goes to the file or to the function at once.
  *
- * With automatic flushes a process that is killed loses no event. Each event then costs a
- * write of the system, about a microsecond. A new writer has none.
+ * With automatic flushes a process that is killed loses no event. Each event then
+ * costs a system call of about one microsecond. They are off in a new writer. A binary
+ * log needs none: the call returns whether the log is broken.
  *
  * Thread-safety: any thread.
  *
@@ -267,7 +436,8 @@ TARN_API tarn_status tarn_trace_flush(tarn_trace_writer *writer);
  * @return
  * - TARN_OK: the choice holds.
  * - TARN_INVALID_ARGUMENT: `writer` is NULL.
- * - TARN_NOT_SUPPORTED: the process is a forked child and its parent created the writer.
+ * - TARN_NOT_SUPPORTED: the process is a forked child and its parent created the writer,
+ *   for a text format.
  * - TARN_REENTRANT_CALL: the call comes from the writer's own tarn_trace_write_fn.
  * - TARN_SYSTEM_FAILURE: the flush failed, or an earlier write did; the log stays broken.
  * @since 0.2
@@ -302,10 +472,10 @@ TARN_API tarn_trace_writer *tarn_trace_writer_retain(tarn_trace_writer *writer);
 TARN_API tarn_status tarn_trace_writer_release(tarn_trace_writer *writer);
 
 /** Receives one row of a log.
- *
- * `data` is the `event_data` given to tarn_trace_read(). `event` and its strings are
- * valid during the call. `line` is the line of the log, from 1, at which the row begins.
- * A status other than TARN_OK ends the reading with that status.
+ * `data` is the `event_data` given to tarn_trace_read(), or the `handler_data` given to
+ * tarn_trace_read_all(). `event` and its strings are valid during the call. `line` is the
+ * line of the log, from 1, at which the row begins. In a binary log it is the number of
+ * the row, from 1. A status other than TARN_OK ends the reading with that status.
  *
  * The reader calls the function on the thread that reads, with no lock held. The
  * function may call Tarn. */
@@ -324,11 +494,103 @@ typedef struct tarn_trace_limits {
     size_t operations;
 } tarn_trace_limits;
 
-/** Read a log of either format and pass each row to a function.
+/** Counts and findings of a reader about a whole log. */
+typedef struct tarn_trace_end {
+    size_t size; /**< sizeof(tarn_trace_end). */
+    /** The program did not close this binary log: it was killed, or still runs. */
+    bool is_cut;
+    /** Damaged or incomplete rows, records and chunks, which the reader left out. */
+    uint64_t torn_rows;
+    /** Rows that the log could not store for lack of space, as it records. */
+    uint64_t lost_rows;
+    /** Rows that were earlier than the row before them, and got its time. */
+    uint64_t moved_rows;
+    /** Time from which on the log is complete, in nanoseconds since the log began.
+     *
+     * In a ring it is the time of the checkpoint. */
+    uint64_t begin_ns;
+} tarn_trace_end;
+
+/** The functions that receive the contents of a log; any may be NULL.
  *
- * The header of the log determines the format and the order of the columns:
+ * `data` is the `handler_data` given to tarn_trace_read_all(). All other arguments are
+ * valid during the call. A status other than TARN_OK ends the reading with that status.
  *
- * - Columns that the format does not know are left out, up to 64 columns in all.
+ * The reader calls them on the thread that reads, with no lock held. They may call Tarn.
+ * Events, pool rows and marks come in the order of their times. */
+typedef struct tarn_trace_handlers {
+    size_t size; /**< sizeof(tarn_trace_handlers). */
+    /** Receives the process that wrote the log, first of all. Only TARN_TRACE_BINARY. */
+    tarn_status (*on_process)(void *data, const tarn_trace_process *process);
+    /** Receives a call stack, before the first event with its number.
+     *
+     * `stack` is a number of the log. The innermost of the `count` frames comes first;
+     * there is at least one. Only TARN_TRACE_BINARY. */
+    tarn_status (*on_stack)(void *data, tarn_stack stack, const tarn_stack_frame *frames,
+                            size_t count);
+    tarn_trace_event_fn on_event; /**< Receives a row. */
+    /** Receives the state of a pool. Only TARN_TRACE_BINARY. */
+    tarn_status (*on_pool)(void *data, const tarn_trace_pool_row *row);
+    /** Receives a mark of the program, such as `<exit>`. Only TARN_TRACE_BINARY.
+     *
+     * `time_ns` is in nanoseconds since the log began. */
+    tarn_status (*on_mark)(void *data, const char *name, uint64_t time_ns);
+    /** Receives the counts of the whole log; not called after a failure. */
+    tarn_status (*on_end)(void *data, const tarn_trace_end *end);
+} tarn_trace_handlers;
+
+/** Read a log of any format and pass its contents to functions.
+ *
+ * The first bytes of the log tell whether it is binary. Else the header determines the
+ * format, as tarn_trace_read() explains.
+ *
+ * For a binary log these rules hold:
+ *
+ * - The rows of all threads come in one order, by time. `line` counts them from 1.
+ * - The `location` of an event is the innermost frame of its stack in a file of the
+ *   program itself. Native frames, frames of Python itself and frames of installed
+ *   packages do not count. If there is no such frame, it is the innermost frame of all.
+ * - `free_bytes`, `total_bytes` and `live_blocks` are 0.
+ * - The reader reads a log that was not closed up to its last row. Damaged rows, records
+ *   and chunks are left out and counted.
+ * - A ring begins with allocations, the blocks that were live at its newest checkpoint.
+ *
+ * To sort rows by time, the reader buffers one unfinished chunk for each thread of a log,
+ * or a whole ring. It rejects a log that needs more than 512 MiB for this.
+ *
+ * Thread-safety: any thread; it calls `read` and the handlers on the calling thread.
+ *
+ * @param name     name of the log for messages; borrowed for the call.
+ * @param read     supplies the bytes.
+ * @param data     passed to `read`.
+ * @param limits   bounds, of which `line_bytes` counts here; NULL selects the defaults.
+ * @param handlers receive the contents; NULL only checks the log. Borrowed for the call.
+ * @param handler_data passed to the handlers.
+ * @param[out] format_out the format, on success; may be NULL.
+ * @return
+ * - TARN_OK: the log was read.
+ * - TARN_INVALID_ARGUMENT: `name` or `read` is NULL, or `handlers` has a wrong size or
+ *   sets a handler that this version does not know.
+ * - TARN_OUT_OF_MEMORY: the log exceeds a bound, or there is no host memory.
+ * - TARN_BAD_FORMAT: as tarn_trace_read(); the header of a binary log is damaged, or a
+ *   newer Tarn wrote the log.
+ * - TARN_SYSTEM_FAILURE: `read` failed.
+ * - any status that a handler returned.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_trace_read_all(const char *name, tarn_trace_read_fn read,
+                                         void *data, const tarn_trace_limits *limits,
+                                         const tarn_trace_handlers *handlers,
+                                         void *handler_data,
+                                         tarn_trace_format *format_out);
+
+/** Read a log of any format and pass each row to a function.
+ *
+ * It is tarn_trace_read_all() with `on_event` alone.
+ *
+ * The header of a CSV log determines the format and the order of the columns:
+ *
+ * - The reader ignores unknown columns. A log has at most 64 columns.
  * - A log of RMM may lack the columns Thread and Time.
  * - Another header of the same format may follow anywhere, with another order.
  *
@@ -347,7 +609,8 @@ typedef struct tarn_trace_limits {
  * @return
  * - TARN_OK: all rows were read.
  * - TARN_INVALID_ARGUMENT: `name` or `read` is NULL.
- * - TARN_OUT_OF_MEMORY: no host memory for the longest row.
+ * - TARN_OUT_OF_MEMORY: no host memory for the longest row, or a binary log exceeds a
+ *   bound.
  * - TARN_BAD_FORMAT: the header is missing, unknown or ambiguous, a row is too long or
  *   does not parse, or the last line is `# incomplete: REASON`.
  * - TARN_SYSTEM_FAILURE: `read` failed.
@@ -380,6 +643,15 @@ typedef struct tarn_trace_summary {
         devices;                 /**< Different devices; 0 if the format has none. */
     uint64_t streams;            /**< Different streams. */
     uint64_t duration_ns;        /**< Nanoseconds from the first start to the last end. */
+    /** Bytes that were held until exit.
+     *
+     * Exit begins with the mark `<exit>` or with the first row at that location. Of the
+     * blocks that are live then, these count: blocks that nothing frees any more, and
+     * blocks that are freed at `<exit>` or `<gc>`. Without an exit, the blocks that are
+     * live at the end count. */
+    uint64_t held_bytes;
+    uint64_t held_blocks; /**< Blocks that were held until exit. */
+    bool has_exit;        /**< The log shows where the exit begins. */
 } tarn_trace_summary;
 
 /** One site of the program and the memory that it requested. */
@@ -394,13 +666,19 @@ typedef struct tarn_trace_site {
     uint64_t peak_bytes;  /**< Its live bytes when the live bytes of the log peaked. */
     uint64_t live_bytes;  /**< Its live bytes at the end. */
     uint64_t live_blocks; /**< Its live blocks at the end. */
+    uint64_t held_bytes;  /**< Its bytes that were held until exit, as in the summary. */
+    uint64_t held_blocks; /**< Its blocks that were held until exit. */
+    /** Age at the exit of its oldest block that was live then, in nanoseconds. */
+    uint64_t held_age_ns;
+    tarn_stack stack; /**< Stack of its largest allocation, a number of the log. */
 } tarn_trace_site;
 
 /** The order of a list of sites, the largest first. */
 typedef enum tarn_site_order {
-    TARN_SITES_BY_PEAK = 0, /**< By `peak_bytes`. */
-    TARN_SITES_BY_LIVE = 1, /**< By `live_bytes`. */
-    TARN_SITES_BY_TOTAL = 2 /**< By `total_bytes`. */
+    TARN_SITES_BY_PEAK = 0,  /**< By `peak_bytes`. */
+    TARN_SITES_BY_LIVE = 1,  /**< By `live_bytes`. */
+    TARN_SITES_BY_TOTAL = 2, /**< By `total_bytes`. */
+    TARN_SITES_BY_HELD = 3   /**< By `held_bytes`. */
 } tarn_site_order;
 
 /** The accounting of a log: follows the live blocks row by row and finds impossible rows.
@@ -469,6 +747,23 @@ TARN_API tarn_status tarn_trace_accounting_add(void *accounting,
                                                const tarn_trace_event *event,
                                                uint64_t line);
 
+/** Enter a mark into an accounting. The mark `<exit>` tells where the exit begins.
+ *
+ * The function is an `on_mark` of tarn_trace_handlers: its data is the accounting.
+ *
+ * Thread-safety: one thread at a time for one accounting.
+ *
+ * @param accounting the accounting, a `tarn_trace_accounting *`.
+ * @param name       name of the mark; others than `<exit>` have no effect.
+ * @param time_ns    time of the mark in nanoseconds since the log began.
+ * @return
+ * - TARN_OK: the mark is entered.
+ * - TARN_INVALID_ARGUMENT: `accounting` or `name` is NULL.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_trace_accounting_mark(void *accounting, const char *name,
+                                                uint64_t time_ns);
+
 /** Copy the figures of all events entered so far.
  *
  * Thread-safety: one thread at a time for one accounting.
@@ -482,7 +777,8 @@ TARN_API void tarn_trace_accounting_summary(const tarn_trace_accounting *account
 
 /** List the largest sites in an order.
  *
- * Sites whose figure in that order is 0 come last.
+ * Sites whose figure in that order is 0 come last. Sites of equal figures come in the
+ * order of their locations.
  *
  * Thread-safety: one thread at a time for one accounting.
  *

@@ -5,6 +5,7 @@
  * several devices do not collide. Blocks may overlap. An adaptor that rounds, or a pool
  * below another logger, writes such logs, and RMM's are full of them.
  */
+#define _GNU_SOURCE
 #include "trace/accounting.h"
 #include "trace/ids.h"
 #include "trace/site_usage.h"
@@ -21,9 +22,11 @@ static const uint64_t DAY_NS = 24 * 60 * 60 * (uint64_t)1000000000u;
 struct live {
     uint64_t bytes;
     uint64_t line; /* line of its allocation */
+    uint64_t start_ns;
     uint32_t block;
     uint32_t site;
     int device;
+    bool is_held; /* it was live when the exit began */
 };
 
 struct tarn_trace_accounting {
@@ -154,6 +157,44 @@ static void note_times(tarn_trace_accounting *accounting, const tarn_trace_event
         accounting->latest_ns = end;
 }
 
+static bool is_exit(const char *location)
+{
+    return location && strcmp(location, "<exit>") == 0;
+}
+
+/* Count all live blocks as held until exit. */
+static void begin_exit(tarn_trace_accounting *accounting, uint64_t time_ns)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *value;
+
+    accounting->summary.has_exit = true;
+    while (tarn__map_next(&accounting->live, &cursor, &key, &value)) {
+        struct live *block = value;
+        struct tarn__site_usage *site = &accounting->sites.items[block->site];
+        uint64_t age = time_ns > block->start_ns ? time_ns - block->start_ns : 0;
+        block->is_held = true;
+        site->held_bytes += block->bytes;
+        site->held_blocks++;
+        if (age > site->held_age_ns)
+            site->held_age_ns = age;
+    }
+    accounting->summary.held_bytes = accounting->live_bytes;
+    accounting->summary.held_blocks = accounting->live.count;
+}
+
+/* A block that was live when the exit began is freed by the program. */
+static void release_held(tarn_trace_accounting *accounting, const struct live *old)
+{
+    struct tarn__site_usage *site = &accounting->sites.items[old->site];
+
+    site->held_bytes -= old->bytes;
+    site->held_blocks--;
+    accounting->summary.held_bytes -= old->bytes;
+    accounting->summary.held_blocks--;
+}
+
 static void end_block(tarn_trace_accounting *accounting, const struct live *old)
 {
     tarn__site_usage_freed(&accounting->sites.items[old->site], old->bytes,
@@ -176,7 +217,11 @@ static tarn_status begin_block(tarn_trace_accounting *accounting,
                                const tarn_trace_event *event, uint64_t line,
                                struct tarn__match *out)
 {
-    struct live new = {event->bytes, line, accounting->blocks, 0, event->device};
+    struct live new = {.bytes = event->bytes,
+                       .line = line,
+                       .start_ns = event->start_ns + accounting->day_ns,
+                       .block = accounting->blocks,
+                       .device = event->device};
 
     if (event->bytes > UINT64_MAX - accounting->live_bytes)
         return tarn_error_set(TARN_BAD_FORMAT,
@@ -189,8 +234,12 @@ static tarn_status begin_block(tarn_trace_accounting *accounting,
         !tarn__map_put(&accounting->live, event->address, &new))
         return over_limit(accounting, line, "live blocks");
     accounting->live_bytes += event->bytes;
-    tarn__site_usage_allocated(&accounting->sites.items[new.site], event->bytes,
-                               accounting->peak);
+    struct tarn__site_usage *site = &accounting->sites.items[new.site];
+    tarn__site_usage_allocated(site, event->bytes, accounting->peak);
+    if (event->bytes > site->largest_bytes || site->allocations == 1) {
+        site->largest_bytes = event->bytes;
+        site->stack = event->stack;
+    }
     note_peak(accounting);
     out->allocated = accounting->blocks++;
     return TARN_OK;
@@ -219,6 +268,8 @@ static tarn_status add_allocation(tarn_trace_accounting *accounting,
         problem(accounting, line,
                 "allocation at 0x%" PRIx64 ", which is live since line %" PRIu64,
                 event->address, old.line);
+        if (old.is_held)
+            release_held(accounting, &old);
         end_block(accounting, &old);
         out->freed = old.block;
     }
@@ -249,6 +300,9 @@ static void add_free(tarn_trace_accounting *accounting, const tarn_trace_event *
                 "free of 0x%" PRIx64
                 " on device %d, which was allocated on device %d in line %" PRIu64,
                 event->address, event->device, old.device, old.line);
+    if (old.is_held && !is_exit(event->location) &&
+        !(event->location && strcmp(event->location, "<gc>") == 0))
+        release_held(accounting, &old);
     end_block(accounting, &old);
     out->freed = old.block;
 }
@@ -276,6 +330,8 @@ tarn_status tarn__accounting_add(tarn_trace_accounting *accounting,
         problem(accounting, line, "%" PRIu64 " bytes free of %" PRIu64, event->free_bytes,
                 event->total_bytes);
     accounting->summary.events++;
+    if (!accounting->summary.has_exit && is_exit(event->location))
+        begin_exit(accounting, event->start_ns + accounting->day_ns);
     switch (event->action) {
     case TARN_ACTION_ALLOCATE:
         status = add_allocation(accounting, event, line, &match);
@@ -303,6 +359,19 @@ tarn_status tarn_trace_accounting_add(void *accounting, const tarn_trace_event *
     return tarn__accounting_add(accounting, event, line, &match);
 }
 
+tarn_status tarn_trace_accounting_mark(void *accounting, const char *name,
+                                       uint64_t time_ns)
+{
+    tarn_trace_accounting *entered = accounting;
+
+    if (!accounting || !name)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: accounting_mark: accounting or name is NULL");
+    if (is_exit(name) && !entered->summary.has_exit)
+        begin_exit(entered, time_ns);
+    return TARN_OK;
+}
+
 const struct tarn__ids *tarn__accounting_streams(const tarn_trace_accounting *accounting)
 {
     return &accounting->streams;
@@ -319,6 +388,10 @@ void tarn_trace_accounting_summary(const tarn_trace_accounting *accounting,
     *out = accounting->summary;
     out->end_live_bytes = accounting->live_bytes;
     out->end_live_blocks = accounting->live.count;
+    if (!out->has_exit) {
+        out->held_bytes = out->end_live_bytes;
+        out->held_blocks = out->end_live_blocks;
+    }
     out->streams = accounting->streams.count;
     out->devices = accounting->devices.count;
     /* A format without threads has the one id 0. */
@@ -336,10 +409,24 @@ static uint64_t rank_of(const tarn_trace_site *site, tarn_site_order order)
         return site->peak_bytes;
     case TARN_SITES_BY_LIVE:
         return site->live_bytes;
+    case TARN_SITES_BY_HELD:
+        return site->held_bytes;
     case TARN_SITES_BY_TOTAL:
         break;
     }
     return site->total_bytes;
+}
+
+/* A comparison for qsort_r(): the larger first, equal ones by their locations. */
+static int compare_sites(const void *a, const void *b, void *order)
+{
+    const tarn_trace_site *one = a, *other = b;
+    uint64_t first = rank_of(one, *(tarn_site_order *)order);
+    uint64_t second = rank_of(other, *(tarn_site_order *)order);
+
+    if (first != second)
+        return first > second ? -1 : 1;
+    return strcmp(one->location, other->location);
 }
 
 /* Insert `site` in order among the `count` largest, which are sorted. */
@@ -348,7 +435,7 @@ static size_t insert(tarn_trace_site *sites, size_t count, size_t capacity,
 {
     size_t at = count;
 
-    while (at > 0 && rank_of(&sites[at - 1], order) < rank_of(site, order))
+    while (at > 0 && compare_sites(&sites[at - 1], site, &order) > 0)
         at--;
     if (at == capacity)
         return count;
@@ -363,9 +450,10 @@ size_t tarn_trace_accounting_sites(const tarn_trace_accounting *accounting,
                                    tarn_site_order order, size_t capacity,
                                    tarn_trace_site *sites)
 {
-    size_t count = 0;
+    bool has_exit = accounting->summary.has_exit;
+    size_t count = 0, all = accounting->sites.locations.count;
 
-    for (uint32_t i = 0; i < accounting->sites.locations.count; i++) {
+    for (uint32_t i = 0; i < all; i++) {
         const struct tarn__site_usage *item = &accounting->sites.items[i];
         tarn_trace_site site = {
             .location = tarn__site_usage_location(&accounting->sites, i),
@@ -374,8 +462,17 @@ size_t tarn_trace_accounting_sites(const tarn_trace_accounting *accounting,
             .peak_bytes = tarn__site_usage_peak_bytes(item, accounting->peak),
             .live_bytes = item->live_bytes,
             .live_blocks = item->live_blocks,
+            .held_bytes = has_exit ? item->held_bytes : item->live_bytes,
+            .held_blocks = has_exit ? item->held_blocks : item->live_blocks,
+            .held_age_ns = item->held_age_ns,
+            .stack = item->stack,
         };
-        count = insert(sites, count, capacity, &site, order);
+        if (capacity < all)
+            count = insert(sites, count, capacity, &site, order);
+        else
+            sites[count++] = site;
     }
-    return accounting->sites.locations.count;
+    if (capacity >= all && all > 1)
+        qsort_r(sites, all, sizeof *sites, compare_sites, &order);
+    return all;
 }

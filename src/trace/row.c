@@ -15,6 +15,8 @@ const struct tarn__format *tarn__row_format(tarn_trace_format id)
         return &tarn__nbep7_csv;
     case TARN_TRACE_RMM:
         return &tarn__rmm_csv;
+    case TARN_TRACE_BINARY: /* has no text */
+        break;
     }
     return NULL;
 }

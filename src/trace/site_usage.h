@@ -9,6 +9,10 @@ struct tarn__site_usage {
     uint64_t allocations, total_bytes, live_bytes, live_blocks;
     uint64_t peak_bytes; /* live bytes at the peak of number `peak` */
     uint64_t peak;
+    uint64_t held_bytes, held_blocks; /* held until exit, as far as is known */
+    uint64_t held_age_ns;             /* of the oldest of them, at the exit */
+    uint64_t largest_bytes;           /* of an allocation, which has `stack` */
+    uint32_t stack;
 };
 
 struct tarn__site_usage_table {

@@ -142,31 +142,41 @@ tarn_stack tarn_stack_add(const uint32_t *frames, size_t count)
     return number;
 }
 
-/* Copy a frame of a stack. `lock` held. */
-static struct tarn__stack_table_frame frame_at(const struct tarn__interned *stack,
-                                               size_t index)
+bool tarn__stack_table_frame(uint32_t number, struct tarn__stack_table_frame *out)
 {
-    tarn__assert_mutex_held(&lock.mutex);
+    struct frame_entry entry;
 
-    struct frame_entry entry = {0};
-    uint32_t number;
-
-    memcpy(&number, stack->bytes + (index + 1) * sizeof number, sizeof number);
+    tarn__mutex_lock(&lock);
     const struct tarn__interned *frame = entry_of(number, FRAME);
     if (frame)
         memcpy(&entry, frame->bytes, sizeof entry);
-    return entry.frame;
+    tarn__mutex_unlock(&lock);
+    if (frame)
+        *out = entry.frame;
+    return frame != NULL;
+}
+
+size_t tarn__stack_table_numbers(tarn_stack stack, size_t capacity, uint32_t *frames)
+{
+    tarn__mutex_lock(&lock);
+    const struct tarn__interned *entry = entry_of(stack, STACK);
+    size_t count = entry ? entry->count / sizeof *frames - 1 : 0;
+    if (count > 0)
+        memcpy(frames, entry->bytes + sizeof *frames,
+               (count < capacity ? count : capacity) * sizeof *frames);
+    tarn__mutex_unlock(&lock);
+    return count;
 }
 
 size_t tarn__stack_table_frames(tarn_stack stack, size_t capacity,
                                 struct tarn__stack_table_frame *frames)
 {
-    tarn__mutex_lock(&lock);
-    const struct tarn__interned *entry = entry_of(stack, STACK);
-    size_t count = entry ? entry->count / sizeof(uint32_t) - 1 : 0;
+    uint32_t numbers[TARN_STACK_DEPTH_MAX];
+    size_t count = tarn__stack_table_numbers(stack, TARN_STACK_DEPTH_MAX, numbers);
+
     for (size_t i = 0; i < count && i < capacity; i++)
-        frames[i] = frame_at(entry, i);
-    tarn__mutex_unlock(&lock);
+        if (!tarn__stack_table_frame(numbers[i], &frames[i]))
+            frames[i] = (struct tarn__stack_table_frame){0};
     return count;
 }
 

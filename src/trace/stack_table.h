@@ -19,6 +19,11 @@ uint32_t tarn__stack_table_add_frame(const struct tarn__stack_table_frame *frame
 
 /* Return a string by its number (0 is ""), valid permanently. */
 const char *tarn__stack_table_text(uint32_t string);
+/* Copy a frame; false: there is none with that number. */
+bool tarn__stack_table_frame(uint32_t number, struct tarn__stack_table_frame *out);
+/* Copy the numbers of the frames of a stack, 0 for one that is missing. Returns the number
+ * of all frames. */
+size_t tarn__stack_table_numbers(tarn_stack stack, size_t capacity, uint32_t *frames);
 /* Copy the frames of a stack. Returns the number of all. */
 size_t tarn__stack_table_frames(tarn_stack stack, size_t capacity,
                                 struct tarn__stack_table_frame *frames);

@@ -20,8 +20,10 @@
 #include "base/mutex.h"
 #include "base/mutex_assert.h"
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/thread.h"
 #include "base/warn.h"
+#include "trace/binary_writer.h"
 #include "trace/day.h"
 #include "trace/format.h"
 #include "trace/log_file.h"
@@ -39,7 +41,10 @@ static const uint64_t SECOND_NS = 1000000000u;
 static const uint64_t DAY_NS = 24 * 60 * 60 * (uint64_t)1000000000u;
 
 struct tarn_trace_writer {
-    const struct tarn__format *format;
+    tarn_trace_format id;
+    const struct tarn__format *format;  /* of text; else NULL */
+    struct tarn__binary_writer *binary; /* does all the work of a binary log; else NULL */
+    unsigned stack_depth;
     tarn_trace_write_fn write; /* takes whole lines; called under the lock */
     void *data;                /* of `write` */
     _Atomic(pthread_t) inside; /* the thread that is in `write`; 0: none */
@@ -58,8 +63,8 @@ struct tarn_trace_writer {
     bool auto_flush; /* each row goes out at once */
     bool awaited;    /* the flusher knows of the rows in the buffer */
     uint64_t delivered_ns;
-    size_t count; /* bytes in the buffer */
-    char buffer[BUFFER_BYTES];
+    size_t count;  /* bytes in the buffer */
+    char buffer[]; /* of BUFFER_BYTES, for text */
 };
 
 /* All writers to files, for the flusher and the flush at exit. Taken before the locks of
@@ -124,7 +129,7 @@ static bool write_file(void *data, const char *bytes, size_t count)
 
 bool tarn__writer_has_file(const tarn_trace_writer *writer)
 {
-    return writer->write == write_file;
+    return writer->binary || writer->write == write_file;
 }
 
 /* Return true if a warning is due that the log is broken, once. `lock` held. */
@@ -211,6 +216,7 @@ static void flush_all_at_exit(void)
 {
     atomic_store(&all.exiting, true);
     flush_all();
+    tarn__binary_writer_trim_all();
 }
 
 /* In a forked child: forget the parent's writers, whichever thread held the lock. */
@@ -274,15 +280,20 @@ static void write_header(tarn_trace_writer *writer)
     writer->count = (size_t)(row.at - writer->buffer);
 }
 
-/* Create a writer without a destination yet; its header is in the buffer. */
+static tarn_status reject_format(tarn_trace_format id)
+{
+    return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: unknown format %d", (int)id);
+}
+
+/* Create a writer without a destination yet; the header of text is in the buffer. */
 static tarn_status make_writer(tarn_trace_format id, const char *name,
                                tarn_trace_writer **out)
 {
     const struct tarn__format *format = tarn__row_format(id);
 
-    if (!format)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: unknown format %d", (int)id);
-    tarn_trace_writer *writer = calloc(1, sizeof *writer);
+    if (!format && id != TARN_TRACE_BINARY)
+        return reject_format(id);
+    tarn_trace_writer *writer = calloc(1, sizeof *writer + (format ? BUFFER_BYTES : 0));
     char *copy = strdup(name);
     if (!writer || !copy) {
         free(writer);
@@ -290,6 +301,7 @@ static tarn_status make_writer(tarn_trace_format id, const char *name,
         return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no host memory for a writer");
     }
     pthread_once(&all.once, watch_exit);
+    writer->id = id;
     writer->format = format;
     writer->name = copy;
     writer->file.descriptor = -1;
@@ -298,7 +310,8 @@ static tarn_status make_writer(tarn_trace_format id, const char *name,
     writer->made_day = tarn__day_now_ns();
     atomic_init(&writer->references, 1);
     pthread_mutex_init(&writer->lock, NULL);
-    write_header(writer);
+    if (format)
+        write_header(writer);
     *out = writer;
     return TARN_OK;
 }
@@ -310,30 +323,83 @@ static void free_writer(tarn_trace_writer *writer)
     free(writer);
 }
 
-tarn_status tarn_trace_writer_open(const char *path, tarn_trace_format format,
-                                   tarn_trace_writer **out)
+static tarn_status open_text(tarn_trace_writer *writer, const char *path)
 {
+    if (!tarn__log_file_open(path, &writer->file))
+        return tarn_error_set_native(TARN_SYSTEM_FAILURE, errno,
+                                     "trace: cannot create %.200s: %s", path,
+                                     strerror(errno));
+    writer->write = write_file;
+    writer->data = writer;
+    enlist(writer);
+    return TARN_OK;
+}
+
+static tarn_status open_binary(tarn_trace_writer *writer, const char *path,
+                               const tarn_trace_writer_options *options)
+{
+    const struct tarn__binary_options binary = {.made_ns = writer->made_ns,
+                                                .stack_depth = options->stack_depth,
+                                                .ring_bytes = options->ring_bytes};
+
+    writer->stack_depth = options->stack_depth;
+    return tarn__binary_writer_open(path, &binary, &writer->binary);
+}
+
+/* Check the options that are not for every format. */
+static tarn_status check_options(const tarn_trace_writer_options *options)
+{
+    if (options->format != TARN_TRACE_BINARY &&
+        (options->stack_depth || options->ring_bytes))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: writer_open: stack_depth is %u and ring_bytes is "
+                              "%llu, which only TARN_TRACE_BINARY has",
+                              options->stack_depth,
+                              (unsigned long long)options->ring_bytes);
+    if (options->stack_depth > TARN_STACK_DEPTH_MAX)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: writer_open: stack_depth is %u, at most %d",
+                              options->stack_depth, TARN_STACK_DEPTH_MAX);
+    return TARN_OK;
+}
+
+tarn_status tarn_trace_writer_open_with(const char *path,
+                                        const tarn_trace_writer_options *options,
+                                        tarn_trace_writer **out)
+{
+    tarn_trace_writer_options all_options;
     tarn_trace_writer *writer;
 
     if (!path || !*path || !out)
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
             "trace: writer_open: path is NULL or empty, or out is NULL");
-    tarn_status status = make_writer(format, path, &writer);
+    tarn_status status =
+        tarn__options_read("trace: writer_open", options, sizeof all_options,
+                           &all_options, sizeof all_options);
+    if (status == TARN_OK)
+        status = check_options(&all_options);
+    if (status == TARN_OK)
+        status = make_writer(all_options.format, path, &writer);
     if (status != TARN_OK)
         return status;
-    if (!tarn__log_file_open(path, &writer->file)) {
-        status = tarn_error_set_native(TARN_SYSTEM_FAILURE, errno,
-                                       "trace: cannot create %.200s: %s", path,
-                                       strerror(errno));
+    status = all_options.format == TARN_TRACE_BINARY
+                 ? open_binary(writer, path, &all_options)
+                 : open_text(writer, path);
+    if (status != TARN_OK) {
         free_writer(writer);
         return status;
     }
-    writer->write = write_file;
-    writer->data = writer;
-    enlist(writer);
     *out = writer;
     return TARN_OK;
+}
+
+tarn_status tarn_trace_writer_open(const char *path, tarn_trace_format format,
+                                   tarn_trace_writer **out)
+{
+    const tarn_trace_writer_options options = {.size = sizeof options, .format = format};
+
+    return tarn_trace_writer_open_with(path, &options, out);
 }
 
 tarn_status tarn_trace_writer_create(tarn_trace_write_fn write, void *data,
@@ -344,6 +410,9 @@ tarn_status tarn_trace_writer_create(tarn_trace_write_fn write, void *data,
     if (!write || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "trace: writer_create: write or out is NULL");
+    if (format == TARN_TRACE_BINARY)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: writer_create: a binary log needs a file");
     tarn_status status = make_writer(format, "the log", &writer);
     if (status != TARN_OK)
         return status;
@@ -357,14 +426,19 @@ uint64_t tarn_trace_writer_time_ns(const tarn_trace_writer *writer, uint64_t mon
 {
     uint64_t since = monotonic_ns > writer->made_ns ? monotonic_ns - writer->made_ns : 0;
 
-    if (writer->format->id == TARN_TRACE_RMM)
+    if (writer->id == TARN_TRACE_RMM)
         return (writer->made_day + since % DAY_NS) % DAY_NS;
     return since;
 }
 
 tarn_trace_format tarn_trace_writer_format(const tarn_trace_writer *writer)
 {
-    return writer->format->id;
+    return writer->id;
+}
+
+unsigned tarn_trace_writer_stack_depth(const tarn_trace_writer *writer)
+{
+    return writer->stack_depth;
 }
 
 /* Is this thread in the writer's own `write`, and so holds its lock? */
@@ -418,15 +492,13 @@ static bool is_due(tarn_trace_writer *writer)
     return !writer->awaited;
 }
 
-tarn_status tarn_trace_write(tarn_trace_writer *writer, const tarn_trace_event *event)
+__attribute__((noinline)) static tarn_status write_text(tarn_trace_writer *writer,
+                                                        const tarn_trace_event *event)
 {
     tarn_status status = check_writer(writer);
 
     if (status != TARN_OK)
         return status;
-    if (!event || (unsigned)event->action > TARN_ACTION_ALLOCATE_FAILURE)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "trace: write: the event is NULL or has an unknown action");
     pthread_mutex_lock(&writer->lock);
     if (writer->broken || writer->count + ROW_BYTES_MAX > BUFFER_BYTES)
         status = deliver_buffer(writer);
@@ -436,6 +508,48 @@ tarn_status tarn_trace_write(tarn_trace_writer *writer, const tarn_trace_event *
             status = deliver_buffer(writer);
     }
     return unlock_and_tell(writer, status);
+}
+
+__attribute__((noinline)) static tarn_status reject_event(const tarn_trace_writer *writer)
+{
+    return writer ? tarn_error_set(
+                        TARN_INVALID_ARGUMENT,
+                        "trace: write: the event is NULL or has an unknown action")
+                  : check_writer(writer);
+}
+
+tarn_status tarn_trace_write(tarn_trace_writer *writer, const tarn_trace_event *event)
+{
+    if (!writer || !event || (unsigned)event->action > TARN_ACTION_ALLOCATE_FAILURE)
+        return reject_event(writer);
+    return writer->binary ? tarn__binary_writer_event(writer->binary, event)
+                          : write_text(writer, event);
+}
+
+tarn_status tarn_trace_write_pool(tarn_trace_writer *writer,
+                                  const tarn_trace_pool_row *row)
+{
+    if (!writer)
+        return check_writer(writer);
+    if (!row || row->size < sizeof *row ||
+        (unsigned)row->cause > TARN_TRACE_POOL_SNAPSHOT)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "trace: write_pool: the row is NULL, its size is not %zu, or "
+            "its cause is unknown",
+            sizeof *row);
+    return writer->binary ? tarn__binary_writer_pool(writer->binary, row) : TARN_OK;
+}
+
+tarn_status tarn_trace_write_mark(tarn_trace_writer *writer, const char *name)
+{
+    if (!writer || !name)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: write_mark: the writer or the name is NULL");
+    return writer->binary ? tarn__binary_writer_mark(
+                                writer->binary, name,
+                                tarn_trace_writer_time_ns(writer, tarn__clock_now_ns()))
+                          : TARN_OK;
 }
 
 /* Write the buffer out and unlock the writer, for a caller who looks at the status. */
@@ -450,6 +564,8 @@ static tarn_status flush_for_caller(tarn_trace_writer *writer)
 
 tarn_status tarn_trace_flush(tarn_trace_writer *writer)
 {
+    if (writer && writer->binary)
+        return tarn__binary_writer_check(writer->binary);
     tarn_status status = check_writer(writer);
 
     if (status != TARN_OK)
@@ -460,6 +576,8 @@ tarn_status tarn_trace_flush(tarn_trace_writer *writer)
 
 tarn_status tarn_trace_writer_set_auto_flush(tarn_trace_writer *writer, bool auto_flush)
 {
+    if (writer && writer->binary)
+        return tarn__binary_writer_check(writer->binary);
     tarn_status status = check_writer(writer);
 
     if (status != TARN_OK)
@@ -503,6 +621,11 @@ tarn_status tarn_trace_writer_release(tarn_trace_writer *writer)
         !atomic_compare_exchange_weak(&writer->references, &references, references - 1));
     if (references != 1)
         return TARN_OK;
+    if (writer->binary) {
+        status = tarn__binary_writer_end(writer->binary);
+        free_writer(writer);
+        return status;
+    }
     if (!is_inherited(writer)) {
         if (tarn__writer_has_file(writer))
             delist(writer);

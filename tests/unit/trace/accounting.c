@@ -220,3 +220,62 @@ TEST(accounting_rejects_live_bytes_beyond_64_bits_and_caps_totals)
     tarn_trace_accounting_release(accounting);
     tarn_trace_accounting_release(NULL);
 }
+
+#define NBEP7_ROW(action, address, bytes, second, location) \
+    action ",0," address ",0," bytes ",0,0,1," second "," second ",0," location "\n"
+
+TEST(accounting_counts_what_only_the_exit_frees_as_held_until_exit)
+{
+    struct complaints complaints;
+    tarn_trace_summary summary;
+    tarn_trace_site site;
+    tarn_trace_accounting *accounting = accounting_of(
+        NBEP7_HEADER NBEP7_ROW("Alloc", "0x10", "100", "1", "a.py:1")
+            NBEP7_ROW("Alloc", "0x20", "200", "2", "a.py:1")
+                NBEP7_ROW("Alloc", "0x30", "400", "3", "a.py:3")
+                    NBEP7_ROW("Alloc", "0x40", "800", "4", "a.py:4")
+                        NBEP7_ROW("Free", "0x40", "0", "5", "<gc>")
+                            NBEP7_ROW("Free", "0x10", "0", "6", "<exit>")
+                                NBEP7_ROW("Free", "0x20", "0", "7", "<gc>")
+                                    NBEP7_ROW("Alloc", "0x50", "1600", "8", "a.py:8")
+                                        NBEP7_ROW("Free", "0x30", "0", "9", "a.py:9"),
+        &complaints);
+
+    tarn_trace_accounting_summary(accounting, &summary);
+    CHECK(summary.has_exit);
+    CHECK_EQUAL(300, summary.held_bytes);
+    CHECK_EQUAL(2, summary.held_blocks);
+    CHECK_EQUAL(1600, summary.end_live_bytes);
+    CHECK_EQUAL(4, tarn_trace_accounting_sites(accounting, TARN_SITES_BY_HELD, 1, &site));
+    CHECK_TEXT("a.py:1", site.location);
+    CHECK_EQUAL(300, site.held_bytes);
+    CHECK_EQUAL(2, site.held_blocks);
+    CHECK_EQUAL(5000000000, site.held_age_ns);
+    tarn_trace_accounting_release(accounting);
+}
+
+TEST(accounting_begins_the_exit_with_its_mark)
+{
+    struct complaints complaints;
+    tarn_trace_summary summary;
+    tarn_trace_event event = {
+        .action = TARN_ACTION_ALLOCATE, .address = 1, .bytes = 8, .location = "a"};
+    tarn_trace_accounting *accounting = accounting_of(RMM_HEADER, &complaints);
+
+    CHECK_OK(tarn_trace_accounting_add(accounting, &event, 1));
+    event.address = 2;
+    CHECK_OK(tarn_trace_accounting_add(accounting, &event, 2));
+    CHECK_OK(tarn_trace_accounting_mark(accounting, "begin of an epoch", 3));
+    tarn_trace_accounting_summary(accounting, &summary);
+    CHECK(!summary.has_exit);
+    CHECK_EQUAL(16, summary.held_bytes); /* live at the end */
+    CHECK_OK(tarn_trace_accounting_mark(accounting, "<exit>", 3));
+    event.action = TARN_ACTION_FREE; /* the program's own, at "a" */
+    CHECK_OK(tarn_trace_accounting_add(accounting, &event, 3));
+    tarn_trace_accounting_summary(accounting, &summary);
+    CHECK(summary.has_exit);
+    CHECK_EQUAL(8, summary.held_bytes);
+    CHECK_EQUAL(1, summary.held_blocks);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_trace_accounting_mark(NULL, "<exit>", 0));
+    tarn_trace_accounting_release(accounting);
+}

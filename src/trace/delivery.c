@@ -1,0 +1,89 @@
+/* delivery.c -- the functions that receive the contents of a log.
+ *
+ * They are a caller's. A failure must name the log, also if its function set no message.
+ */
+#include "trace/delivery.h"
+#include "base/error.h"
+#include <inttypes.h>
+
+/* Complete the failure of a handler that was called when `before` failures were known. */
+static tarn_status checked(const struct tarn__delivery *delivery, unsigned before,
+                           tarn_status status, const char *what)
+{
+    if (status != TARN_OK && !tarn__error_has_message(before, status))
+        tarn_error_set(status, "%.200s: the callback rejected the %s without a message",
+                       delivery->name, what);
+    return status;
+}
+
+tarn_status tarn__delivery_process(const struct tarn__delivery *delivery,
+                                   const tarn_trace_process *process)
+{
+    unsigned before = tarn__error_count;
+
+    if (!delivery->handlers.on_process)
+        return TARN_OK;
+    return checked(delivery, before,
+                   delivery->handlers.on_process(delivery->data, process), "process");
+}
+
+tarn_status tarn__delivery_stack(const struct tarn__delivery *delivery, tarn_stack stack,
+                                 const tarn_stack_frame *frames, size_t count)
+{
+    unsigned before = tarn__error_count;
+
+    if (!delivery->handlers.on_stack)
+        return TARN_OK;
+    return checked(delivery, before,
+                   delivery->handlers.on_stack(delivery->data, stack, frames, count),
+                   "stack");
+}
+
+tarn_status tarn__delivery_event(const struct tarn__delivery *delivery,
+                                 const tarn_trace_event *event, uint64_t line)
+{
+    unsigned before = tarn__error_count;
+
+    if (!delivery->handlers.on_event)
+        return TARN_OK;
+    tarn_status status = delivery->handlers.on_event(delivery->data, event, line);
+    if (status != TARN_OK && !tarn__error_has_message(before, status))
+        tarn_error_set(status,
+                       "%.200s:%" PRIu64 ": the callback rejected the row without a "
+                       "message",
+                       delivery->name, line);
+    return status;
+}
+
+tarn_status tarn__delivery_pool(const struct tarn__delivery *delivery,
+                                const tarn_trace_pool_row *row)
+{
+    unsigned before = tarn__error_count;
+
+    if (!delivery->handlers.on_pool)
+        return TARN_OK;
+    return checked(delivery, before, delivery->handlers.on_pool(delivery->data, row),
+                   "pool row");
+}
+
+tarn_status tarn__delivery_mark(const struct tarn__delivery *delivery, const char *name,
+                                uint64_t time_ns)
+{
+    unsigned before = tarn__error_count;
+
+    if (!delivery->handlers.on_mark)
+        return TARN_OK;
+    return checked(delivery, before,
+                   delivery->handlers.on_mark(delivery->data, name, time_ns), "mark");
+}
+
+tarn_status tarn__delivery_end(const struct tarn__delivery *delivery,
+                               const tarn_trace_end *end)
+{
+    unsigned before = tarn__error_count;
+
+    if (!delivery->handlers.on_end)
+        return TARN_OK;
+    return checked(delivery, before, delivery->handlers.on_end(delivery->data, end),
+                   "end");
+}
