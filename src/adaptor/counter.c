@@ -106,7 +106,7 @@ const tarn_resource_ops tarn__counter_ops = {
     .allocate = counter_allocate,
     .deallocate = counter_deallocate,
     .destroy = counter_destroy,
-    TARN__FORWARD_QUERIES(tarn__forward_empty_request),
+    TARN__FORWARD_QUERIES(tarn__forward_empty_request, tarn__forward_trim),
 };
 
 /* Reserve one more set; on failure the old ones stay. */

@@ -58,7 +58,7 @@ const tarn_resource_ops tarn__failure_callback_ops = {
     .allocate = failure_callback_allocate,
     .deallocate = tarn__forward_deallocate,
     .destroy = failure_callback_destroy,
-    TARN__FORWARD_QUERIES(tarn__forward_empty_request),
+    TARN__FORWARD_QUERIES(tarn__forward_empty_request, tarn__forward_trim),
 };
 
 tarn_status tarn_failure_callback_create(tarn_resource *upstream,

@@ -89,22 +89,37 @@ void tarn__forward_empty_request(void *self, bool is_free, tarn_stream stream)
         tarn_resource_allocate(upstream_of(self), 0, 0, stream, &none);
 }
 
-tarn_status tarn_adaptor_upstream(tarn_resource *adaptor, tarn_resource **out)
+/* Return the adaptor of this module that a resource is, or NULL. */
+static const struct tarn__adaptor *adaptor_of(const tarn_resource *resource)
 {
     static const tarn_resource_ops *const tables[] = {
         &tarn__limiter_ops,    &tarn__counter_ops,          &tarn__logger_ops,
         &tarn__prefetcher_ops, &tarn__failure_callback_ops, &tarn__tracker_ops};
+    const struct tarn__adaptor *self = NULL;
 
+    for (size_t i = 0; !self && i < sizeof tables / sizeof *tables; i++)
+        self = tarn_resource_self(resource, tables[i]);
+    return self;
+}
+
+tarn_resource *tarn__forward_find_pool(tarn_resource *resource)
+{
+    while (resource && !resource->is_pool) {
+        const struct tarn__adaptor *self = adaptor_of(resource);
+        resource = self ? self->upstream : NULL;
+    }
+    return resource;
+}
+
+tarn_status tarn_adaptor_upstream(tarn_resource *adaptor, tarn_resource **out)
+{
     if (!adaptor || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "adaptor: upstream: adaptor or out is NULL");
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        const struct tarn__adaptor *self = tarn_resource_self(adaptor, tables[i]);
-        if (self) {
-            *out = tarn_resource_retain(self->upstream);
-            return TARN_OK;
-        }
-    }
-    return tarn_error_set(TARN_NOT_SUPPORTED, "adaptor: %s is not an adaptor of Tarn",
-                          tarn_resource_name(adaptor));
+    const struct tarn__adaptor *self = adaptor_of(adaptor);
+    if (!self)
+        return tarn_error_set(TARN_NOT_SUPPORTED, "adaptor: %s is not an adaptor of Tarn",
+                              tarn_resource_name(adaptor));
+    *out = tarn_resource_retain(self->upstream);
+    return TARN_OK;
 }

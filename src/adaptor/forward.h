@@ -32,14 +32,18 @@ tarn_status tarn__forward_trim(void *self, size_t keep_bytes, size_t *released_o
 tarn_status tarn__forward_requested_bytes(void *self, tarn_device_ptr block, size_t *out);
 void tarn__forward_empty_request(void *self, bool is_free, tarn_stream stream);
 
+/* Return the pool that a resource is, or that is beneath adaptors of this module; NULL: there
+ * is none. Not retained. */
+tarn_resource *tarn__forward_find_pool(tarn_resource *resource);
+
 /* The members of an adaptor's table that are the same for all adaptors. A logger has an
- * `empty_request_` of its own; the others forward it. */
-#define TARN__FORWARD_QUERIES(empty_request_)                                     \
-    .memory_info = tarn__forward_memory_info,                                     \
-    .supports_streams = tarn__forward_supports_streams,                           \
-    .deallocate_synchronizes = tarn__forward_deallocate_synchronizes,             \
-    .trim = tarn__forward_trim, .requested_bytes = tarn__forward_requested_bytes, \
-    .supports_no_stream = tarn__forward_supports_no_stream,                       \
+ * `empty_request_` and a `trim_` of its own; the others forward them. */
+#define TARN__FORWARD_QUERIES(empty_request_, trim_)                                   \
+    .memory_info = tarn__forward_memory_info,                                          \
+    .supports_streams = tarn__forward_supports_streams,                                \
+    .deallocate_synchronizes = tarn__forward_deallocate_synchronizes, .trim = (trim_), \
+    .requested_bytes = tarn__forward_requested_bytes,                                  \
+    .supports_no_stream = tarn__forward_supports_no_stream,                            \
     .empty_request = (empty_request_)
 
 /* The tables, by which forward.c recognizes an adaptor. */

@@ -88,7 +88,7 @@ const tarn_resource_ops tarn__limiter_ops = {
     .allocate = limiter_allocate,
     .deallocate = limiter_deallocate,
     .destroy = tarn__forward_destroy,
-    TARN__FORWARD_QUERIES(tarn__forward_empty_request),
+    TARN__FORWARD_QUERIES(tarn__forward_empty_request, tarn__forward_trim),
 };
 
 tarn_status tarn_limiter_create(tarn_resource *upstream, size_t limit_bytes,

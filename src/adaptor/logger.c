@@ -9,7 +9,10 @@
  * RMM writes the free before it happens instead, and has neither times nor memory
  * figures.
  *
- * A row costs the writer's lock and, in the NBEP 7 format alone, a query of the device's
+ * In a binary log a row has the time at which a free began, and at which an allocation
+ * ended. That is the order, whenever the rows are written, so no allocation waits there.
+ *
+ * A row of text costs the writer's lock and, in the NBEP 7 format alone, a query of the device's
  * free memory. That query takes the driver microseconds. The logger makes it where the
  * call may have changed the value: where the call was a blocking one
  * (base/blocking_hook.h). Otherwise it makes it once in a millisecond, because of other
@@ -17,6 +20,7 @@
  * failure, and reports it at its flush and its last release. A writer to a file warns.
  */
 #include "adaptor/forward.h"
+#include "adaptor/pool_rows.h"
 #include "base/blocking_hook.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -53,6 +57,9 @@ struct logger {
     struct tarn__adaptor adaptor; /* does the real work */
     tarn_trace_writer *writer;    /* retained */
     bool wants_figures;           /* the format has columns for memory and places */
+    bool is_binary;
+    unsigned stack_depth; /* frames to capture for each row */
+    struct tarn__pool_rows pool_rows;
     atomic_uint_least64_t live_blocks;
 
     /* guards the fields below; never held during upstream calls */
@@ -203,18 +210,42 @@ static void read_memory(struct logger *logger, bool may_have_changed, uint64_t n
     event->total_bytes = figures.total_bytes;
 }
 
-/* Write the thread's site as text: `file:line`, or a name without a line, unchanged. */
+/* Write a site as text: `file:line`, or a name without a line, unchanged. */
+static void write_place(const tarn_site *site, char place[PLACE_BYTES],
+                        tarn_trace_event *event)
+{
+    if (!site->file)
+        return;
+    if (site->line > 0)
+        snprintf(place, PLACE_BYTES, "%s:%d", site->file, site->line);
+    else
+        snprintf(place, PLACE_BYTES, "%s", site->file);
+    event->location = place;
+}
+
 static void read_place(char place[PLACE_BYTES], tarn_trace_event *event)
 {
     tarn_site site = tarn__site_find(event->action == TARN_ACTION_FREE);
 
-    if (!site.file)
+    write_place(&site, place, event);
+}
+
+/* Capture the stack of a binary row. Memory that the garbage collector frees, or the end of
+ * the program, has that name in place of the stack. */
+static void read_stack(const struct logger *logger, char place[PLACE_BYTES],
+                       tarn_trace_event *event)
+{
+    bool is_free = event->action == TARN_ACTION_FREE;
+    tarn_site site = {0};
+
+    if (logger->stack_depth == 0)
         return;
-    if (site.line > 0)
-        snprintf(place, PLACE_BYTES, "%s:%d", site.file, site.line);
+    if (is_free || logger->stack_depth == 1)
+        site = tarn__site_find(is_free);
+    if (site.file && (site.line == 0 || logger->stack_depth == 1))
+        write_place(&site, place, event);
     else
-        snprintf(place, PLACE_BYTES, "%s", site.file);
-    event->location = place;
+        event->stack = tarn_stack_capture(logger->stack_depth);
 }
 
 /* Complete `event` and write it; the thread's last failure stays. */
@@ -232,9 +263,12 @@ static void write_row(struct logger *logger, bool may_have_changed,
     if (logger->wants_figures) {
         read_memory(logger, may_have_changed, now, event);
         read_place(place, event);
+    } else if (logger->is_binary) {
+        read_stack(logger, place, event);
     }
     tarn_trace_write(logger->writer, event);
     tarn__error_restore(&last_error);
+    tarn__pool_rows_note(&logger->pool_rows, event->stack);
 }
 
 /* --- operations --- */
@@ -254,7 +288,8 @@ static tarn_status logger_allocate(void *self, size_t bytes, size_t alignment,
     event.end_ns = tarn__clock_now_ns();
     bool may_have_changed = hook_probe_end(&hook_probe);
     if (status == TARN_OK) {
-        await_row_of_free(logger, block);
+        if (!logger->is_binary)
+            await_row_of_free(logger, block);
         event.action = TARN_ACTION_ALLOCATE;
         event.live_blocks = atomic_fetch_add(&logger->live_blocks, 1) + 1;
         event.address = *out = block;
@@ -263,6 +298,8 @@ static tarn_status logger_allocate(void *self, size_t bytes, size_t alignment,
         event.live_blocks = atomic_load(&logger->live_blocks);
     }
     write_row(logger, may_have_changed, &event);
+    if (status == TARN_OUT_OF_MEMORY)
+        tarn__pool_rows_note_failure(&logger->pool_rows, event.stack);
     return status;
 }
 
@@ -277,7 +314,8 @@ static tarn_status logger_deallocate(void *self, tarn_device_ptr block, size_t b
                               .bytes = bytes};
     struct hook_probe hook_probe;
 
-    begin_free(logger, &passing);
+    if (!logger->is_binary)
+        begin_free(logger, &passing);
     hook_probe_begin(&hook_probe);
     event.start_ns = tarn__clock_now_ns();
     tarn_status status = tarn_resource_deallocate(logger->adaptor.upstream, block, bytes,
@@ -288,7 +326,19 @@ static tarn_status logger_deallocate(void *self, tarn_device_ptr block, size_t b
         event.live_blocks = atomic_fetch_sub(&logger->live_blocks, 1) - 1;
         write_row(logger, may_have_changed, &event);
     }
-    end_free(logger, &passing);
+    if (!logger->is_binary)
+        end_free(logger, &passing);
+    return status;
+}
+
+static tarn_status logger_trim(void *self, size_t keep_bytes, size_t *released_out)
+{
+    struct logger *logger = self;
+    tarn_status status = tarn__forward_trim(self, keep_bytes, released_out);
+
+    if (status == TARN_OK)
+        tarn__pool_rows_write(&logger->pool_rows, TARN_TRACE_POOL_TRIM,
+                              TARN_STACK_UNKNOWN);
     return status;
 }
 
@@ -333,7 +383,7 @@ const tarn_resource_ops tarn__logger_ops = {
     .allocate = logger_allocate,
     .deallocate = logger_deallocate,
     .destroy = logger_destroy,
-    TARN__FORWARD_QUERIES(logger_empty_request),
+    TARN__FORWARD_QUERIES(logger_empty_request, logger_trim),
 };
 
 tarn_status tarn_logger_create(tarn_resource *upstream, tarn_trace_writer *writer,
@@ -347,12 +397,16 @@ tarn_status tarn_logger_create(tarn_resource *upstream, tarn_trace_writer *write
         return tarn_error_set(TARN_OUT_OF_MEMORY, "logger: no host memory");
     logger->writer = tarn_trace_writer_retain(writer);
     logger->wants_figures = tarn_trace_writer_format(writer) == TARN_TRACE_NBEP7;
+    logger->is_binary = tarn_trace_writer_format(writer) == TARN_TRACE_BINARY;
+    logger->stack_depth = tarn_trace_writer_stack_depth(writer);
     atomic_init(&logger->live_blocks, 0);
     tarn__mutex_init(&logger->lock, forget_other_threads);
     pthread_cond_init(&logger->row_written, NULL);
     tarn_status status =
         tarn__forward_create(&tarn__logger_ops, &logger->adaptor, upstream, out);
-    if (status != TARN_OK)
+    if (status == TARN_OK)
+        tarn__pool_rows_begin(&logger->pool_rows, upstream, writer);
+    else
         logger_free(logger);
     return status;
 }

@@ -45,7 +45,7 @@ const tarn_resource_ops tarn__prefetcher_ops = {
     .allocate = prefetcher_allocate,
     .deallocate = tarn__forward_deallocate,
     .destroy = tarn__forward_destroy,
-    TARN__FORWARD_QUERIES(tarn__forward_empty_request),
+    TARN__FORWARD_QUERIES(tarn__forward_empty_request, tarn__forward_trim),
 };
 
 tarn_status tarn_prefetcher_create(tarn_resource *upstream, tarn_resource **out)

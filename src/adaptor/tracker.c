@@ -136,7 +136,7 @@ const tarn_resource_ops tarn__tracker_ops = {
     .allocate = tracker_allocate,
     .deallocate = tracker_deallocate,
     .destroy = tracker_destroy,
-    TARN__FORWARD_QUERIES(tarn__forward_empty_request),
+    TARN__FORWARD_QUERIES(tarn__forward_empty_request, tarn__forward_trim),
 };
 
 tarn_status tarn_tracker_create(tarn_resource *upstream,

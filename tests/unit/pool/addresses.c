@@ -70,7 +70,7 @@ TEST(address_is_found_from_its_entering_to_its_leaving)
 
 static void begin(void)
 {
-    addresses = (struct tarn__addresses){0};
+    addresses = (struct tarn__addresses){.count = 0};
     nodes = (struct tarn__nodes){0};
 }
 

@@ -8,10 +8,15 @@
 
 static tarn_observer_event seen[8];
 static unsigned seen_count;
+static tarn_observer_event ended; /* the last free that was over */
 static struct scripted script;
 
 static void note(void *data, const tarn_observer_event *event)
 {
+    if (event->action == TARN_ACTION_FREE && event->is_over) {
+        ended = *event;
+        return;
+    }
     *(unsigned *)data += 1;
     CHECK(seen_count < 8);
     seen[seen_count++] = *event;
@@ -48,6 +53,26 @@ TEST(observer_sees_an_allocation_after_it_succeeded)
     CHECK_EQUAL(2, events);
     CHECK_EQUAL(TARN_ACTION_FREE, seen[1].action);
     CHECK(seen[1].block == block && seen[1].bytes == 10);
+    end();
+}
+
+TEST(observer_sees_the_end_of_a_free_and_its_status)
+{
+    static unsigned events;
+    tarn_device_ptr block;
+
+    begin(&events);
+    CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
+    CHECK(seen[0].is_over && seen[0].status == TARN_OK);
+    tarn_error_set(TARN_NOT_FOUND, "words from before");
+    CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
+    CHECK_MESSAGE("words from before");
+    CHECK(!seen[1].is_over && seen[1].end_ns == seen[1].start_ns);
+    CHECK(ended.is_over && ended.status == TARN_OK && ended.block == block);
+    CHECK(ended.start_ns == seen[1].start_ns && ended.end_ns >= ended.start_ns);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
+    CHECK(ended.is_over && ended.status == TARN_INVALID_ARGUMENT);
     end();
 }
 
@@ -120,11 +145,27 @@ TEST(observer_does_not_see_nested_calls)
     end();
 }
 
+TEST(observer_does_not_see_what_a_pool_takes_from_its_upstream)
+{
+    static unsigned events;
+    tarn_resource *cuda, *pool;
+    tarn_pool_options options = {.size = sizeof options, .initial_bytes = 4u << 20};
+
+    begin(&events);
+    CHECK_OK(tarn_cuda_create(0, &cuda));
+    CHECK_OK(tarn_pool_create(0, cuda, &options, &pool));
+    CHECK_OK(tarn_resource_trim(pool, 0, NULL));
+    CHECK_OK(tarn_resource_release(pool));
+    CHECK_EQUAL(0, events);
+    CHECK_OK(tarn_resource_release(cuda));
+    end();
+}
+
 static void allocate_inside(void *data, const tarn_observer_event *event)
 {
     tarn_device_ptr block;
 
-    *(unsigned *)data += 1;
+    *(unsigned *)data += !(event->action == TARN_ACTION_FREE && event->is_over);
     CHECK_OK(tarn_resource_allocate(event->resource, 5, 0, NULL, &block));
     CHECK_OK(tarn_resource_deallocate(event->resource, block, 5, 0, NULL));
 }
