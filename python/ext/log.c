@@ -5,9 +5,10 @@
  * when it is over, a free before it begins. A row goes to the file when all before it are
  * complete. So the log never shows an address as allocated twice.
  *
- * A free that failed is removed from the queue. Tarn retries it, and its row is written
- * once a retry has succeeded: before the address is reused, or once no failed free is
- * left (tarn_pointer_deferred_frees()).
+ * A free that failed is removed from the queue. Tarn retries it. The observer reports a
+ * retry as another free. For a manager the row is written once a retry has succeeded:
+ * before the address is reused, or once no failed free is left
+ * (tarn_pointer_deferred_frees()).
  *
  * The lock is never held while Python or the driver is called, so it may be taken with or
  * without the GIL. All of this is plain C data: blocks are freed, and rows written, after
@@ -15,6 +16,8 @@
  */
 #include "log.h"
 #include "error.h"
+#include "live.h"
+#include "log_file.h"
 #include "log_site.h"
 #include "module.h"
 
@@ -63,6 +66,8 @@ static struct {
     tarn_trace_writer *out; /* the file, or NULL; flushes itself in a second, at exit */
 } the_log = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static bool is_forked; /* this is a forked child */
+
 uint64_t tarn__log_now(void)
 {
     struct timespec now;
@@ -71,6 +76,14 @@ uint64_t tarn__log_now(void)
 }
 
 /* --- rows out ----------------------------------------------------------------------- */
+
+/* The time of a row. A text counts from the oldest row, a binary log as its writer. */
+static uint64_t time_in(const tarn_trace_writer *out, uint64_t time_ns, uint64_t began_ns)
+{
+    if (tarn_trace_writer_format(out) == TARN_TRACE_BINARY)
+        return tarn_trace_writer_time_ns(out, time_ns);
+    return time_ns - began_ns;
+}
 
 static tarn_status write_row(tarn_trace_writer *out, const struct row *row,
                              uint64_t began_ns)
@@ -91,9 +104,10 @@ static tarn_status write_row(tarn_trace_writer *out, const struct row *row,
                                     .free_bytes = call->free_bytes,
                                     .total_bytes = call->total_bytes,
                                     .live_blocks = row->live,
-                                    .start_ns = call->start_ns - began_ns,
-                                    .end_ns = call->end_ns - began_ns,
-                                    .location = location};
+                                    .start_ns = time_in(out, call->start_ns, began_ns),
+                                    .end_ns = time_in(out, call->end_ns, began_ns),
+                                    .location = location,
+                                    .stack = call->stack};
     return tarn_trace_write(out, &event);
 }
 
@@ -102,9 +116,19 @@ static struct row *row_at(uint64_t number)
     return &the_log.rows[number & (the_log.capacity - 1)];
 }
 
+/* Open the file with the first row. The program goes on without one. Lock held. */
+static void open_file_that_is_due(void)
+{
+    if (tarn__log_file_open(&the_log.out) != TARN_OK)
+        fprintf(stderr, "tarn: warning: %s\n", tarn_error_last()->message);
+    the_log.written = the_log.first;
+}
+
 /* Write the complete rows up to the first incomplete one. Lock held. */
 static void drain(void)
 {
+    if (tarn__log_file_is_due() && the_log.next > the_log.first)
+        open_file_that_is_due();
     for (; the_log.out && the_log.written < the_log.next; the_log.written++) {
         const struct row *row = row_at(the_log.written);
         if (!row->complete)
@@ -158,13 +182,33 @@ static struct row *next_row(void)
     return row_at(the_log.next);
 }
 
+static void add_live(const struct tarn__log_call *call)
+{
+    const struct tarn__live_block block = {.address = call->address,
+                                           .bytes = call->bytes,
+                                           .device = call->device,
+                                           .of_manager = call->of_manager,
+                                           .site = call->site,
+                                           .stack = call->stack};
+
+    tarn__live_add(&block);
+    the_log.live++;
+}
+
+static void remove_live(const struct tarn__log_call *call)
+{
+    tarn__live_remove(call->address);
+    if (the_log.live > 0)
+        the_log.live--;
+}
+
 /* Append a row. Its number, or UINT64_MAX. Lock held. */
 static uint64_t append(const struct tarn__log_call *call, bool complete)
 {
     if (call->action == TARN_ACTION_ALLOCATE)
-        the_log.live++;
-    else if (call->action == TARN_ACTION_FREE && the_log.live > 0)
-        the_log.live--;
+        add_live(call);
+    else if (call->action == TARN_ACTION_FREE)
+        remove_live(call);
     struct row *row = next_row();
     if (!row)
         return UINT64_MAX;
@@ -254,24 +298,31 @@ static void settle_all(void)
     pthread_mutex_unlock(&the_log.lock);
 }
 
-/* Remove a row as if it had never been added. Lock held. */
-static void withdraw(uint64_t number)
+static void keep_failed(const struct tarn__log_call *call)
 {
     struct failed *failed = malloc(sizeof *failed);
 
-    row_at(number)->withdrawn = true;
-    the_log.withdrawn++;
-    the_log.live++;
-    for (uint64_t n = number + 1; n < the_log.next; n++)
-        row_at(n)->live++;
     if (!failed) {
         the_log.lost++;
         return;
     }
-    *failed =
-        (struct failed){row_at(number)->call, ++the_log.last_failed, the_log.failed};
+    *failed = (struct failed){*call, ++the_log.last_failed, the_log.failed};
     the_log.failed = failed;
     atomic_fetch_add(&the_log.failures, 1);
+}
+
+/* Remove the row of a free as if it had never been added. Lock held. */
+static void withdraw(uint64_t number)
+{
+    struct row *row = row_at(number);
+
+    row->withdrawn = true;
+    the_log.withdrawn++;
+    add_live(&row->call);
+    for (uint64_t n = number + 1; n < the_log.next; n++)
+        row_at(n)->live++;
+    if (row->call.of_manager)
+        keep_failed(&row->call);
 }
 
 static void forget_failed(void)
@@ -301,6 +352,10 @@ void tarn__log_add(const struct tarn__log_call *call)
 
 uint64_t tarn__log_free_begin(const struct tarn__log_call *call)
 {
+    struct tarn__live_block block;
+
+    if (is_forked && !tarn__live_find(call->address, &block))
+        return UINT64_MAX; /* a block of the parent */
     pthread_mutex_lock(&the_log.lock);
     uint64_t number = append(call, false);
     pthread_mutex_unlock(&the_log.lock);
@@ -324,6 +379,17 @@ void tarn__log_free_end(uint64_t number, const struct tarn__log_call *call, bool
     settle_all();
 }
 
+tarn_trace_writer *tarn__log_pool_writer(void)
+{
+    pthread_mutex_lock(&the_log.lock);
+    tarn_trace_writer *out = the_log.out;
+    if (out && tarn_trace_writer_format(out) != TARN_TRACE_BINARY)
+        out = NULL;
+    tarn_trace_writer_retain(out);
+    pthread_mutex_unlock(&the_log.lock);
+    return out;
+}
+
 /* --- forks and the end -------------------------------------------------------------- */
 
 static void before_fork(void)
@@ -343,7 +409,21 @@ static void after_fork_in_child(void)
     the_log.out = NULL;
     the_log.first = the_log.written = the_log.next;
     the_log.live = 0;
+    is_forked = true;
     forget_failed();
+    tarn__log_file_forget();
+}
+
+/* The interpreter has ended and has freed its blocks: a binary log gets its end. */
+static void at_exit(void)
+{
+    pthread_mutex_lock(&the_log.lock);
+    drain();
+    tarn_trace_writer *out = the_log.out;
+    the_log.out = NULL;
+    pthread_mutex_unlock(&the_log.lock);
+    if (out)
+        tarn_trace_writer_release(out); /* it warns of a failure */
 }
 
 /* --- for Python --------------------------------------------------------------------- */
@@ -393,8 +473,9 @@ PyDoc_STRVAR(
     "csv_log()\n--\n\n"
     "Return the log of this process as text of comma-separated values.\n\n"
     "It has NBEP 7's twelve columns, and a row for each block that a manager of\n"
-    "tarn.numba allocated or freed. It has the last 65,536 rows. Raises TarnError if\n"
-    "host memory for the text is unavailable.");
+    "tarn.numba allocated or freed; under TARN_LOG, for each block of a resource, too.\n"
+    "It has the last 65,536 rows. Raises TarnError if host memory for the text is\n"
+    "unavailable.");
 
 static PyObject *csv_log(PyObject *module, PyObject *unused)
 {
@@ -462,6 +543,57 @@ static PyObject *log_open(PyObject *module, PyObject *arguments, PyObject *keywo
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(
+    log_set_file_doc,
+    "log_set_file(path, owner, format, depth=0, ring=0, /)\n--\n\n"
+    "Write the rows to a file as well, which is opened with the next row.\n\n"
+    "owner: the process that has the name itself; others, also forked children, have\n"
+    "PATH.PID. format: a tarn_trace_format. depth, ring: frames of a call stack, and\n"
+    "bytes of a ring, for a binary log.");
+
+static PyObject *log_set_file(PyObject *module, PyObject *arguments)
+{
+    tarn_trace_writer_options options = {.size = sizeof options};
+    unsigned long long ring = 0;
+    PyObject *path;
+    int format;
+    long owner;
+
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "O&li|IK:log_set_file", PyUnicode_FSConverter, &path,
+                          &owner, &format, &options.stack_depth, &ring))
+        return NULL;
+    options.format = (tarn_trace_format)format;
+    options.ring_bytes = ring;
+    char *copy = strdup(PyBytes_AS_STRING(path));
+    Py_DECREF(path);
+    if (!copy)
+        return PyErr_NoMemory();
+    pthread_mutex_lock(&the_log.lock);
+    tarn__log_file_set(copy, owner, &options);
+    pthread_mutex_unlock(&the_log.lock);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(log_open_file_doc,
+             "log_open_file()\n--\n\n"
+             "Open the file of log_set_file() now, unless it is open.\n\n"
+             "Raises TarnError if the file cannot be written.");
+
+static PyObject *log_open_file(PyObject *module, PyObject *unused)
+{
+    tarn_status status = TARN_OK;
+
+    (void)unused;
+    pthread_mutex_lock(&the_log.lock);
+    if (tarn__log_file_is_due())
+        status = tarn__log_file_open(&the_log.out);
+    pthread_mutex_unlock(&the_log.lock);
+    if (status != TARN_OK)
+        return tarn__error_raise(tarn__state_get(module), status);
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(log_flush_doc,
              "log_flush()\n--\n\n"
              "Write all complete rows to the file.\n\n"
@@ -476,6 +608,25 @@ static PyObject *log_flush(PyObject *module, PyObject *unused)
     pthread_mutex_unlock(&the_log.lock);
     if (status != TARN_OK)
         return tarn__error_raise(tarn__state_get(module), status);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(log_exiting_doc,
+             "log_exiting()\n--\n\n"
+             "Record that exit has begun: later frees have the Location <exit>.\n\n"
+             "A binary log gets the mark <exit>.");
+
+static PyObject *log_exiting(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    if (tarn__log_site_begin_exit()) {
+        pthread_mutex_lock(&the_log.lock);
+        drain();
+        if (the_log.out)
+            tarn_trace_write_mark(the_log.out, "<exit>"); /* the writer warns */
+        pthread_mutex_unlock(&the_log.lock);
+    }
     Py_RETURN_NONE;
 }
 
@@ -524,7 +675,10 @@ PyMethodDef tarn__log_methods[] = {
     {"csv_log", csv_log, METH_NOARGS, csv_log_doc},
     {"log_open", (PyCFunction)(void (*)(void))log_open, METH_VARARGS | METH_KEYWORDS,
      log_open_doc},
+    {"log_set_file", log_set_file, METH_VARARGS, log_set_file_doc},
+    {"log_open_file", log_open_file, METH_NOARGS, log_open_file_doc},
     {"log_flush", log_flush, METH_NOARGS, log_flush_doc},
+    {"log_exiting", log_exiting, METH_NOARGS, log_exiting_doc},
     {"log_close", log_close, METH_NOARGS, log_close_doc},
     {"log_counts", log_counts, METH_NOARGS, log_counts_doc},
     {NULL, NULL, 0, NULL},
@@ -537,6 +691,7 @@ int tarn__log_init(PyObject *module)
     if (!begun) {
         begun = true;
         pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+        atexit(at_exit);
         tarn__log_site_set_finder();
     }
     if (PyModule_AddFunctions(module, tarn__log_methods) != 0)

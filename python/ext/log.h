@@ -1,35 +1,44 @@
-/* log.h -- the log of this process: rows of NBEP 7 for all calls to managers.
+/* log.h -- the log of this process: rows for the calls to managers and to resources.
  *
- * A manager reports its calls to the log. The log keeps the rows in memory, and writes
- * them to a file where one was requested.
+ * A manager reports its calls to the log. The observer of resources reports all other
+ * calls (log_observer.c). The log keeps the newest rows in memory. It also writes all
+ * rows to a file if one was requested.
  */
 #ifndef TARN_PYTHON_LOG_H
 #define TARN_PYTHON_LOG_H
 
 #include "state.h"
 
-/* The data of a row, from the manager. Times are CLOCK_MONOTONIC. */
+/* The data of a row. Times are CLOCK_MONOTONIC in nanoseconds. */
 struct tarn__log_call {
     tarn_action action;
     int device;
     uint64_t address; /* 0 for a failure */
     uint64_t stream;
     uint64_t bytes;
-    tarn_site site; /* of tarn__log_site(); its strings stay permanently */
+    bool of_manager; /* else of the observer */
+    tarn_site site;  /* of tarn__log_site(); its strings stay permanently */
+    tarn_stack stack;
     uint64_t start_ns, end_ns;
-    uint64_t free_bytes, total_bytes; /* after the call; 0: not known */
+    uint64_t free_bytes, total_bytes; /* of the device after the call; 0: not known */
 };
 
+/* Return the time of CLOCK_MONOTONIC in nanoseconds. */
 uint64_t tarn__log_now(void);
 
-/* A call that is over: an allocation, or one that failed. */
+/* Add the row of an allocation that has ended or failed. */
 void tarn__log_add(const struct tarn__log_call *call);
 
-/* A free that is about to begin takes its place in the log here, because another thread
- * may get the same address before this call returns. The second function records its end.
- * A failed free has no row until its block is returned: Tarn retries it. */
+/* Reserve the row of a free that is about to begin, and return its number. The order of
+ * rows is fixed here, because another thread may get the same address before the free
+ * returns. The second function completes the row; `is_back`: the free succeeded. A failed
+ * free has no row. Tarn retries it. The observer reports the retry as another free. For a
+ * manager the log adds the row once a retry has succeeded. */
 uint64_t tarn__log_free_begin(const struct tarn__log_call *call);
 void tarn__log_free_end(uint64_t row, const struct tarn__log_call *call, bool is_back);
+
+/* The writer of the file, retained; NULL: there is none, or it has no pool rows. */
+tarn_trace_writer *tarn__log_pool_writer(void);
 
 /* The functions of log.c for the module. */
 extern PyMethodDef tarn__log_methods[];

@@ -14,7 +14,10 @@
 #include "gil.h"
 #include "stack.h"
 
+#include <stdatomic.h>
+
 static bool exiting;
+static atomic_uint depth = 1; /* frames of the stacks in rows; 1: the site tells it */
 static _Thread_local int collecting; /* depth of garbage collections on this thread */
 
 /* A frame of the walk, and where it is. */
@@ -133,6 +136,34 @@ static tarn_site find_site(bool freeing)
     return site;
 }
 
+tarn_stack tarn__log_site_stack(const tarn_site *site)
+{
+    unsigned frames = atomic_load_explicit(&depth, memory_order_relaxed);
+
+    return frames > 1 && site->line > 0 ? tarn__stack_capture(frames)
+                                        : TARN_STACK_UNKNOWN;
+}
+
+void tarn__log_site_find(bool freeing, tarn_site *site, tarn_stack *stack)
+{
+    struct tarn__gil_stay stay;
+
+    *stack = TARN_STACK_UNKNOWN;
+    if (!is_finalizing() && PyGILState_GetThisThreadState() == NULL) {
+        *site = (tarn_site){"<none>", 0};
+        unsigned frames = atomic_load_explicit(&depth, memory_order_relaxed);
+        if (frames > 1)
+            *stack = tarn_stack_capture(frames); /* native frames */
+        return;
+    }
+    *site = (tarn_site){"<exit>", 0};
+    if (is_finalizing() || !tarn__gil_enter(&stay))
+        return;
+    *site = tarn__log_site(freeing);
+    *stack = tarn__log_site_stack(site);
+    tarn__gil_leave(&stay, TARN_OK);
+}
+
 void tarn__log_site_set_finder(void)
 {
     tarn_site_set_finder(find_site);
@@ -158,21 +189,32 @@ static PyObject *log_collecting(PyObject *module, PyObject *const *arguments,
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(log_exiting_doc,
-             "log_exiting()\n--\n\n"
-             "Record that exit has begun: later frees have the Location <exit>.");
-
-static PyObject *log_exiting(PyObject *module, PyObject *unused)
+bool tarn__log_site_begin_exit(void)
 {
-    (void)module;
-    (void)unused;
+    bool is_first = !exiting;
+
     exiting = true;
+    return is_first;
+}
+
+PyDoc_STRVAR(log_set_depth_doc, "log_set_depth(frames, /)\n--\n\n"
+                                "Set the most frames of the call stack of a row.");
+
+static PyObject *log_set_depth(PyObject *module, PyObject *argument)
+{
+    unsigned long frames = PyLong_AsUnsignedLong(argument);
+
+    (void)module;
+    if (PyErr_Occurred())
+        return NULL;
+    atomic_store(&depth,
+                 frames < TARN_STACK_DEPTH_MAX ? (unsigned)frames : TARN_STACK_DEPTH_MAX);
     Py_RETURN_NONE;
 }
 
 PyMethodDef tarn__log_site_methods[] = {
+    {"log_set_depth", log_set_depth, METH_O, log_set_depth_doc},
     {"log_collecting", (PyCFunction)(void (*)(void))log_collecting, METH_FASTCALL,
      log_collecting_doc},
-    {"log_exiting", log_exiting, METH_NOARGS, log_exiting_doc},
     {NULL, NULL, 0, NULL},
 };

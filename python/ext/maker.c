@@ -12,14 +12,6 @@
 
 #include <limits.h>
 
-static tarn__resource_object *resource_arg(tarn__state *state, PyObject *object)
-{
-    if (PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource))
-        return (tarn__resource_object *)object;
-    tarn__resource_reject(object);
-    return NULL;
-}
-
 /* --- sources: an object without a resource gets one --- */
 
 /* Give the object its new resource, or raise an exception. */
@@ -46,7 +38,7 @@ static PyObject *adopt(PyObject *module, PyObject *args,
 
     if (!PyArg_ParseTuple(args, "Oi", &object, &device))
         return NULL;
-    tarn__resource_object *self = resource_arg(state, object);
+    tarn__resource_object *self = tarn__resource_arg(state, object);
     if (self == NULL)
         return NULL;
     if (self->native != NULL)
@@ -93,7 +85,7 @@ static PyObject *open_async(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "OiOOpppO", &object, &device, &initial, &threshold,
                           &use_default, &exportable, &managed, &handle))
         return NULL;
-    tarn__resource_object *self = resource_arg(state, object);
+    tarn__resource_object *self = tarn__resource_arg(state, object);
     if (self == NULL || tarn__arguments_size(initial, &options.initial_bytes) != 0 ||
         tarn__arguments_size(threshold, &options.release_threshold_bytes) != 0 ||
         tarn__arguments_size(handle, &pool) != 0)
@@ -123,7 +115,7 @@ static PyObject *open_system(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "OipO", &object, &device, &advise, &headroom))
         return NULL;
-    tarn__resource_object *self = resource_arg(state, object);
+    tarn__resource_object *self = tarn__resource_arg(state, object);
     if (self == NULL || tarn__arguments_size(headroom, &options.headroom_bytes) != 0)
         return NULL;
     if (self->native != NULL)
@@ -141,7 +133,7 @@ static PyObject *open_system(PyObject *module, PyObject *args)
  * else NULL with an exception. */
 static tarn__resource_object *unwrapped(tarn__state *state, PyObject *object)
 {
-    tarn__resource_object *self = resource_arg(state, object);
+    tarn__resource_object *self = tarn__resource_arg(state, object);
     if (self != NULL && (self->native == NULL || self->upstream == NULL)) {
         PyErr_Format(PyExc_ValueError, "%R has no upstream", object);
         return NULL;
@@ -161,18 +153,27 @@ static PyObject *replace(tarn__state *state, tarn__resource_object *self,
     Py_RETURN_NONE;
 }
 
-/* (self, path, format, auto_flush): a file of its own for each logger. */
+/* (self, path, format, auto_flush, stack_depth, ring_bytes): a file of its own for each
+ * logger. */
 static PyObject *wrap_logger(PyObject *module, PyObject *args)
 {
     tarn__state *state = tarn__state_get(module);
     tarn_resource *wrapper = NULL;
     tarn_trace_writer *writer = NULL;
-    PyObject *object, *path;
+    tarn_trace_writer_options options = {.size = sizeof options};
+    PyObject *object, *path, *ring;
     int format, auto_flush;
+    size_t ring_bytes;
 
-    if (!PyArg_ParseTuple(args, "OO&ip", &object, PyUnicode_FSConverter, &path, &format,
-                          &auto_flush))
+    if (!PyArg_ParseTuple(args, "OO&ipIO", &object, PyUnicode_FSConverter, &path, &format,
+                          &auto_flush, &options.stack_depth, &ring))
         return NULL;
+    if (tarn__arguments_size(ring, &ring_bytes) != 0) {
+        Py_DECREF(path);
+        return NULL;
+    }
+    options.format = (tarn_trace_format)format;
+    options.ring_bytes = ring_bytes;
     tarn__resource_object *self = unwrapped(state, object);
     if (self != NULL && self->writer != NULL) {
         PyErr_Format(PyExc_ValueError, "%R already writes a log", object);
@@ -182,8 +183,8 @@ static PyObject *wrap_logger(PyObject *module, PyObject *args)
         Py_DECREF(path);
         return NULL;
     }
-    tarn_status status = tarn_trace_writer_open(PyBytes_AS_STRING(path),
-                                                (tarn_trace_format)format, &writer);
+    tarn_status status =
+        tarn_trace_writer_open_with(PyBytes_AS_STRING(path), &options, &writer);
     Py_DECREF(path);
     if (status != TARN_OK)
         return tarn__error_raise(state, status);
@@ -276,76 +277,20 @@ static PyObject *wrap_failure_callback(PyObject *module, PyObject *object)
 
 /* --- queries --- */
 
-/* The resource of an object that has one. */
-static tarn_resource *native_of(tarn__state *state, PyObject *object)
-{
-    tarn__resource_object *self = resource_arg(state, object);
-    if (self != NULL && self->native == NULL)
-        PyErr_Format(PyExc_TypeError, "%R is not initialised", object);
-    return self != NULL ? self->native : NULL;
-}
-
-/* A number of bytes that a kind of resource knows. */
-static PyObject *bytes_of(PyObject *module, PyObject *object,
-                          tarn_status (*read)(tarn_resource *, size_t *))
-{
-    tarn__state *state = tarn__state_get(module);
-    tarn_resource *native = native_of(state, object);
-    size_t bytes;
-
-    if (native == NULL)
-        return NULL;
-    tarn_status status = read(native, &bytes);
-    return status == TARN_OK ? PyLong_FromSize_t(bytes)
-                             : tarn__error_raise(state, status);
-}
-
 static PyObject *limiter_used(PyObject *module, PyObject *object)
 {
-    return bytes_of(module, object, tarn_limiter_used_bytes);
+    return tarn__resource_bytes(module, object, tarn_limiter_used_bytes);
 }
 
 static PyObject *limiter_limit(PyObject *module, PyObject *object)
 {
-    return bytes_of(module, object, tarn_limiter_limit_bytes);
-}
-
-static PyObject *tracker_bytes(PyObject *module, PyObject *object)
-{
-    return bytes_of(module, object, tarn_tracker_bytes);
-}
-
-/* Append (address, nbytes, stack) to the list `data`. */
-static bool add_tracked(void *data, const tarn_tracked_block *block)
-{
-    PyObject *tuple = Py_BuildValue("(KnI)", (unsigned long long)block->address,
-                                    (Py_ssize_t)block->bytes, block->stack);
-    int result = tuple != NULL ? PyList_Append(data, tuple) : -1;
-
-    Py_XDECREF(tuple);
-    return result == 0;
-}
-
-static PyObject *tracker_blocks(PyObject *module, PyObject *object)
-{
-    tarn__state *state = tarn__state_get(module);
-    tarn_resource *native = native_of(state, object);
-    PyObject *list = native != NULL ? PyList_New(0) : NULL;
-
-    if (list == NULL)
-        return NULL;
-    tarn_status status = tarn_tracker_visit(native, add_tracked, list);
-    if (status != TARN_OK)
-        tarn__error_raise(state, status);
-    if (PyErr_Occurred())
-        Py_CLEAR(list);
-    return list;
+    return tarn__resource_bytes(module, object, tarn_limiter_limit_bytes);
 }
 
 static PyObject *async_pool(PyObject *module, PyObject *object)
 {
     tarn__state *state = tarn__state_get(module);
-    tarn_resource *native = native_of(state, object);
+    tarn_resource *native = tarn__resource_native(state, object);
     void *pool;
 
     if (native == NULL)
@@ -359,7 +304,7 @@ static PyObject *counts(PyObject *module, PyObject *object,
                         tarn_status (*read)(tarn_resource *, tarn_counts *))
 {
     tarn__state *state = tarn__state_get(module);
-    tarn_resource *native = native_of(state, object);
+    tarn_resource *native = tarn__resource_native(state, object);
     tarn_counts got;
 
     if (native == NULL)
@@ -398,7 +343,7 @@ static PyObject *counter_pop(PyObject *module, PyObject *object)
 static PyObject *logger_flush(PyObject *module, PyObject *object)
 {
     tarn__state *state = tarn__state_get(module);
-    tarn__resource_object *self = resource_arg(state, object);
+    tarn__resource_object *self = tarn__resource_arg(state, object);
     tarn_status status = TARN_OK;
 
     if (self == NULL)
@@ -465,12 +410,6 @@ static PyMethodDef maker_functions[] = {
     {"_wrap_tracker", wrap_tracker, METH_VARARGS,
      "_wrap_tracker(mr, stack_depth, /)\n--\n\n"
      "Put a tracker over the upstream of an adaptor."},
-    {"_tracker_bytes", tracker_bytes, METH_O,
-     "_tracker_bytes(mr, /)\n--\n\n"
-     "Return the bytes of the live blocks of a tracker."},
-    {"_tracker_blocks", tracker_blocks, METH_O,
-     "_tracker_blocks(mr, /)\n--\n\n"
-     "Return (address, nbytes, stack) of each live block of a tracker, by address."},
     {"_async_pool", async_pool, METH_O,
      "_async_pool(mr, /)\n--\n\n"
      "Return the CUmemoryPool of a class over a pool of the driver."},

@@ -10,6 +10,7 @@
 #include "arguments.h"
 #include "error.h"
 #include "gil.h"
+#include "log_observer.h"
 #include "log_site.h"
 #include "memory_info.h"
 #include "module.h"
@@ -61,9 +62,11 @@ static tarn_status perform_logged(tarn__manager_object *self,
     struct tarn__hook_probe hook_probe;
 
     tarn__memory_info_probe_begin(&hook_probe);
+    bool served = tarn__log_observer_serve_manager(true);
     call->start_ns = tarn__log_now();
     tarn_status status = perform_request(self->manager, request, out);
     call->end_ns = tarn__log_now();
+    tarn__log_observer_serve_manager(served);
     /* For other kinds than device memory no notification is guaranteed. */
     bool may_have_changed =
         tarn__memory_info_probe_end(&hook_probe) || request->kind != TARN_POINTER_DEVICE;
@@ -86,9 +89,11 @@ static tarn_status allocate_logged(tarn__manager_object *self,
                                   .device = self->device,
                                   .stream = (uint64_t)(uintptr_t)request->stream,
                                   .bytes = request->bytes,
+                                  .of_manager = true,
                                   .site = tarn__log_site(false)};
     tarn_status status;
 
+    call.stack = tarn__log_site_stack(&call.site);
     Py_BEGIN_ALLOW_THREADS;
     status = perform_logged(self, request, &call, out);
     Py_END_ALLOW_THREADS;

@@ -27,9 +27,12 @@ int tarn__memory_init(PyObject *module);
 int tarn__plugin_init(PyObject *module);
 int tarn__manager_init(PyObject *module);
 int tarn__ipc_init(PyObject *module);
+int tarn__live_init(PyObject *module);
 int tarn__log_init(PyObject *module);
+int tarn__log_observer_init(PyObject *module);
 int tarn__nrt_init(PyObject *module);
 int tarn__stack_init(PyObject *module);
 int tarn__torch_init(PyObject *module);
+int tarn__tracker_init(PyObject *module);
 
 #endif

@@ -61,13 +61,19 @@ static tarn_status release_logged(tarn__manager_object *manager, tarn_pointer *p
 /* The call that the row is about. */
 static struct tarn__log_call call_of(const tarn__pointer_object *self)
 {
-    return (struct tarn__log_call){
+    struct tarn__log_call call = {
         .action = TARN_ACTION_FREE,
         .device = self->device,
         .address = self->address ? self->address : (uint64_t)(uintptr_t)self->host,
         .stream = (uint64_t)(uintptr_t)self->stream,
         .bytes = self->bytes,
+        .of_manager = true,
         .site = tarn__log_site(true)};
+
+    PyObject *raised = tarn__exception_take(); /* it may be the reason for the free */
+    call.stack = tarn__log_site_stack(&call.site);
+    tarn__exception_put(raised);
+    return call;
 }
 
 static tarn_status release_with_row(const tarn__pointer_object *self,

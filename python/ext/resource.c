@@ -99,15 +99,44 @@ void tarn__resource_reject(PyObject *object)
                  hint);
 }
 
+tarn__resource_object *tarn__resource_arg(tarn__state *state, PyObject *object)
+{
+    if (PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource))
+        return (tarn__resource_object *)object;
+    tarn__resource_reject(object);
+    return NULL;
+}
+
+tarn_resource *tarn__resource_native(tarn__state *state, PyObject *object)
+{
+    tarn__resource_object *self = tarn__resource_arg(state, object);
+
+    if (self != NULL && self->native == NULL)
+        PyErr_Format(PyExc_TypeError, "%R is not initialised", object);
+    return self != NULL ? self->native : NULL;
+}
+
+PyObject *tarn__resource_bytes(PyObject *module, PyObject *object,
+                               tarn_status (*read)(tarn_resource *, size_t *))
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *native = tarn__resource_native(state, object);
+    size_t bytes;
+
+    if (native == NULL)
+        return NULL;
+    tarn_status status = read(native, &bytes);
+    return status == TARN_OK ? PyLong_FromSize_t(bytes)
+                             : tarn__error_raise(state, status);
+}
+
 tarn_resource *tarn__resource_from(tarn__state *state, PyObject *object, int device)
 {
     if (!tarn__state_is_there(state))
         return NULL;
-    if (!PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource)) {
-        tarn__resource_reject(object);
+    tarn__resource_object *self = tarn__resource_arg(state, object);
+    if (self == NULL)
         return NULL;
-    }
-    tarn__resource_object *self = (tarn__resource_object *)object;
     int written = object_is_written_in_python(state, self);
     if (written < 0)
         return NULL;

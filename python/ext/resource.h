@@ -24,6 +24,16 @@ typedef struct tarn__resource_object {
  * current one). NULL with an exception set. */
 tarn_resource *tarn__resource_from(tarn__state *state, PyObject *object, int device);
 
+/* The object as a resource; NULL with a TypeError set if it is none. */
+tarn__resource_object *tarn__resource_arg(tarn__state *state, PyObject *object);
+
+/* The C resource of an object that has one, borrowed; NULL with a TypeError set. */
+tarn_resource *tarn__resource_native(tarn__state *state, PyObject *object);
+
+/* A number of bytes that `read` returns of the resource of an object. New reference. */
+PyObject *tarn__resource_bytes(PyObject *module, PyObject *object,
+                               tarn_status (*read)(tarn_resource *, size_t *));
+
 /* Raise the TypeError for an argument that is no DeviceMemoryResource. For a resource of
  * RMM it names tarn.mr.from_rmm(). */
 void tarn__resource_reject(PyObject *object);

@@ -150,8 +150,7 @@ struct tarn__stack_place tarn__stack_place_of(PyFrameObject *frame)
 
 /* --- captures ----------------------------------------------------------------------- */
 
-/* Capture the stack of this thread. GIL held. */
-static tarn_stack capture(unsigned depth)
+tarn_stack tarn__stack_capture(unsigned depth)
 {
     uint32_t frames[TARN_STACK_DEPTH_MAX];
     unsigned count = 0;
@@ -177,7 +176,7 @@ static tarn_stack find_stack(unsigned depth)
 
     if (PyGILState_GetThisThreadState() == NULL || !tarn__gil_enter(&stay))
         return TARN_STACK_UNKNOWN;
-    tarn_stack stack = capture(depth);
+    tarn_stack stack = tarn__stack_capture(depth);
     tarn__gil_leave(&stay, TARN_OK);
     return stack;
 }

@@ -17,4 +17,8 @@ struct tarn__stack_place {
  * and then replaces the present one. */
 struct tarn__stack_place tarn__stack_place_of(PyFrameObject *frame);
 
+/* Capture the stack of this thread: at most `depth` frames. GIL held; it runs no Python
+ * code, and the current exception may be replaced. */
+tarn_stack tarn__stack_capture(unsigned depth);
+
 #endif

@@ -1,0 +1,79 @@
+/* log_file.c -- the file of the log: its name, its format, and when it is opened.
+ *
+ * One process has the name itself, the others add their process id. A file is opened
+ * with the first row. So processes that use no memory leave no file, and a forked child
+ * needs no Python code to get its own.
+ */
+#define _GNU_SOURCE
+#include "log_file.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct {
+    char *path; /* NULL: none */
+    long owner; /* the process that has the name itself */
+    tarn_trace_writer_options options;
+    bool is_due;
+} the_file;
+
+static atomic_bool has_figures = true;
+
+bool tarn__log_file_has_figures(void)
+{
+    return atomic_load_explicit(&has_figures, memory_order_relaxed);
+}
+
+bool tarn__log_file_is_due(void)
+{
+    return the_file.is_due;
+}
+
+/* Another process may end this one with a signal. Then no thread writes the rows that
+ * wait in a text format, so children write each row at once. */
+static tarn_status open_path(const char *path, bool is_child, tarn_trace_writer **out)
+{
+    tarn_trace_writer *writer;
+    tarn_status status = tarn_trace_writer_open_with(path, &the_file.options, &writer);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn_trace_writer_set_auto_flush(writer, is_child);
+    if (status == TARN_OK)
+        *out = writer;
+    else
+        tarn_trace_writer_release(writer);
+    return status;
+}
+
+tarn_status tarn__log_file_open(tarn_trace_writer **out)
+{
+    bool is_child = getpid() != the_file.owner;
+    char *path = NULL;
+    int length = is_child ? asprintf(&path, "%s.%ld", the_file.path, (long)getpid())
+                          : asprintf(&path, "%s", the_file.path);
+
+    the_file.is_due = false;
+    if (length < 0)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "log: no host memory for its name");
+    tarn_status status = open_path(path, is_child, out);
+    free(path);
+    return status;
+}
+
+void tarn__log_file_forget(void)
+{
+    the_file.is_due = the_file.path != NULL;
+}
+
+void tarn__log_file_set(char *path, long owner, const tarn_trace_writer_options *options)
+{
+    free(the_file.path);
+    the_file.path = path;
+    the_file.owner = owner;
+    the_file.options = *options;
+    the_file.is_due = true;
+    atomic_store(&has_figures, options->format == TARN_TRACE_NBEP7);
+}
