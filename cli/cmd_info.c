@@ -191,6 +191,14 @@ static int write_all(const tarn_driver_info *driver, const tarn_device_info *dev
     return 0;
 }
 
+/* Without a driver Numba fails with `CUDA driver library cannot be found`. */
+static void advise_simulator(void)
+{
+    fputs("Without a GPU a program runs on the driver simulator, except for kernels:\n"
+          "    tarn sim -- COMMAND\n",
+          stderr);
+}
+
 /* Query first and print then, so that a failure prints nothing else. */
 static int print_info(const char *path, bool json)
 {
@@ -199,8 +207,12 @@ static int print_info(const char *path, bool json)
 
     if (status == TARN_OK)
         status = tarn_driver_get_info(&driver);
-    if (status != TARN_OK)
-        return failed_with_last_error(&verb_info);
+    if (status != TARN_OK) {
+        failed_with_last_error(&verb_info);
+        if (status == TARN_NO_DRIVER && !path)
+            advise_simulator();
+        return FAILED;
+    }
     tarn_device_info *devices = calloc((size_t)driver.device_count, sizeof *devices);
     if (!devices)
         return failed(&verb_info, "no host memory for %d devices", driver.device_count);

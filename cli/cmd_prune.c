@@ -20,6 +20,7 @@ struct job {
 enum {
     SHAPES = 1,
     COMPAT,
+    CALLS_KEEP,
     LIMIT,
     RAISE_METADATA,
     EMIT,
@@ -101,6 +102,15 @@ static bool read_version(const char *text, unsigned *out)
     return true;
 }
 
+/* Select a mode that is not the default; the two exclude each other. */
+static int select_mode(tarn_prune_options *options, tarn_prune_mode mode)
+{
+    if (options->mode != TARN_PRUNE_SOUND && options->mode != mode)
+        return wrong_use(&verb_prune, "--assume-calls-keep excludes --compat");
+    options->mode = mode;
+    return 0;
+}
+
 /* Store the option in the job; return 0, or the exit code after a message. */
 static int apply(struct job *job, int option, const char *value)
 {
@@ -115,11 +125,12 @@ static int apply(struct job *job, int option, const char *value)
                                            "diamond, fanout, fanout_raise or all",
                                            value);
     case COMPAT:
-        options->mode = TARN_PRUNE_LLVMLITE;
         return strcmp(value, "llvmlite") == 0
-                   ? 0
+                   ? select_mode(options, TARN_PRUNE_LLVMLITE)
                    : wrong_use(&verb_prune,
                                "--compat: the value has to be llvmlite, not %s", value);
+    case CALLS_KEEP:
+        return select_mode(options, TARN_PRUNE_ASSUME_CALLS_KEEP);
     case LIMIT:
         return read_number(value, &options->subgraph_limit)
                    ? 0
@@ -165,6 +176,7 @@ static int read_line(struct job *job, int argc, char **argv, bool *stop)
     static const struct option options[] = {
         {"shapes", required_argument, NULL, SHAPES},
         {"compat", required_argument, NULL, COMPAT},
+        {"assume-calls-keep", no_argument, NULL, CALLS_KEEP},
         {"limit", required_argument, NULL, LIMIT},
         {"raise-metadata", required_argument, NULL, RAISE_METADATA},
         {"emit", required_argument, NULL, EMIT},
@@ -194,7 +206,8 @@ static int read_line(struct job *job, int argc, char **argv, bool *stop)
     if (job->task.old && (job->task.explain || job->task.options.shapes ||
                           job->task.options.mode || job->task.options.format))
         return wrong_use(&verb_prune,
-                         "--old excludes --shapes, --compat, --emit and --explain");
+                         "--old excludes --shapes, --compat, --assume-calls-keep, "
+                         "--emit and --explain");
     *stop = false;
     job->task.name = optind < argc ? argv[optind] : "-";
     return 0;
@@ -374,6 +387,9 @@ const struct verb verb_prune = {
     "      --compat=llvmlite  produce the IR and the numbers of llvmlite's pass; "
     "without\n"
     "                      this option no object is freed early, as that pass may do\n"
+    "      --assume-calls-keep  assume that no call releases a reference of another "
+    "owner,\n"
+    "                      so that a call keeps no pair; excludes --compat\n"
     "      --shapes=LIST   of per_bb, diamond, fanout, fanout_raise; or all\n"
     "      --limit=N       with --compat: maximum of visits in one fan-out search; 1000\n"
     "      --raise-metadata=LIST  by which metadata a block raises: store (a store to\n"

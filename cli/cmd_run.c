@@ -1,107 +1,36 @@
-/* cmd_run.c -- `tarn run`: run an unchanged Numba program with its memory under Tarn.
+/* cmd_run.c -- `tarn run`: run an unchanged program with its GPU memory under Tarn.
  *
- * The tool sets the environment and replaces itself by the program, so that signals, the
- * terminal and the exit code are the program's own. Numba and cuda.bindings look for the
- * driver by name; for the driver simulator, its folder has to come first.
+ * The tool sets the environment and replaces itself by the program (launch.h). The
+ * children of the program inherit it. Numba reads NUMBA_CUDA_MEMORY_MANAGER itself. For
+ * the other frameworks each Python that starts has a hook (python/tarn.pth), which calls
+ * tarn.use() where TARN_USE names frameworks.
  */
 #define _GNU_SOURCE
-#include "tool.h"
+#include "launch.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char manager[] = "tarn.numba";
 
+/* Those of tarn.use(); python/tests compares the lists. */
+static const char *const frameworks[] = {
+    "numba", "numba_cuda_mlir", "cupy", "torch", "cuda.core", "warp", NULL};
+
 struct job {
     const char *driver;   /* NULL: as the environment specifies */
     const char *log;      /* NULL: none */
+    const char *format;   /* NULL: by the suffix of the log; so below */
+    const char *stacks;   /* NULL: as the environment specifies; so below */
+    const char *ring;     /* NULL: the log is complete */
     const char *resource; /* NULL: as the environment specifies */
+    const char *use;      /* names of frameworks, or "all" */
     char **program;       /* and its arguments */
 };
 
-/* Paths are joined here; false: too long, errno tells so. */
-static bool join(char path[PATH_MAX], const char *format, ...) TARN_PRINTF(2, 3);
-
-static bool join(char path[PATH_MAX], const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    int length = vsnprintf(path, PATH_MAX, format, arguments);
-    va_end(arguments);
-    errno = ENAMETOOLONG;
-    return length >= 0 && length < PATH_MAX;
-}
-
-/* Make `path` absolute without resolving links: a driver's name identifies it. */
-static bool make_absolute(const char *path, char absolute[PATH_MAX])
-{
-    char directory[PATH_MAX];
-
-    if (path[0] == '/')
-        return join(absolute, "%s", path);
-    return getcwd(directory, sizeof directory) &&
-           join(absolute, "%s/%s", directory, path);
-}
-
-static bool is_file(const char *path)
-{
-    struct stat facts;
-
-    if (stat(path, &facts) != 0)
-        return false;
-    errno = S_ISDIR(facts.st_mode) ? EISDIR : EINVAL;
-    return S_ISREG(facts.st_mode);
-}
-
-static int set(const char *name, const char *value)
-{
-    if (setenv(name, value, 1) == 0)
-        return 0;
-    return failed(&verb_run, "cannot set %s: %s", name, strerror(errno));
-}
-
-/* Put the folder of a driver before those that the loader searches. */
-static int search_first(const char *driver)
-{
-    const char *before = getenv("LD_LIBRARY_PATH");
-    const char *slash = strrchr(driver, '/');
-    char *value;
-
-    if (asprintf(&value, "%.*s%s%s", (int)(slash - driver), driver,
-                 before && *before ? ":" : "", before ? before : "") < 0)
-        return failed(&verb_run, "no host memory for LD_LIBRARY_PATH");
-    int code = set("LD_LIBRARY_PATH", value);
-    free(value);
-    return code;
-}
-
-/* Set TARN_DRIVER, and the loader's path where the driver is not the system's own. */
-static int set_driver(const struct job *job)
-{
-    const char *requested = job->driver ? job->driver : getenv("TARN_DRIVER");
-    bool is_simulator = requested && strcmp(requested, "sim") == 0;
-    char path[PATH_MAX];
-
-    if (!requested || !*requested)
-        return 0;
-    if (!job->driver && !is_simulator && !strchr(requested, '/'))
-        return 0; /* a name for the loader to find; Tarn reports it if it cannot */
-    if (!(is_simulator ? beside_libtarn("tarn/sim/libcuda.so.1", path)
-                       : make_absolute(requested, path)) ||
-        !is_file(path))
-        return failed(&verb_run, "cannot find the driver %s: %s",
-                      is_simulator ? path : requested, strerror(errno));
-    int code = set("TARN_DRIVER", is_simulator ? "sim" : path);
-    if (code == 0 && strcmp(strrchr(path, '/'), "/libcuda.so.1") == 0)
-        code = search_first(path);
-    return code;
-}
+/* --- the log --- */
 
 /* Set TARN_LOG and its process. An old log is emptied, so that it cannot be taken for the
  * new one. */
@@ -111,7 +40,7 @@ static int set_log(const struct job *job)
 
     if (!job->log)
         return 0;
-    if (!make_absolute(job->log, path))
+    if (!launch_absolute(job->log, path))
         return failed(&verb_run, "cannot write the log %s: %s", job->log,
                       strerror(errno));
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
@@ -120,8 +49,102 @@ static int set_log(const struct job *job)
                       strerror(errno));
     close(file);
     snprintf(process, sizeof process, "%ld", (long)getpid());
-    int code = set("TARN_LOG", path);
-    return code ? code : set("TARN_LOG_PID", process);
+    const char *const variables[][2] = {{"TARN_LOG", path},
+                                        {"TARN_LOG_PID", process},
+                                        {"TARN_LOG_FORMAT", job->format},
+                                        {"TARN_LOG_STACKS", job->stacks},
+                                        {"TARN_LOG_RING", job->ring}};
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < sizeof variables / sizeof *variables; i++)
+        if (variables[i][1])
+            code = launch_set(&verb_run, variables[i][0], variables[i][1]);
+    return code;
+}
+
+/* Return true if `text` is a whole number from `least` to `most`. */
+static bool is_number(const char *text, unsigned long least, unsigned long most)
+{
+    char *end;
+
+    errno = 0;
+    unsigned long number = strtoul(text, &end, 10);
+    return errno == 0 && end != text && *end == 0 && text[0] != '-' && number >= least &&
+           number <= most;
+}
+
+/* The format of the log, as the program chooses it (python/tarn/_log.py). */
+static bool is_binary(const struct job *job)
+{
+    size_t count = job->log ? strlen(job->log) : 0;
+
+    if (job->format)
+        return strcmp(job->format, "binary") == 0;
+    return count < 4 || strcmp(job->log + count - 4, ".csv") != 0;
+}
+
+/* Check the options of the log that were given together. */
+static int check_log(const struct job *job)
+{
+    const char *option = job->format   ? "--format"
+                         : job->stacks ? "--stacks"
+                         : job->ring   ? "--ring"
+                                       : NULL;
+
+    if (option && !job->log)
+        return wrong_use(&verb_run, "%s requires --log FILE", option);
+    bool has_stacks = job->stacks && strcmp(job->stacks, "1") != 0;
+    if (!is_binary(job) && (has_stacks || job->ring))
+        return wrong_use(&verb_run,
+                         "%s requires a binary log: --format binary, or a FILE without "
+                         "the suffix .csv",
+                         has_stacks ? "--stacks" : "--ring");
+    return 0;
+}
+
+/* --- frameworks --- */
+
+/* Return true if `name` of `count` characters is a framework. */
+static bool is_framework(const char *name, size_t count)
+{
+    for (int i = 0; frameworks[i]; i++)
+        if (strlen(frameworks[i]) == count && strncmp(frameworks[i], name, count) == 0)
+            return true;
+    return false;
+}
+
+/* Return true if the list has the framework. "all" has each. */
+static bool uses(const char *list, const char *name)
+{
+    if (strcmp(list, "all") == 0)
+        return true;
+    for (size_t count; *list; list += count + (list[count] == ',')) {
+        count = strcspn(list, ",");
+        if (strlen(name) == count && strncmp(list, name, count) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool uses_numba(const struct job *job)
+{
+    return uses(job->use, "numba") || uses(job->use, "numba_cuda_mlir");
+}
+
+static int check_frameworks(const char *list)
+{
+    if (strcmp(list, "all") == 0)
+        return 0;
+    if (!*list)
+        return wrong_use(&verb_run, "--use requires the names of frameworks, or all");
+    for (size_t count; *list; list += count + (list[count] == ',')) {
+        count = strcspn(list, ",");
+        if (!is_framework(list, count))
+            return wrong_use(&verb_run,
+                             "unknown framework %.*s; the frameworks are numba, "
+                             "numba_cuda_mlir, cupy, torch, cuda.core, warp, or all",
+                             (int)count, list);
+    }
+    return 0;
 }
 
 /* Numba's own simulator makes no driver call: none of the program's memory would be
@@ -143,128 +166,98 @@ static int check_numba(void)
     return 0;
 }
 
-static bool is_python_file(const char *program)
+/* Set what each Python reads when it starts. The process of the program reports at its end
+ * if Tarn allocated no memory. */
+static int set_frameworks(const struct job *job)
 {
-    size_t count = strlen(program);
+    char process[32];
 
-    return count > 3 && strcmp(program + count - 3, ".py") == 0;
-}
-
-/* Check this before the old log is emptied: a program given by its path has to exist. */
-static int check_program(const char *program)
-{
-    bool is_python = is_python_file(program);
-
-    if (!is_python && !strchr(program, '/'))
-        return 0; /* on the PATH, or exec reports that it is not */
-    if (!is_file(program))
-        return failed(&verb_run, "cannot find the program %s: %s", program,
-                      strerror(errno));
-    if (!is_python && access(program, X_OK) != 0)
-        return failed(&verb_run, "cannot run %s: %s", program, strerror(errno));
-    return 0;
+    snprintf(process, sizeof process, "%ld", (long)getpid());
+    int code = launch_set(&verb_run, "TARN_USE", job->use);
+    if (code == 0)
+        code = launch_set(&verb_run, "TARN_RUN_PID", process);
+    if (code == 0 && uses_numba(job))
+        code = launch_set(&verb_run, "NUMBA_CUDA_MEMORY_MANAGER", manager);
+    return code;
 }
 
 static int set_environment(const struct job *job)
 {
-    int code = check_program(job->program[0]);
+    int code = launch_check(&verb_run, job->program);
 
-    if (code == 0)
+    if (code == 0 && uses_numba(job))
         code = check_numba();
     if (code == 0)
-        code = set_driver(job);
+        code = launch_driver(&verb_run, job->driver);
     if (code == 0 && job->resource)
-        code = set("TARN_RESOURCE", job->resource);
+        code = launch_set(&verb_run, "TARN_RESOURCE", job->resource);
     if (code == 0)
-        code = set("NUMBA_CUDA_MEMORY_MANAGER", manager);
+        code = set_frameworks(job);
     if (code == 0)
         code = set_log(job);
     return code;
 }
 
-/* Find the Python beside the tool, which has Tarn installed; else return false. */
-static bool own_python(char path[PATH_MAX])
+/* --- options --- */
+
+static int take_resource(struct job *job)
 {
-    static const char *const names[] = {"python3", "python"};
-    char tool[PATH_MAX];
-    ssize_t count = readlink("/proc/self/exe", tool, sizeof tool - 1);
+    const struct resource_kind *kind = resource_kind_of(optarg);
 
-    if (count < 0)
-        return false;
-    tool[count] = 0;
-    *strrchr(tool, '/') = 0;
-    for (int i = 0; i < 2; i++)
-        if (join(path, "%s/%s", tool, names[i]) && access(path, X_OK) == 0)
-            return true;
-    return false;
-}
-
-/* Run `python -m tarn._run program args`, which reports at the end if no memory came
- * through Tarn. Returns only if that fails. */
-static int exec_python(char **program)
-{
-    static char default_python[] = "python3", as_module[] = "-m", runner[] = "tarn._run";
-    char path[PATH_MAX];
-    size_t count = 0;
-
-    while (program[count])
-        count++;
-    char **line = calloc(count + 4, sizeof *line);
-    if (!line)
-        return failed(&verb_run, "no host memory for %zu arguments", count);
-    line[0] = own_python(path) ? path : default_python;
-    line[1] = as_module;
-    line[2] = runner;
-    memcpy(line + 3, program, count * sizeof *line);
-    execvp(line[0], line);
-    int code = failed(&verb_run, "cannot run %s: %s", line[0], strerror(errno));
-    free(line);
-    return code;
-}
-
-static int exec_program(char **program)
-{
-    if (is_python_file(program[0]))
-        return exec_python(program);
-    execvp(program[0], program);
-    if (errno == ENOENT)
-        return failed(&verb_run, "cannot find the program %s", program[0]);
-    return failed(&verb_run, "cannot run %s: %s", program[0], strerror(errno));
+    if (!kind || !kind->on_device)
+        return wrong_use(&verb_run,
+                         "unknown resource %s for device arrays; the resources are "
+                         "cuda, async, managed, pinned, pool, slab, binning",
+                         optarg);
+    job->resource = optarg;
+    return 0;
 }
 
 /* Take one option; WRONG_USE where its value is invalid. */
 static int take_option(struct job *job, int option)
 {
-    const struct resource_kind *kind;
-
     switch (option) {
     case 'd':
         job->driver = optarg;
-        break;
+        return 0;
     case 'l':
         job->log = optarg;
-        break;
-    case 'r':
-        kind = resource_kind_of(optarg);
-        if (!kind || !kind->on_device)
-            return wrong_use(&verb_run,
-                             "unknown resource %s for device arrays; the resources are "
-                             "cuda, async, managed, pinned, pool, slab, binning",
+        return 0;
+    case 'f':
+        job->format = optarg;
+        if (strcmp(optarg, "csv") != 0 && strcmp(optarg, "binary") != 0)
+            return wrong_use(&verb_run, "unknown format %s; the formats are csv, binary",
                              optarg);
-        job->resource = optarg;
-        break;
+        return 0;
+    case 's':
+        job->stacks = optarg;
+        if (!is_number(optarg, 1, TARN_STACK_DEPTH_MAX))
+            return wrong_use(&verb_run, "--stacks %s is not a number from 1 to %d",
+                             optarg, TARN_STACK_DEPTH_MAX);
+        return 0;
+    case 'g':
+        job->ring = optarg;
+        return 0;
+    case 'u':
+        job->use = optarg;
+        return check_frameworks(optarg);
+    default:
+        return take_resource(job);
     }
-    return 0;
 }
 
 static int run(int argc, char **argv)
 {
     static const struct option options[] = {{"driver", required_argument, NULL, 'd'},
                                             {"log", required_argument, NULL, 'l'},
+                                            {"format", required_argument, NULL, 'f'},
+                                            {"stacks", required_argument, NULL, 's'},
+                                            {"ring", required_argument, NULL, 'g'},
+                                            {"use", required_argument, NULL, 'u'},
                                             {"resource", required_argument, NULL, 'r'},
                                             HELP_OPTION,
                                             LAST_OPTION};
-    struct job job = {.driver = NULL};
+    struct job job = {.use = "all"};
     int option, code;
 
     while ((option = next_option(&verb_run, argc, argv, options, true, &code)) !=
@@ -274,21 +267,34 @@ static int run(int argc, char **argv)
     }
     if (optind == argc)
         return wrong_use(&verb_run, "a program is required");
+    code = check_log(&job);
+    if (code != 0)
+        return code;
     job.program = argv + optind;
     code = set_environment(&job);
-    return code ? code : exec_program(job.program);
+    return code ? code : launch_exec(&verb_run, job.program);
 }
 
 const struct verb verb_run = {
-    "run", "runs a Numba program with Tarn as its memory manager",
-    "run [--driver sim|PATH] [--log FILE] [--resource NAME] PROGRAM [ARGS...]",
-    "Runs PROGRAM, unchanged, with Tarn as Numba's memory manager. A file *.py runs "
-    "with\n"
-    "the Python of Tarn's installation.\n"
+    "run", "runs a program with its GPU memory under Tarn",
+    "run [--use NAMES] [--resource NAME] [--log FILE [--stacks N]] PROGRAM [ARGS...]",
+    "Runs PROGRAM unchanged. Numba, CuPy, PyTorch, cuda.core and Warp allocate from\n"
+    "Tarn, in PROGRAM and in each Python that it starts.\n"
     "\n"
-    "  --driver WHICH   path of the driver library, or sim for the driver simulator\n"
+    "PROGRAM is a file *.py, -m MODULE or -c CODE for the Python of Tarn's\n"
+    "installation, or any command, such as pytest.\n"
+    "\n"
+    "  --use NAMES      frameworks that allocate from Tarn, with commas between them:\n"
+    "                   numba, numba_cuda_mlir, cupy, torch, cuda.core, warp; default: "
+    "all.\n"
+    "                   A named one that cannot is an error; with all, it is a warning\n"
+    "  --resource NAME  the resource: cuda, async, managed, pinned, pool, slab (blocks "
+    "of\n"
+    "                   up to 1 MiB) or binning\n"
     "  --log FILE       write a log; child processes of PROGRAM write FILE.PID\n"
-    "  --resource NAME  the resource of device arrays: cuda, async, managed, pinned, "
-    "pool,\n"
-    "                   slab (arrays of up to 1 MiB) or binning\n",
+    "  --format NAME    csv or binary; default: csv for FILE.csv, else binary\n"
+    "  --stacks N       most frames of the call stack of a row, 1 to 128; default: 1.\n"
+    "                   It requires a binary log\n"
+    "  --ring SIZE      write a binary log of SIZE, such as 64MiB, with the newest rows\n"
+    "  --driver WHICH   path of the driver library, or sim for the driver simulator\n",
     run};

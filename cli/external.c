@@ -1,8 +1,10 @@
-/* external.c -- verbs that are programs of their own: tarn-VERB on the PATH.
+/* external.c -- verbs that are programs of their own: tarn-VERB beside the command, or on
+ * the PATH.
  *
  * This is the scheme of git and cargo. So the Python package, or any other project, can
- * add verbs without a second command. Empty entries of the PATH mean the current folder.
- * A tool that runs whatever lies there is a trap, so they are skipped.
+ * add verbs without a second command. The folder of the command comes first: the package
+ * of a virtual environment works without its activation. Empty entries of the PATH mean
+ * the current folder. A tool that runs whatever lies there is a trap, so they are skipped.
  */
 #define _GNU_SOURCE
 #include "tool.h"
@@ -20,18 +22,47 @@ static bool is_program(const char *path)
     return stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && access(path, X_OK) == 0;
 }
 
-/* Copy the next folder of the PATH into `directory`; false at the end. Entries that are
- * empty or too long are skipped. */
-static bool next_directory(const char **at, char directory[PATH_MAX])
+/* The folders that are searched. */
+struct folders {
+    bool is_begun;
+    char own[PATH_MAX]; /* the folder of this command; "" if it is unknown */
+    const char *path;   /* what is left of the PATH */
+};
+
+/* Begin the search with the folder of this command. */
+static void begin(struct folders *folders)
 {
-    while (*at && **at) {
-        size_t count = strcspn(*at, ":");
-        const char *entry = *at;
-        *at += count + (entry[count] == ':');
+    ssize_t count = readlink("/proc/self/exe", folders->own, PATH_MAX - 1);
+
+    folders->is_begun = true;
+    folders->path = getenv("PATH");
+    folders->own[count > 0 ? count : 0] = 0;
+    char *end = strrchr(folders->own, '/');
+    if (end)
+        *end = 0;
+}
+
+/* Copy the next folder into `directory`; false at the end. Entries of the PATH that are
+ * empty or too long are skipped, and the one of this command, which comes first. */
+static bool next_directory(struct folders *folders, char directory[PATH_MAX])
+{
+    if (!folders->is_begun) {
+        begin(folders);
+        if (*folders->own) {
+            strcpy(directory, folders->own);
+            return true;
+        }
+    }
+    while (folders->path && *folders->path) {
+        const char *entry = folders->path;
+        size_t count = strcspn(entry, ":");
+        folders->path += count + (entry[count] == ':');
         if (count == 0 || count >= PATH_MAX)
             continue;
         memcpy(directory, entry, count);
         directory[count] = 0;
+        if (strcmp(directory, folders->own) == 0)
+            continue;
         return true;
     }
     return false;
@@ -39,12 +70,12 @@ static bool next_directory(const char **at, char directory[PATH_MAX])
 
 bool run_external(const char *name, char **argv)
 {
-    const char *at = getenv("PATH");
+    struct folders folders = {.is_begun = false};
     char directory[PATH_MAX], path[2 * PATH_MAX];
 
     if (!*name || *name == '-' || strchr(name, '/'))
         return false;
-    while (next_directory(&at, directory)) {
+    while (next_directory(&folders, directory)) {
         int length = snprintf(path, sizeof path, "%s/tarn-%s", directory, name);
         if (length >= (int)sizeof path || !is_program(path))
             continue;
@@ -56,10 +87,10 @@ bool run_external(const char *name, char **argv)
 
 void list_external(FILE *file, const char *indent)
 {
-    const char *at = getenv("PATH");
+    struct folders folders = {.is_begun = false};
     char directory[PATH_MAX], path[2 * PATH_MAX];
 
-    while (next_directory(&at, directory)) {
+    while (next_directory(&folders, directory)) {
         DIR *list = opendir(directory);
         struct dirent *entry;
         while (list && (entry = readdir(list)) != NULL) {

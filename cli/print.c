@@ -1,6 +1,8 @@
 /* print.c -- safe output of text from any source, readable sizes and times, JSON. */
 #include "tool.h"
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* The length of the UTF-8 character at `at` that may be printed unchanged; 0: there is
  * none. Control characters may not, in either of their ranges. */
@@ -53,6 +55,24 @@ struct short_text bytes_text(uint64_t bytes)
     return short_text;
 }
 
+bool bytes_of(const char *text, uint64_t *out)
+{
+    static const char *const units[] = {"", "B", "KiB", "MiB", "GiB", "TiB"};
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *text < '0' || *text > '9' || strpbrk(text, "xXpP"))
+        return false;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(end, units[i]) == 0 && value < 1e18) {
+            *out = (uint64_t)value;
+            return *out < UINT64_MAX >> 24;
+        }
+        value *= i == 0 ? 1 : 1024;
+    }
+    return false;
+}
+
 struct short_text time_text(double ns)
 {
     static const char *const units[] = {"ns", "us", "ms", "s"};
@@ -98,7 +118,10 @@ static void json_string(FILE *file, const char *text)
 /* The comma after what came before, a new line, and the key. */
 static void json_begin(struct json *json, const char *key)
 {
-    if (json->depth > 0) {
+    if (json->depth > 0 && json->flat && json->depth >= json->flat) {
+        if (!json->empty)
+            fputc(',', json->file);
+    } else if (json->depth > 0) {
         fputs(json->empty ? "\n" : ",\n", json->file);
         fprintf(json->file, "%*s", 2 * json->depth, "");
     }
@@ -120,7 +143,7 @@ void json_open(struct json *json, const char *key, char bracket)
 void json_close(struct json *json, char bracket)
 {
     json->depth--;
-    if (!json->empty)
+    if (!json->empty && !(json->flat && json->depth >= json->flat - 1))
         fprintf(json->file, "\n%*s", 2 * json->depth, "");
     json->empty = false;
     fputc(bracket, json->file);
@@ -138,6 +161,12 @@ void json_real(struct json *json, const char *key, double value)
 {
     json_begin(json, key);
     fprintf(json->file, "%.1f", value);
+}
+
+void json_micros(struct json *json, const char *key, uint64_t ns)
+{
+    json_begin(json, key);
+    fprintf(json->file, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
 }
 
 void json_bool(struct json *json, const char *key, bool value)

@@ -71,3 +71,10 @@ int source_failed(const struct verb *verb, const struct source *source)
         return failed(verb, "%s: %s", source->name, source->why);
     return failed_with_last_error(verb);
 }
+
+const char *format_key(tarn_trace_format format)
+{
+    static const char *const keys[] = {"nbep7", "rmm", "binary"};
+
+    return keys[format];
+}

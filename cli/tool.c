@@ -51,11 +51,27 @@ int wrong_use(const struct verb *verb, const char *format, ...)
     return WRONG_USE;
 }
 
+bool is_python_option(const char *word)
+{
+    return strcmp(word, "-m") == 0 || strcmp(word, "-c") == 0;
+}
+
+/* The letters of a verb's options: -h, and -o where it has --output. */
+static const char *letters_of(const struct option *options, bool in_order)
+{
+    for (; options->name; options++)
+        if (strcmp(options->name, "output") == 0)
+            return in_order ? "+:ho:" : ":ho:";
+    return in_order ? "+:h" : ":h";
+}
+
 int next_option(const struct verb *verb, int argc, char **argv,
                 const struct option *options, bool in_order, int *exit_code)
 {
+    if (in_order && optind < argc && is_python_option(argv[optind]))
+        return OPTIONS_END;
     opterr = 0;
-    int option = getopt_long(argc, argv, in_order ? "+:h" : ":h", options, NULL);
+    int option = getopt_long(argc, argv, letters_of(options, in_order), options, NULL);
 
     switch (option) {
     case OPTION_HELP:

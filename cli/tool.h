@@ -19,7 +19,8 @@ struct verb {
     const char *help;                  /* the rest of its help; whole lines */
     int (*run)(int argc, char **argv); /* argv[0] is the verb */
 };
-extern const struct verb verb_info, verb_log, verb_prune, verb_replay, verb_run;
+extern const struct verb verb_convert, verb_info, verb_log, verb_prune, verb_replay,
+    verb_report, verb_run, verb_sim;
 
 /* --- verbs (tool.c) ----------------------------------------------------------------- */
 
@@ -34,10 +35,12 @@ int wrong_use(const struct verb *verb, const char *format, ...) TARN_PRINTF(2, 3
 
 /* getopt_long() with this tool's error messages. OPTIONS_END: no more; OPTIONS_STOP: end
  * with the exit code in `*exit_code` (help was requested, or the line is wrong).
- * `in_order`: options end at the first other argument. */
+ * `in_order`: options end at the first other argument, or at one for Python. -o is --output. */
 enum { OPTIONS_END = -1, OPTIONS_STOP = -2, OPTION_HELP = 'h' };
 int next_option(const struct verb *verb, int argc, char **argv,
                 const struct option *options, bool in_order, int *exit_code);
+/* Return true for `-m` and `-c`, which begin a program for Python. */
+bool is_python_option(const char *word);
 #define HELP_OPTION {"help", no_argument, NULL, OPTION_HELP}
 #define LAST_OPTION {NULL, 0, NULL, 0}
 
@@ -62,14 +65,20 @@ struct json {
     FILE *file;
     int depth;
     bool empty; /* nothing yet in the innermost object or list */
+    int flat;   /* from this depth on there are no line ends; 0: there are */
 };
 /* `key` is NULL in lists and at the top. */
 void json_open(struct json *json, const char *key, char bracket);
 void json_close(struct json *json, char bracket);
 void json_number(struct json *json, const char *key, uint64_t value);
 void json_real(struct json *json, const char *key, double value);
+/* Nanoseconds as a number of microseconds. */
+void json_micros(struct json *json, const char *key, uint64_t ns);
 void json_bool(struct json *json, const char *key, bool value);
 void json_text(struct json *json, const char *key, const char *value);
+
+/* Read a size such as 4096, 64KiB or 1.5GiB. false: it is none. */
+bool bytes_of(const char *text, uint64_t *out);
 
 /* --- logs (source.c) ---------------------------------------------------------------- */
 
@@ -87,6 +96,52 @@ void source_close(struct source *source);
 /* Print the message for a failed read from this source; return FAILED. */
 int source_failed(const struct verb *verb, const struct source *source);
 
+/* "nbep7", "rmm" or "binary". */
+const char *format_key(tarn_trace_format format);
+
+/* --- stacks of a log (stacks.c) ----------------------------------------------------- */
+
+struct stacks {
+    struct stack_pair *pairs; /* the log's numbers and those of this process */
+    size_t count, capacity;
+};
+/* Add a stack of a log to the table of this process. */
+tarn_status stacks_add(struct stacks *stacks, tarn_stack stack,
+                       const tarn_stack_frame *frames, size_t count);
+/* The number of this process for one of the log; TARN_STACK_UNKNOWN: there is none. */
+/* Add a pair of other numbers; `key` is not 0. false: no host memory. */
+bool stacks_put(struct stacks *stacks, uint32_t key, uint32_t value);
+tarn_stack stacks_find(const struct stacks *stacks, tarn_stack stack);
+void stacks_free(struct stacks *stacks);
+
+/* --- places that may hold memory (allow.c) ------------------------------------------ */
+
+struct allow {
+    char **patterns;
+    size_t count;
+};
+/* Read a list. false: the failure is in errno. */
+bool allow_read(struct allow *allow, const char *path);
+/* Whether the list has the location or a frame of the stack, a number of this process. */
+bool allow_matches(const struct allow *allow, const char *location, tarn_stack stack);
+void allow_free(struct allow *allow);
+
+/* --- outputs (output.c) -------------------------------------------------------------- */
+
+/* A file that a verb writes under the name `file`. */
+struct output {
+    char file[PATH_BYTES + 8]; /* temporary, unless the output is direct */
+    char target[PATH_BYTES];
+    bool is_direct; /* no regular file: it is written as it is */
+};
+/* false: the failure is in errno. */
+bool output_begin(struct output *output, const char *path);
+/* Give the closed file its name if it is whole, else remove it. false: it cannot get its
+ * name, and the failure is in errno. */
+bool output_finish(struct output *output, bool is_whole);
+/* Are two paths one existing file? */
+bool is_same_file(const char *one, const char *other);
+
 /* --- resources (resources.c) -------------------------------------------------------- */
 
 struct resource_kind {
@@ -101,8 +156,8 @@ const struct resource_kind *resource_kind_of(const char *name);
 
 /* --- external verbs (external.c) ---------------------------------------------------- */
 
-/* If there is an external verb `name`, a program tarn-NAME on the PATH, replace this
- * process by it; else return false. (external.c) */
+/* If there is an external verb `name`, a program tarn-NAME beside this one or on the PATH,
+ * replace this process by it; else return false. (external.c) */
 bool run_external(const char *name, char **argv);
 /* Print the names of the external verbs, one per line, with `indent`. */
 void list_external(FILE *file, const char *indent);
