@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import enum
 import os
+import warnings
 from typing import Any
 
-from tarn import _clash, _tarn, mr, nrt  # noqa: F401
+from tarn import _clash, _log, _tarn, mr, nrt  # noqa: F401
 from tarn._frameworks import use
 from tarn._stream_pool import CudaStreamPool
 from tarn._tarn import (
@@ -78,6 +79,7 @@ __all__ = [
 
 
 _clash.yield_names()
+_log.begin()
 
 
 class CudaStreamFlags(enum.IntEnum):
@@ -117,6 +119,16 @@ def use_tarn_for_numba(cuda: Any = None, resource: Any = None, **options: Any) -
     numba.use_tarn_for_numba(cuda, resource, **options)
 
 
+def _listen() -> None:
+    """Let `tarn top` read the figures of this process; a failure is a warning."""
+    from tarn import metrics
+
+    try:
+        metrics.listen()
+    except OSError as error:
+        warnings.warn(f"TARN_METRICS is set: {error}", stacklevel=3)
+
+
 def __getattr__(name: str) -> Any:
     """Return the class that Numba looks up where NUMBA_CUDA_MEMORY_MANAGER is `tarn`.
 
@@ -152,3 +164,7 @@ def get_library_dir() -> str:
         An absolute path.
     """
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
+
+
+if os.environ.get("TARN_METRICS") == "1":
+    _listen()

@@ -109,15 +109,26 @@ def states() -> dict[str, str]:
     return dict(_states)
 
 
+def known() -> list[str]:
+    """Return the names of the frameworks that use() configures."""
+    return list(_FRAMEWORKS)
+
+
+def may_allocate(name: str) -> bool:
+    """Return False if a framework is not imported, or is a build without CUDA."""
+    module: Any = sys.modules.get(_FRAMEWORKS[name].module)
+    return module is not None and not (name == "torch" and module.version.cuda is None)
+
+
 def _names_of(frameworks: str | Iterable[str] | None) -> list[str]:
     """Return the names of frameworks in an argument of use(), once each."""
     if frameworks is None:
-        return list(_FRAMEWORKS)
+        return known()
     names = [frameworks] if isinstance(frameworks, str) else list(frameworks)
     unknown = [name for name in names if name not in _FRAMEWORKS]
     if unknown:
-        known = ", ".join(_FRAMEWORKS)
-        raise ValueError(f"tarn.use: unknown framework {unknown[0]!r}; the names are {known}")
+        names_known = ", ".join(known())
+        raise ValueError(f"tarn.use: unknown framework {unknown[0]!r}; the names are {names_known}")
     return list(dict.fromkeys(names))
 
 

@@ -1,4 +1,4 @@
-"""The files that the Location of a row skips: Tarn's, Numba's, and those between them and a program.
+"""The files that the Location of a row skips: Tarn's, the frameworks', and those between.
 
 The extension writes the rows. log_site.c walks the stack; this module names the files to skip.
 """
@@ -15,7 +15,8 @@ import weakref
 from . import _tarn
 
 _PACKAGES = (
-    "tarn", "numba", "numba_cuda", "numba_cuda_mlir", "cuda.core", "cuda.bindings"
+    "tarn", "numba", "numba_cuda", "numba_cuda_mlir", "cuda.core", "cuda.bindings", "cupy",
+    "cupyx", "torch", "warp", "rmm",
 )  # fmt: skip
 
 

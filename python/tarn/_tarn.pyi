@@ -1134,7 +1134,7 @@ def csv_log() -> str:
     """Return the log of this process as text of comma-separated values.
 
     It has NBEP 7's twelve columns, and a row for each block that a manager of tarn.numba allocated
-    or freed. It has the last 65,536 rows.
+    or freed; under TARN_LOG, for each block of a resource, too. It has the last 65,536 rows.
 
     Raises
     ------
@@ -1157,6 +1157,46 @@ def log_open(path: str | PathLike[str], /, each_row: bool = False) -> None:
     TarnError
         The file cannot be written.
     """
+
+def log_set_file(
+    path: str | PathLike[str], owner: int, format: int, depth: int = 0, ring: int = 0, /
+) -> None:
+    """Write the rows to a file as well, which is opened with the next row.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    owner : int
+        The process that has the name itself; others, also forked children, have PATH.PID.
+    format : int
+        A `tarn_trace_format`.
+    depth : int
+        Most frames of a call stack, for a binary log.
+    ring : int
+        Bytes of a ring, for a binary log; 0: the log keeps all rows.
+    """
+
+def log_open_file() -> None:
+    """Open the file of log_set_file() now, unless it is open.
+
+    Raises
+    ------
+    TarnError
+        The file cannot be written.
+    """
+
+def log_observe() -> None:
+    """Add rows for the blocks of all resources to the log, from now on.
+
+    Raises
+    ------
+    TarnError
+        The program has set an observer of its own.
+    """
+
+def log_set_depth(frames: int, /) -> None:
+    """Set the most frames of the call stack of a row."""
 
 def log_flush() -> None:
     """Write all complete rows to the file.
@@ -1192,7 +1232,30 @@ def log_collecting(phase: str, info: dict[str, int], /) -> None:
     """
 
 def log_exiting() -> None:
-    """Record that exit has begun: later frees have the Location `<exit>`."""
+    """Record that exit has begun: later frees have the Location `<exit>`.
+
+    A binary log gets the mark `<exit>`.
+    """
+
+def _live_mark(limit: int = -1, /) -> int:
+    """Begin to measure, and return the live bytes of the log.
+
+    `limit` is the number of bytes above the live ones at which a copy of the blocks is taken
+    (_live_over()); -1: none.
+    """
+
+def _live_counts() -> tuple[int, int, int]:
+    """Return (bytes, peak, lost).
+
+    They are the live bytes, the most since the mark, and the blocks for which there was no host
+    memory.
+    """
+
+def _live_blocks() -> list[tuple[int, int, int, str, int, int]]:
+    """Return the live blocks since the mark, as (address, bytes, device, file, line, stack)."""
+
+def _live_over() -> list[tuple[int, int, int, str, int, int]]:
+    """Return the blocks that were live when the limit of the mark was first exceeded."""
 
 # For tarn/nrt.
 def nrt_stats() -> tuple[int, int, int, int, int, int, int, int, int, int, int, tuple[int, ...]]:
@@ -1350,7 +1413,15 @@ def _open_system(mr: DeviceMemoryResource, device: int, advise: bool, headroom: 
 def _async_pool(mr: DeviceMemoryResource, /) -> int:
     """Return the CUmemoryPool of a class over a pool of the driver."""
 
-def _wrap_logger(mr: UpstreamResourceAdaptor, path: str, format: int, auto_flush: bool, /) -> None:
+def _wrap_logger(
+    mr: UpstreamResourceAdaptor,
+    path: str,
+    format: int,
+    auto_flush: bool,
+    stack_depth: int,
+    ring_bytes: int,
+    /,
+) -> None:
     """Put a logger over the upstream of an adaptor; `format` is a `tarn_trace_format`."""
 
 def _wrap_limiter(mr: UpstreamResourceAdaptor, limit: int, /) -> None:
@@ -1373,6 +1444,9 @@ def _tracker_bytes(mr: UpstreamResourceAdaptor, /) -> int:
 
 def _tracker_blocks(mr: UpstreamResourceAdaptor, /) -> list[tuple[int, int, int]]:
     """Return (address, nbytes, stack) of each live block of a tracker, by address."""
+
+def _tracker_stacks(mr: UpstreamResourceAdaptor, /) -> list[tuple[int, int, int]]:
+    """Return (stack, nbytes, blocks) for each stack with live blocks of a tracker."""
 
 def _stack_frames(stack: int, /) -> list[tuple[str, str, int, int, str | None]]:
     """Return the frames of a call stack, the innermost first.

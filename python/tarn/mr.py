@@ -43,6 +43,7 @@ from tarn._tarn import (
     set_current_device_resource,
     set_per_device_resource,
 )
+from tarn._torch_snapshot import write_snapshot
 from tarn._tracking import TrackingResourceAdaptor
 
 __all__ = [
@@ -418,11 +419,11 @@ class LimitingResourceAdaptor(_Adaptor):
         return _tarn._limiter_limit(self)
 
 
-_FORMATS = {"nbep7": 0, "rmm": 1}
+_FORMATS = {"nbep7": 0, "rmm": 1, "binary": 2}
 
 
 class LoggingResourceAdaptor(_Adaptor):
-    """Write a line for each allocation and each free to a CSV file.
+    """Write a line for each allocation and each free to a CSV file, or a row to a binary log.
 
     Requests for 0 bytes have lines, too. An existing file is emptied. The file ends with the
     object. Lines reach the file within a second, so a killed process loses at most those of its
@@ -436,18 +437,26 @@ class LoggingResourceAdaptor(_Adaptor):
     log_file_name : str or path, optional
         The file. None: the environment variable RMM_LOG_FILE. As in RMM, `.devN` is added before
         the extension, N being the number of the device.
-    format : {"rmm", "nbep7"}
+    format : {"rmm", "nbep7", "binary"}
+        "binary" has call stacks, and the state of a pool that is beneath. A process that is killed
+        loses no row. A forked process has a file of its own, with its id at the end of the name.
         "rmm" has the columns Thread, Time, Action, Pointer, Size, Stream. "nbep7" has 12 columns.
         The last one, Location, is a line of the program: the first frame that is neither
         Tarn's nor Numba's nor that of a plugin for Numba.
     auto_flush : bool
         Write each line to the file at once, so that a killed process loses none. A line then
-        costs a system call, about a microsecond.
+        costs a system call, about a microsecond. A binary log has each row at once.
+    stacks : int, optional
+        Frames of the call stack in each row of a binary log, at most 128. 1, the default, has the
+        line of the program as the Location of "nbep7", 0 has none.
+    ring : int or str, optional
+        The size of a binary log that keeps its newest rows alone, such as "64MiB"; at least 1 MiB.
 
     Raises
     ------
     ValueError
-        Neither `log_file_name` nor RMM_LOG_FILE names a file, or `format` is unknown.
+        Neither `log_file_name` nor RMM_LOG_FILE names a file, `format` is unknown, or does not
+        have `stacks` or `ring`.
     TarnError
         The file cannot be written.
     """
@@ -459,17 +468,25 @@ class LoggingResourceAdaptor(_Adaptor):
         *,
         format: str = "rmm",
         auto_flush: bool = False,
+        stacks: int | None = None,
+        ring: int | str | None = None,
     ) -> None:
         name = os.environ.get("RMM_LOG_FILE") if log_file_name is None else log_file_name
         if not name:
             raise ValueError("log_file_name is required, or the environment variable RMM_LOG_FILE")
         if format not in _FORMATS:
             raise ValueError(f"format has to be one of {', '.join(_FORMATS)}, not {format!r}")
+        if format != "binary" and not (stacks is None and ring is None):
+            raise ValueError(f"stacks and ring are for format='binary', not {format!r}")
+        if stacks is not None and not 0 <= stacks <= 128:
+            raise ValueError(f"stacks has to be from 0 to 128, not {stacks!r}")
         super().__init__(upstream_mr)
         stem, extension = os.path.splitext(os.path.abspath(os.fspath(name)))
         self._file_name = f"{stem}.dev{_device_of(upstream_mr.device)}{extension}"
         _log_places.know()
-        _tarn._wrap_logger(self, self._file_name, _FORMATS[format], auto_flush)
+        depth = 0 if format != "binary" else 1 if stacks is None else stacks
+        size = _bytes_of(ring)
+        _tarn._wrap_logger(self, self._file_name, _FORMATS[format], auto_flush, depth, size)
 
     def flush(self) -> None:
         """Write all buffered lines to the file.
@@ -599,6 +616,27 @@ class _PoolCalls(UpstreamResourceAdaptor):
             Host memory for the copy is unavailable.
         """
         return [block_of(block) for block in _tarn._pool_snapshot(self)]
+
+    def dump_snapshot(self, filename: str | os.PathLike[str]) -> None:
+        """Write the blocks of the pool as a memory snapshot of PyTorch.
+
+        Its viewer is at pytorch.org/memory_viz, and `python -m torch.cuda._memory_viz stats FILE`
+        prints a summary. The blocks have no call stacks; `tarn convert` makes a snapshot with
+        them of a log.
+
+        Parameters
+        ----------
+        filename : str or path-like
+            The file to write, a pickle. An existing file is replaced.
+
+        Raises
+        ------
+        MemoryError
+            Host memory for the copy is unavailable.
+        OSError
+            The file cannot be written.
+        """
+        write_snapshot(filename, self.snapshot(), self.device or 0)
 
     def get_capture(self, stream: Any) -> PoolCapture:
         """Return the memory of the capture in progress on a stream.

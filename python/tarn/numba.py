@@ -35,9 +35,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tarn import _log as log
 from tarn import _numba_host_arrays as host_arrays
 from tarn import _numba_ipc, _tarn
-from tarn import _numba_log as log
 from tarn import _numba_types as types
 from tarn import _resources as resources
 from tarn._numba_target import Target, is_simulator, target_of, target_of_driver
@@ -64,7 +64,13 @@ class _Settings:
 
 def _is_logging() -> bool:
     """Return True if a call or the environment requested the log."""
-    return _Settings.logging or "TARN_LOG" in os.environ
+    return _Settings.logging or log.is_covering_all
+
+
+def _log_all() -> None:
+    """Log the blocks of the managers that exist, too: for log.cover_all()."""
+    for manager in _Settings.managers.values():
+        manager.logging = True
 
 
 # --- the manager -----------------------------------------------------------------------
@@ -545,7 +551,8 @@ def _configure() -> None:
     """Set the manager of each Numba that is imported, for tarn.use().
 
     The settings of an earlier call of use_tarn_for_numba() stay. Without one there is no log,
-    unless TARN_LOG requests it.
+    unless TARN_LOG requests it. A manager that the environment names stays as well: Numba looks
+    it up at its first use.
     """
     for name in ("numba.cuda", "numba_cuda_mlir.cuda"):
         cuda = sys.modules.get(name)
@@ -554,7 +561,8 @@ def _configure() -> None:
         if is_simulator(cuda):
             raise RuntimeError("NUMBA_ENABLE_CUDASIM is set: Numba runs on its simulator")
         target = target_of(cuda)
-        if target.driver._memory_manager is not _class_for(target):
+        is_found = resources.is_named() and target.driver._memory_manager is None
+        if not is_found and target.driver._memory_manager is not _class_for(target):
             use_tarn_for_numba(cuda, logging=False)
 
 

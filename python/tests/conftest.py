@@ -21,6 +21,14 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def ipc_folder(tmp_path_factory):
+    """Name one folder for all sockets: the server of this process stays in that of its start."""
+    folder = tmp_path_factory.mktemp("ipc")
+    folder.chmod(0o700)
+    os.environ["TARN_IPC_DIR"] = str(folder)
+
+
 class Counted:
     """Make a resource under a counter the current device resource for one test."""
 

@@ -10,11 +10,6 @@ import tarn.numba
 tarn.open_driver()  # before Numba looks for one, in spawned children too
 
 
-def folder_of(path):
-    """Initialize a pool of processes: the socket directory of the servers."""
-    os.environ["TARN_IPC_DIR"] = path
-
-
 def read(handle, **options):
     """Return the bytes behind a handle, and the counts afterwards."""
     with tarn.ipc.open(handle, **options) as memory:

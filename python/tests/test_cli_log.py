@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import binary_log
 import tarn
 from cli_tool import NBEP7, RMM, refused, tarn_tool
 
@@ -205,3 +206,93 @@ def test_replay_without_a_driver_says_so(tmp_path):
     refused(1, "tarn replay: driver: ", "replay", path, "--driver", "/nowhere.so")
     done = tarn_tool("replay", path, "--resource", "host", TARN_DRIVER="/nowhere.so")
     assert done.returncode == 0, done.stderr
+
+
+def leaking(**options):
+    """A binary log: a.py:9 holds 64 KiB until exit through a package, b.py:3 holds 100 bytes."""
+    made = binary_log.BinaryLog(host="box", **options)
+    kept = made.stack(("empty", "/v/lib/python3.12/site-packages/x.py", 3), ("main", "/me/a.py", 9))
+    small, gone = made.stack(("cache", "/me/b.py", 3)), made.stack(("main", "/me/a.py", 12))
+    for row in (
+        (10, binary_log.ALLOCATE, 0x10, 65536, kept),
+        (20, binary_log.ALLOCATE, 0x20, 100, small),
+        (30, binary_log.ALLOCATE, 0x30, 7, gone),
+        (40, binary_log.FREE, 0x30, 0, gone),
+        (2_000_000, binary_log.FREE, 0x10, 0, made.stack(("", "<exit>", 0))),
+        (2_000_001, binary_log.FREE, 0x20, 0, made.stack(("", "<gc>", 0))),
+    ):
+        made.add(*row)
+    made.mark(1_000_010, "<exit>")
+    return made
+
+
+def test_names_the_users_line_of_what_is_held_until_exit(tmp_path):
+    path = log(tmp_path, leaking().bytes(), "a.tarn")
+    done = tarn_tool("log", path)
+    assert done.returncode == 0, done.stderr
+    words = " ".join(done.stdout.split())
+    assert "log of Tarn, 6 rows" in words
+    assert "live at end 0 0 B held until exit 2 64.10 KiB" in words
+    assert "largest allocation sites held until exit" in words
+    assert "64.00 KiB 1 1 ms /me/a.py:9" in words
+    assert "site-packages" not in done.stdout
+    assert "close the log" not in done.stdout
+    frames = "    /v/lib/python3.12/site-packages/x.py:3 in empty\n    /me/a.py:9 in main\n"
+    assert frames in tarn_tool("log", "--stacks", path).stdout
+
+
+def test_json_has_what_is_held_and_its_stacks(tmp_path):
+    packed = log(tmp_path, leaking().bytes(), "a.tarn.gz")
+    told = json.loads(tarn_tool("log", "--json", packed).stdout)
+    assert told["format"] == "binary" and told["has_exit"] and not told["is_cut"]
+    assert told["held_bytes"] == 65636 and told["held_blocks"] == 2
+    first = told["largest_held"][0]
+    assert first["location"] == "/me/a.py:9" and first["held_age_ns"] == 1_000_000
+    assert [frame["function"] for frame in first["stack"]] == ["empty", "main"]
+
+
+def test_allowed_places_do_not_count_as_held_and_the_rest_fails_the_run(tmp_path):
+    path = log(tmp_path, leaking().bytes(), "a.tarn")
+    allow = tmp_path / "allow.txt"
+    failing = tarn_tool("log", "--fail-on-held", "64KiB", path)
+    assert failing.returncode == 1
+    assert "65636 bytes held until exit, 65536 are allowed" in failing.stderr
+    assert tarn_tool("log", "--fail-on-held", "65636", path).returncode == 0
+    for pattern in "a.py:9", "a.py:main", "/me/*:9", "x.py:emp*":
+        allow.write_text(f"# known\n\n  {pattern}  \n")
+        done = tarn_tool("log", "--allow", allow, "--fail-on-held", "1KiB", path)
+        assert done.returncode == 0, (pattern, done.stderr)
+        assert "1 100 B, and 64.00 KiB allowed" in " ".join(done.stdout.split())
+    allow.write_text("#a.py:9\nb.py:4\npy:9\n")
+    assert tarn_tool("log", "--allow", allow, "--fail-on-held", "1KiB", path).returncode == 1
+    refused(1, "cannot read", "log", "--allow", tmp_path / "none", path)
+    refused(2, "is no size", "log", "--fail-on-held", "many", path)
+
+
+def test_without_an_exit_what_is_live_at_the_end_is_held(tmp_path):
+    path = log(tmp_path, NBEP7 + ROWS)
+    done = tarn_tool("log", "--fail-on-held", "0", path)
+    assert done.returncode == 1
+    assert "1048576 bytes held until exit" in done.stderr
+    assert "no exit in the log" in done.stdout
+
+
+def test_a_cut_binary_log_is_read_to_its_last_row(tmp_path):
+    assert "close the log" in tarn_tool("log", log(tmp_path, leaking().bytes(False))).stdout
+    whole = leaking().bytes()
+    done = tarn_tool("log", log(tmp_path, whole[: -(1024 - 64 - 48 * 2 - 5)], "a.tarn"))
+    assert done.returncode == 0, done.stderr
+    assert "log of Tarn, 2 rows" in done.stdout
+    assert "its program did not close the log" in done.stdout
+    assert "1 damaged rows or records were left out" in done.stdout
+
+
+def test_refuses_a_binary_log_of_a_newer_version(tmp_path):
+    path = log(tmp_path, binary_log.BinaryLog(major=9).bytes(), "a.tarn")
+    refused(1, "a binary log of version 9.0; this Tarn reads version 1", "log", path)
+
+
+def test_replays_a_binary_log(tmp_path):
+    done = tarn_tool("replay", "--resource", "host", log(tmp_path, leaking().bytes(), "a.tarn"))
+    assert done.returncode == 0, done.stderr
+    assert "6 operations in" in done.stdout

@@ -10,7 +10,7 @@ import tarn
 import tarn.prune
 from cli_tool import TOOL, refused, tarn_tool
 
-HEAD = "declare void @NRT_incref(ptr)\ndeclare void @NRT_decref(ptr)\ndeclare void @use(ptr)\n"
+HEAD = "declare void @NRT_incref(ptr)\ndeclare void @NRT_decref(ptr)\ndeclare void @use(ptr) readonly\n"
 PAIR = (
     HEAD
     + """
@@ -76,6 +76,18 @@ def test_modes_shapes_and_limits_are_asked_for_by_options():
     assert calls(prune(EARLY, "--compat=llvmlite", "--shapes=per_bb,fanout_raise").stdout) == 3
     assert calls(prune(EARLY, "--compat=llvmlite", "--shapes=fanout", "--limit=1").stdout) == 1
     assert calls(prune(PAIR, "--shapes=all", "--raise-metadata=store,ret").stdout) == 0
+
+
+def test_a_call_keeps_a_pair_unless_an_option_says_that_it_keeps_references():
+    before = "define void @f(ptr %box) {\n  %x = load ptr, ptr %box\n"
+    around = (
+        "  call void @NRT_incref(ptr %x)\n  call void @any()\n  call void @NRT_decref(ptr %x)\n"
+    )
+    text = HEAD + "declare void @any()\n" + before + around + "  ret void\n}\n"
+    assert calls(prune(text).stdout) == 2
+    assert calls(prune(text, "--assume-calls-keep").stdout) == 0
+    words = prune(text, "--explain", "--check").stdout.decode()
+    assert "a call on the path may release the object" in words and "call void @any()" in words
 
 
 def test_numbers_and_reasons_keep_out_of_the_ir():
@@ -159,6 +171,7 @@ def test_what_cannot_be_opened_or_written_is_said(tmp_path):
     [
         ["--shapes=diamonds"],
         ["--compat=numba"],
+        ["--compat=llvmlite", "--assume-calls-keep"],
         ["--limit=0"],
         ["--limit=-1"],
         ["--llvm=new"],

@@ -6,17 +6,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import _tarn_start
 import pytest
 from cli_tool import TOOL, refused, tarn_tool
+from tarn import _frameworks
 
 NAMES = [
     "LD_LIBRARY_PATH",
+    "NUMBA_CUDA_DRIVER",
     "NUMBA_CUDA_MEMORY_MANAGER",
     "TARN_DRIVER",
     "TARN_LOG",
+    "TARN_LOG_FORMAT",
     "TARN_LOG_PID",
+    "TARN_LOG_RING",
+    "TARN_LOG_STACKS",
     "TARN_RESOURCE",
+    "TARN_SIM",
+    "TARN_USE",
 ]
+REPORT = "tarn run: Tarn allocated no memory: the program imported no framework that Tarn serves\n"
 CLEAN = dict.fromkeys([*NAMES, "NUMBA_ENABLE_CUDASIM"])
 
 
@@ -28,12 +37,14 @@ def show(*args, **environment):
     assert done.returncode == 0, done.stderr
     found, arguments, process = json.loads(done.stdout)
     assert arguments == ["a", "--log", "b"]
-    return {name: found.get(name) for name in NAMES}, process, done.stderr
+    assert done.stderr.endswith(REPORT)
+    return {name: found.get(name) for name in NAMES}, process, done.stderr.removesuffix(REPORT)
 
 
-def test_sets_numbas_manager_and_nothing_that_was_not_asked_for():
+def test_sets_the_frameworks_and_nothing_that_was_not_asked_for():
     found, _, said = show()
     assert found.pop("NUMBA_CUDA_MEMORY_MANAGER") == "tarn.numba"
+    assert found.pop("TARN_USE") == "all"
     assert set(found.values()) == {None}
     assert said == ""
 
@@ -149,3 +160,170 @@ def test_any_program_of_the_driver_runs_on_the_simulator(tmp_path):
     done = tarn_tool("run", "--driver", "sim", program, **CLEAN)
     assert (done.returncode, done.stdout) == (0, "Tarn simulated GPU: there\n"), done.stderr
     assert done.stderr == ""
+
+
+def test_the_tool_knows_the_frameworks_of_tarn_use():
+    listed = done_text("run", "--use", "no-such", "true").partition("frameworks are ")[2]
+    names = listed.partition(", or all")[0].split(", ")
+    assert names == list(_frameworks._FRAMEWORKS) == list(_tarn_start.FRAMEWORKS)
+    for name in names:
+        assert show("--use", name)[0]["TARN_USE"] == name
+    found, _, _ = show("--use", "cupy,torch")
+    assert (found["TARN_USE"], found["NUMBA_CUDA_MEMORY_MANAGER"]) == ("cupy,torch", None)
+
+
+def done_text(*args):
+    done = tarn_tool(*args, **CLEAN)
+    assert done.returncode == 2
+    return done.stderr
+
+
+def test_options_of_the_log_reach_the_program(tmp_path):
+    log = tmp_path / "a.csv"
+    options = ["--format", "binary", "--stacks", "16", "--ring", "64MiB"]
+    found, _, _ = show("--log", log, *options)
+    assert (found["TARN_LOG_FORMAT"], found["TARN_LOG_STACKS"]) == ("binary", "16")
+    assert found["TARN_LOG_RING"] == "64MiB"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--stacks", "0", "--log", "a"], "--stacks 0 is not a number from 1 to 128"),
+        (["--stacks", "129", "--log", "a"], "--stacks 129 is not a number from 1 to 128"),
+        (["--stacks", "many", "--log", "a"], "--stacks many is not a number"),
+        (["--stacks", "16"], "--stacks requires --log FILE"),
+        (["--format", "csv"], "--format requires --log FILE"),
+        (["--ring", "1MiB"], "--ring requires --log FILE"),
+        (["--stacks", "2", "--log", "a.csv"], "--stacks requires a binary log"),
+        (["--ring", "1MiB", "--log", "a", "--format", "csv"], "--ring requires a binary log"),
+        (["--format", "xml", "--log", "a"], "unknown format xml; the formats are csv, binary"),
+        (["--use", ""], "--use requires the names of frameworks, or all"),
+        (["--use", "cupy,,torch"], "unknown framework ;"),
+        (["-m"], "-m requires a value"),
+        (["-c"], "-c requires a value"),
+    ],
+)
+def test_wrong_options_are_named(options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    program = [] if options[-1] in ("-m", "-c") else ["true"]
+    assert message in done_text("run", *options, *program)
+    assert not (tmp_path / "a").exists()
+
+
+# --- the forms of a program ---------------------------------------------------------------
+
+SHOW = "import sys; print(sys.argv, __name__, sys.path[0], sys.exit.__name__)"
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    """A folder with a file, a module and a package that show what they see."""
+    (tmp_path / "show.py").write_text(SHOW + "\nprint(__file__, __spec__ and __spec__.name)\n")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/__init__.py").write_text("")
+    (tmp_path / "package/__main__.py").write_text(SHOW)
+    (tmp_path / "fails.py").write_text("def f():\n    raise KeyError(1)\nf()\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show.py", "a", "--log"],
+        ["-m", "show", "-c", "b"],
+        ["-m", "package", "--", "-x"],
+        ["-c", SHOW, "-m", "c"],
+        ["-m", "no_such_module"],
+        ["fails.py"],
+        ["-m", "fails"],
+        ["-c", "import fails"],
+        ["-c", "x ="],
+        ["-c", "import sys; sys.exit(7)"],
+        ["-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"],
+        ["-c", "import os, signal; os.kill(os.getpid(), signal.SIGINT)"],
+    ],
+)
+def test_a_program_sees_what_python_shows_it(modules, words):
+    """Output, traceback, exit code and signal are those of python itself."""
+    python = Path(sys.executable).with_name("python3")
+    there = subprocess.run([python, *words], capture_output=True, text=True)
+    here = tarn_tool("run", *words, **CLEAN)
+    assert (here.returncode, here.stdout) == (there.returncode, there.stdout)
+    assert here.stderr.removesuffix(REPORT) == there.stderr
+
+
+def test_a_command_beside_the_tool_comes_before_the_path(tmp_path):
+    """The environment need not be active for its scripts to run with its Python."""
+    fake = tmp_path / "pytest"
+    fake.write_text("#!/bin/sh\necho fake\n")
+    fake.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = tarn_tool("run", "pytest", "--version", **{**CLEAN, "PATH": path})
+    assert done.returncode == 0 and "pytest" in done.stdout + done.stderr
+    assert "fake" not in done.stdout
+    done = tarn_tool("run", "python", "-c", "import sys; print(sys.prefix)", **CLEAN)
+    assert done.stdout.strip() == sys.prefix
+
+
+def test_a_python_that_imports_no_framework_does_not_import_tarn():
+    code = "import sys, json; print(any(name.startswith('tarn') for name in sys.modules))"
+    done = tarn_tool("run", "-c", code, **CLEAN)
+    assert (done.returncode, done.stdout) == (0, "False\n")
+
+
+def test_a_framework_that_is_named_and_cannot_is_an_error(tmp_path):
+    (tmp_path / "warp.py").write_text("class config: version = '0.1'")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import warp"
+    done = tarn_tool("run", "--use", "warp", "-c", code, **CLEAN)
+    assert done.returncode == 1 and "warp" in done.stderr and "Traceback" in done.stderr
+    done = tarn_tool("run", "-c", code, **CLEAN)
+    assert done.returncode == 0 and "RuntimeWarning: tarn.use: warp is skipped" in done.stderr
+
+
+# --- tarn sim -----------------------------------------------------------------------------
+
+
+def show_sim(*args, **environment):
+    code = "import os, json; print(json.dumps(dict(os.environ)))"
+    done = tarn_tool("sim", *args, "-c", code, **{**CLEAN, **environment})
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def test_sim_sets_the_driver_and_no_memory_manager():
+    found = show_sim(CUDA_VISIBLE_DEVICES="7", NUMBA_CUDA_DRIVER="/usr/lib/libcuda.so")
+    assert found["TARN_DRIVER"] == "sim"
+    folder = found["LD_LIBRARY_PATH"].split(":")[0]
+    assert found["NUMBA_CUDA_DRIVER"] == f"{folder}/libcuda.so.1"
+    assert not {"NUMBA_CUDA_MEMORY_MANAGER", "TARN_USE", "TARN_SIM"} & set(found)
+    assert "CUDA_VISIBLE_DEVICES" not in found
+
+
+def test_sim_puts_its_options_behind_those_of_the_environment():
+    assert show_sim("--memory", "1GiB", "--devices", "3")["TARN_SIM"] == "devices=3,memory=1GiB"
+    found = show_sim("--devices", "3", "--", TARN_SIM="seed=7,devices=1")
+    assert found["TARN_SIM"] == "seed=7,devices=1,devices=3"
+
+
+def test_sim_runs_a_client_of_the_driver(tmp_path):
+    source, program = Path(__file__).with_name("driver_client.c"), tmp_path / "client"
+    subprocess.run(["cc", "-Wall", "-Werror", source, "-o", program, "-ldl"], check=True)
+    done = tarn_tool("sim", "--", program, **CLEAN)
+    assert (done.returncode, done.stdout) == (0, "Tarn simulated GPU: there\n"), done.stderr
+    code = "import tarn; print(tarn.driver_info().device_count, tarn.device_info(0).total_bytes)"
+    done = tarn_tool("sim", "--devices", "3", "--memory", "64MiB", "python", "-c", code, **CLEAN)
+    assert (done.returncode, done.stdout) == (0, f"3 {64 << 20}\n"), done.stderr
+
+
+def test_sim_refuses_what_cannot_work():
+    refused(2, "a program is required", "sim", **CLEAN)
+    refused(2, "--memory 1GiB,devices=3 is not one value", "sim", "--memory", "1GiB,devices=3",
+            "true", **CLEAN)  # fmt: skip
+    refused(1, "cannot find the program /no/such", "sim", "/no/such", **CLEAN)
+
+
+def test_info_without_a_driver_names_tarn_sim():
+    done = tarn_tool("info", **{**CLEAN, "TARN_DRIVER": "/no/libcuda.so.1"})
+    assert done.returncode == 1 and "    tarn sim -- COMMAND\n" in done.stderr

@@ -1,6 +1,7 @@
 """The docstrings of the public names: a first sentence for an index, and a signature."""
 
 import ast
+import importlib.util
 import inspect
 import re
 import types
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import tarn
 import tarn.ipc
+import tarn.metrics
 import tarn.mr
 import tarn.nrt
 import tarn.nrt.aot
@@ -18,11 +20,15 @@ import tarn.rmm
 import tarn.rmm.allocators.cupy
 
 MODULES = (
-    tarn, tarn.mr, tarn.numba, tarn.ipc, tarn.nrt, tarn.nrt.aot, tarn.prune,
+    tarn, tarn.metrics, tarn.mr, tarn.numba, tarn.ipc, tarn.nrt, tarn.nrt.aot, tarn.prune,
     tarn.rmm, tarn.rmm.mr, tarn.rmm.rmm, tarn.rmm.statistics, tarn.rmm._cuda.gpu,
     tarn.rmm.allocators.cupy, tarn.rmm.pylibrmm.device_buffer, tarn.rmm.pylibrmm.helper,
     tarn.rmm.pylibrmm.logger, tarn.rmm.pylibrmm.utils,
 )  # fmt: skip
+if importlib.util.find_spec("distributed") is not None:
+    import tarn.dask
+
+    MODULES += (tarn.dask,)
 STUB = Path(tarn.__file__).parent / "_tarn.pyi"
 WORDS_MAX = 25
 

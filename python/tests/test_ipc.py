@@ -3,7 +3,6 @@
 import concurrent.futures
 import gc
 import multiprocessing
-import os
 import pickle
 import time
 
@@ -22,35 +21,19 @@ PATTERN = bytes(range(256)) * 16
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path_factory, monkeypatch):
-    """Use a socket directory of the tests. The server of this process stays in the first one."""
-    if not hasattr(folder_of_tests, "path"):
-        folder_of_tests.path = str(tmp_path_factory.mktemp("ipc"))
-        os.chmod(folder_of_tests.path, 0o700)
-    monkeypatch.setenv("TARN_IPC_DIR", folder_of_tests.path)
-    return folder_of_tests.path
-
-
-def folder_of_tests():
-    """An object with a path."""
-
-
-@pytest.fixture(autouse=True)
 def plain_memory(counted):
     """Other processes may release blocks on the server's thread, unseen by a counter."""
     tarn.mr.set_current_device_resource(None)
 
 
 @pytest.fixture
-def start(folder):
+def start():
     """Create a child process; all of them end with the test."""
     pools = []
 
     def start():
         spawn = multiprocessing.get_context("spawn")
-        pool = concurrent.futures.ProcessPoolExecutor(
-            1, mp_context=spawn, initializer=ipc_support.folder_of, initargs=(folder,)
-        )
+        pool = concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn)
         pools.append(pool)
         return lambda function, *args, **kwargs: pool.submit(function, *args, **kwargs).result(100)
 

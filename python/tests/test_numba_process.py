@@ -1,11 +1,11 @@
 """tarn.numba in processes of their own: registration, environment, exit."""
 
-import os
 import pathlib
 import shutil
 
 import numba_support
 import pytest
+from cli_tool import tarn_tool
 from numba_support import fork, fork_code, rows, run, run_code
 
 pytest.importorskip("numba")
@@ -486,7 +486,8 @@ except tarn.TarnError as error:
     print(error)
 """
     env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_LOG": "/dev/full"}
-    assert "cannot write /dev/full: No space left" in fork_code(code, **env)
+    said = fork_code(code, **env, TARN_LOG_FORMAT="csv")
+    assert "cannot write /dev/full: No space left" in said
 
 
 def test_a_log_that_could_not_be_written_to_its_end_is_one_warning(tmp_path):
@@ -560,12 +561,12 @@ def test_a_few_hundred_arrays_on_several_streams_leave_a_whole_log(tmp_path):
     assert log[-1]["Current Allocs"] == "0"
 
 
-# --- python -m tarn._run ----------------------------------------------------------------
+# --- tarn run ---------------------------------------------------------------------------
 
 
-def under_run(program, *arguments, **changes):
-    env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", **changes}
-    return run(["-m", "tarn._run", str(program), *arguments], **env)
+def under_run(*arguments, **changes):
+    options = ["--log", changes.pop("TARN_LOG")] if "TARN_LOG" in changes else []
+    return tarn_tool("run", *options, *arguments, **numba_support.environment(**changes))
 
 
 @pytest.fixture
@@ -617,19 +618,31 @@ def test_it_says_nothing_where_memory_came_through(program):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_it_says_nothing_where_numba_is_served_without_the_variable(program):
+    done = under_run(program("import os; del os.environ['NUMBA_CUDA_MEMORY_MANAGER']" + ARRAY))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     "code, changes, reason",
     [
-        ("print(1)", {}, "the program did not use numba.cuda"),
+        ("print(1)", {}, "the program imported no framework that Tarn serves"),
+        ("import numba", {}, "the program imported no framework that Tarn serves"),
         ("from numba import cuda", {}, "Numba created no CUDA context"),
         ("from numba import cuda; cuda.current_context()", {}, "requested no memory from Numba"),
         (OTHER, {}, "the program set another memory manager: __main__.Other"),
         (
-            "import os; del os.environ['NUMBA_CUDA_MEMORY_MANAGER']" + ARRAY,
+            "import os; del os.environ['NUMBA_CUDA_MEMORY_MANAGER']; del os.environ['TARN_USE']\n"
+            "import sys; sys.meta_path[:] = [x for x in sys.meta_path if 'tarn' not in repr(x)]"
+            + ARRAY,
             {},
             "NUMBA_CUDA_MEMORY_MANAGER was changed",
         ),
-        ("print(1)", {"NUMBA_ENABLE_CUDASIM": "1"}, "NUMBA_ENABLE_CUDASIM is set"),
+        (
+            "import os; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'; from numba import cuda",
+            {},
+            "NUMBA_ENABLE_CUDASIM is set",
+        ),
     ],
 )
 def test_it_says_why_nothing_came(program, code, changes, reason):
@@ -654,14 +667,14 @@ except Exception:
 def test_it_names_the_logs_of_children(program, tmp_path):
     path = program(CHILDREN.replace("METHOD", "'fork'"))
     log = str(tmp_path / "log.csv")
-    done = under_run(path, TARN_LOG=log, TARN_LOG_PID=str(os.getpid()))
+    done = under_run(path, TARN_LOG=log)
     assert done.returncode == 0, done.stderr
     assert f"the logs of its child processes are {log}." in done.stderr
 
 
 def test_a_program_that_is_not_there_is_told(tmp_path):
     done = under_run(tmp_path / "nothing.py")
-    assert done.returncode == 2 and "can't open" in done.stderr
+    assert done.returncode == 1 and "cannot find the program" in done.stderr
 
 
 @pytest.mark.skipif(not ON_SIM, reason="others may use the card")

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import pickle
 import threading
 
 import pytest
@@ -185,6 +186,30 @@ def test_a_snapshot_has_every_block(pool):
         assert before.address + before.bytes <= after.address
         assert before.segment <= before.address
     del kept
+
+
+def test_a_dumped_snapshot_is_one_of_pytorch_with_all_blocks(pool, tmp_path):
+    kept = [buffer(pool, size) for size in (100, MIB, 5000)]
+    del kept[1]
+    path = tmp_path / "pool.pickle"
+    pool.dump_snapshot(path)
+    raw = path.read_bytes()
+    assert raw[1] <= 4  # the protocol
+    told = pickle.loads(raw)
+    assert told["device_traces"] == [[]]
+    live = {}
+    for segment in told["segments"]:
+        at = segment["address"]
+        for block in segment["blocks"]:
+            assert block["address"] == at
+            at += block["size"]
+            if block["state"] == "active_allocated":
+                live[block["address"]] = block["requested_size"]
+        assert at == segment["address"] + segment["total_size"]
+    assert live == {kept[0].ptr: 100, kept[1].ptr: 5000}
+    assert sum(segment["total_size"] for segment in told["segments"]) == pool.pool_size()
+    with pytest.raises(OSError, match="No such file"):
+        pool.dump_snapshot(tmp_path / "none" / "x")
 
 
 def test_the_report_says_why_memory_is_out():

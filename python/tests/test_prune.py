@@ -23,7 +23,7 @@ import prune_random  # noqa: E402
 HEAD = """
 declare void @NRT_incref(ptr)
 declare void @NRT_decref(ptr)
-declare void @use(ptr)
+declare void @use(ptr) readonly
 """
 
 PAIR = (

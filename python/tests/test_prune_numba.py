@@ -153,6 +153,149 @@ def test_numbas_switches_hold():
     assert int(per_block[0]) > 0 and per_block[1:] == ["0", "0", "0"]
 
 
+# A callback of ctypes replaces the field whose array the function uses. The function holds the
+# array by its pair alone, and every pruner that trusts calls takes the pair.
+CALLBACK = """
+import ctypes
+import numpy as np
+import tarn.prune
+from numba import njit, float64
+from numba.experimental import jitclass
+
+tarn.prune.install({mode!r})
+
+@njit
+def mk(x):
+    a = np.empty(3)
+    a[:] = x
+    return a
+
+@jitclass([("arr", float64[::1])])
+class Box:
+    def __init__(self, arr):
+        self.arr = arr
+
+@njit
+def replace(b, new):
+    b.arr = new
+
+@njit
+def make(x):
+    return Box(mk(x))
+
+box, new, filler = make(1.0), mk(2.0), []
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
+def callback(i):
+    replace(box, new)
+    filler.append(np.full(3, 7.0))
+    return i
+
+@njit
+def f(b):
+    x = b.arr
+    callback(1)
+    return x[0] + x[1] + x[2]
+
+f.compile((box._numba_type_,))
+print(f(box))
+"""
+
+
+def test_an_object_outlives_a_callback_that_replaces_it():
+    assert run(["-c", CALLBACK.format(mode="sound")], NUMBA_DEBUG_NRT="0") == "3.0"
+
+
+def test_the_callback_breaks_the_function_if_calls_are_assumed_to_keep_references():
+    assert run(["-c", CALLBACK.format(mode="assume_calls_keep")]) != "3.0"
+
+
+# --- processes that the program starts --------------------------------------------------------
+
+WORKERS = """
+import concurrent.futures
+import multiprocessing
+import sys
+{before}
+
+def pruned(i):
+    import numpy as np
+    from numba import njit
+
+    @njit
+    def f(n):
+        l = [np.ones(3), np.ones(3)]
+        x = l[0]
+        return x[0] + n
+
+    f(i)
+    import tarn.prune
+
+    tarns = sys.modules.get("tarn.prune._numba")
+    return tarns._Settings.mode if tarns else None
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method({method!r})
+    with multiprocessing.Pool(1) as pool:
+        print(*pool.map(pruned, range(1)))
+    context = multiprocessing.get_context({method!r})
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        print(*pool.map(pruned, range(1)))
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_worker_processes_prune_as_their_parent_does(method, tmp_path):
+    path = tmp_path / "workers.py"
+    path.write_text(WORKERS.format(before="", method=method))
+    arguments = ["-m", "tarn.prune", "--mode", "assume_calls_keep", path]
+    assert run(arguments).split() == ["assume_calls_keep"] * 2
+
+
+def test_workers_do_not_prune_if_the_parent_says_so(tmp_path):
+    main = "if __name__ == '__main__':\n    import tarn.prune; tarn.prune.install(children=False)"
+    path = tmp_path / "workers.py"
+    path.write_text(WORKERS.format(before=main, method="spawn"))
+    assert run([path]).split() == ["None"] * 2
+
+
+CHILD = """
+import os, subprocess, sys, tarn.prune
+child = [sys.executable, "-c", "import sys; assert 'numba' not in sys.modules; "
+         "import numba.core.codegen, tarn.prune; print(tarn.prune._numba._Settings.mode)"]
+tarn.prune.install()
+print(subprocess.run(child, capture_output=True, text=True).stdout.strip())
+tarn.prune.uninstall()
+print("TARN_PRUNE" in os.environ)
+"""
+
+
+def test_a_process_inherits_the_pruner_until_it_is_uninstalled():
+    assert run(["-c", CHILD]).split() == ["sound", "False"]
+
+
+def test_a_child_of_an_unknown_mode_says_so():
+    done = subprocess.run(
+        [sys.executable, "-c", "pass"],
+        env={**os.environ, "TARN_PRUNE": "quick"},
+        capture_output=True,
+        text=True,
+    )
+    assert "TARN_PRUNE has to be 0 or one of sound, llvmlite, assume_calls_keep" in done.stderr
+
+
+def test_a_child_without_the_library_warns_and_runs(tmp_path):
+    code = "import numba; print(numba.njit(lambda x: x + 1)(1))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TARN_PRUNE": "sound", "TARN_PRUNE_LIBRARY": str(tmp_path / "none.so")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "2", done.stderr
+    assert "RuntimeWarning: tarn.prune: not installed" in done.stderr
+
+
 NUMBAS = """
 import unittest
 from numba.tests import test_refop_pruning, test_nrt

@@ -274,7 +274,7 @@ tarn.use("async")
 import tarn.metrics
 print(tarn.metrics.collect()["devices"])
 names = {name.partition(".")[0] for name in sys.modules}
-print(names & {"numba", "cupy", "torch", "cuda", "warp", "numpy"})
+print(names & {"numba", "cupy", "torch", "cuda", "warp", "numpy", "dask", "distributed"})
 tarn.open_driver("/nowhere")
 """
     done = numba_support.run(["-c", code], TARN_DRIVER="")

@@ -16,7 +16,7 @@ USAGE = "usage: python -m tarn.nrt [-m MODULE | -c CODE | FILE] ARGS..."
 
 def _run_code(code: str) -> None:
     """Run the text of a program, as `python -c` does."""
-    from tarn import _run
+    from tarn.nrt import _program
 
     sys.argv = ["-c", *sys.argv[3:]]
     if not sys.flags.safe_path:
@@ -27,7 +27,7 @@ def _run_code(code: str) -> None:
         __name__="__main__", __builtins__=builtins, __doc__=None, __package__=None,
         __loader__=None, __spec__=None,
     )  # fmt: skip
-    _run.run_source(code, "<string>", module)
+    _program.run_source(code, "<string>", module)
 
 
 def _run_module(name: str) -> None:
@@ -39,13 +39,13 @@ def _run_module(name: str) -> None:
 
 def _run_path(path: str) -> None:
     """Run a file, or a folder with a `__main__.py`."""
-    from tarn import _run
+    from tarn.nrt import _program
 
     del sys.argv[0]
     if os.path.isdir(path):
         runpy.run_path(path, run_name="__main__")
     else:
-        _run.run_file(path, "tarn.nrt")
+        _program.run_file(path, "tarn.nrt")
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ Numba's compiled code reaches its runtime through the module
 `numba.core.runtime._nrt_python` alone. A finder before all others finds Tarn's extension for
 that name and for no other, so no file of Numba is changed.
 
-A child process gets the finder from `tarn_nrt.pth`, which imports this module where
+A child process gets the finder from `tarn.pth`, which imports this module where
 TARN_NRT is set. Nothing else is imported until Numba is.
 """
 
@@ -105,7 +105,7 @@ def put_in_place() -> None:
 
 
 def start() -> None:
-    """Act as the hook of `tarn_nrt.pth` in each process, where TARN_NRT is 1."""
+    """Act as the hook of `tarn.pth` in each process, where TARN_NRT is 1."""
     wish = os.environ.get(VARIABLE, "")
     if wish in ("", "0"):
         return

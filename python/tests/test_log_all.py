@@ -1,0 +1,330 @@
+"""The log of a program: all memory under Tarn, each block in one row."""
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from cli_tool import tarn_tool
+from numba_support import rows
+
+pytest.importorskip("numba")
+
+CLEAN = dict.fromkeys(["TARN_LOG", "TARN_LOG_PID", "TARN_RESOURCE", "NUMBA_CUDA_MEMORY_MANAGER"])
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run code under `tarn run` on the simulator; return the rows of its log."""
+
+    def run(code, *options, **environment):
+        path = tmp_path / "log.csv"
+        program = tmp_path / "program.py"
+        program.write_text(code)
+        done = tarn_tool(
+            "run", "--driver", "sim", "--log", path, *options, program, **CLEAN, **environment
+        )
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        return rows(path.read_text())
+
+    return run
+
+
+def balance(log):
+    """Check that each block is in the log once, and freed once."""
+    live = {}
+    for row in log:
+        if row["Event Type"] == "Alloc":
+            assert row["Address"] not in live, row
+            live[row["Address"]] = row
+        else:
+            assert live.pop(row["Address"])["Size (bytes)"] == row["Size (bytes)"], row
+        assert int(row["Current Allocs"]) == len(live), row
+    return live
+
+
+def sizes(log):
+    return Counter(int(row["Size (bytes)"]) for row in log if row["Event Type"] == "Alloc")
+
+
+ALL = """
+import tarn
+from cuda.core import Device
+from numba import cuda
+device = Device()
+device.set_current()
+buffer = device.allocate(101, stream=device.default_stream)  # cuda.core, by tarn.use()
+array = cuda.device_array(102, dtype="u1")                   # Numba's manager
+pinned = cuda.pinned_array(103, dtype="u1")                  # from no resource
+block = tarn.DeviceBuffer(size=104)                          # the current resource
+pool = tarn.mr.PoolMemoryResource(tarn.mr.CudaMemoryResource(), initial_pool_size="4MiB")
+other = tarn.DeviceBuffer(size=105, mr=pool)                 # a resource that is not current
+logged = tarn.mr.StatisticsResourceAdaptor(tarn.mr.LimitingResourceAdaptor(pool, 1 << 20))
+tarn.mr.set_current_device_resource(logged)
+under = cuda.device_array(106, dtype="u1")                   # Numba over adaptors over a pool
+address = logged.allocate(107)
+logged.deallocate(address, 107)
+buffer.close()
+del array, pinned, block, other, under
+"""
+
+
+def test_each_block_of_any_caller_has_one_row(run):
+    log = run(ALL)
+    assert sizes(log) == Counter(range(101, 108))
+    assert balance(log) == {}
+    lines = {int(row["Size (bytes)"]): row["Location"].rpartition(":")[2] for row in log[:7]}
+    assert lines[101] == "7" and lines[102] == "8" and lines[105] == "12"
+
+
+def test_a_pools_own_growth_has_no_row(run):
+    code = """
+import tarn
+pool = tarn.mr.PoolMemoryResource(tarn.mr.CudaMemoryResource(), initial_pool_size="8MiB")
+pool.trim()
+block = tarn.DeviceBuffer(size=64 << 20, mr=pool)
+del block
+pool.trim()
+"""
+    assert sizes(run(code)) == Counter([64 << 20])
+
+
+def test_a_failed_free_has_no_row_until_its_retry(run):
+    code = """
+import sys, tarn
+from tarn import mr
+fails = [True]
+upstream = mr.CudaMemoryResource()
+def free(address, size, stream):
+    if fails.pop() if fails else False:
+        raise ValueError("not now")
+    upstream.deallocate(address, size)
+resource = mr.CallbackMemoryResource(lambda size, stream: upstream.allocate(size), free)
+sys.unraisablehook = lambda args: None
+block = tarn.DeviceBuffer(size=300, mr=resource)
+del block
+assert tarn._tarn._live_counts()[0] == 300, tarn._tarn._live_counts()
+tarn.reclaim_deferred_frees()
+assert tarn._tarn._live_counts()[0] == 0
+"""
+    log = run(code)
+    assert balance(log) == {}
+    assert [row["Event Type"] for row in log] == ["Alloc", "Free"]
+
+
+def test_a_rejected_free_and_a_failed_allocation_are_no_blocks(run):
+    code = """
+import tarn
+resource = tarn.mr.LimitingResourceAdaptor(tarn.mr.CudaMemoryResource(), 1000)
+block = resource.allocate(10)
+for wrong in (lambda: resource.deallocate(block + 256, 10), lambda: resource.allocate(5000)):
+    try:
+        wrong()
+    except (tarn.TarnError, MemoryError):
+        pass
+resource.deallocate(block, 10)
+"""
+    log = run(code)
+    assert [row["Event Type"] for row in log][0::2] == ["Alloc", "Free"] and len(log) == 3
+    assert "ail" in log[1]["Event Type"] and log[1]["Size (bytes)"] == "5000"
+
+
+def test_threads_have_consistent_rows(run):
+    code = """
+import sys, threading, tarn
+sys.setswitchinterval(1e-6)
+pool = tarn.mr.PoolMemoryResource()
+def work(seed):
+    for i in range(300):
+        a = tarn.DeviceBuffer(size=1 + (seed * i) % 5000, mr=pool)
+        del a
+threads = [threading.Thread(target=work, args=(i + 1,)) for i in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+    log = run(code)
+    assert balance(log) == {} and len(log) == 2400
+
+
+# --- exit ---------------------------------------------------------------------------------
+
+EXIT = """
+import atexit, gc
+kept, freed = [], []
+atexit.register(freed.clear)
+import tarn
+kept.append(tarn.DeviceBuffer(size=1000))
+freed.append(tarn.DeviceBuffer(size=2000))
+class Node: pass
+node = Node()
+node.itself, node.block = node, tarn.DeviceBuffer(size=3000)
+del node
+gc.collect()
+"""
+
+
+def test_what_the_program_frees_in_its_own_handlers_is_not_freed_by_exit(run):
+    """The handler of the log is the earliest, so it runs last."""
+    log = run("from cuda.core import Device\n" + EXIT)
+    places = {
+        int(row["Size (bytes)"]): row["Location"] for row in log if row["Event Type"] == "Free"
+    }
+    assert places[1000] == "<exit>" and places[3000] == "<gc>"
+    assert places[2000] not in ("<exit>", "<gc>")
+
+
+def test_a_binary_log_has_stacks_and_the_mark_of_exit(tmp_path):
+    program, path = tmp_path / "program.py", tmp_path / "log"
+    code = "def helper(n):\n    return tarn.DeviceBuffer(size=n)\n"
+    program.write_text(EXIT.replace("kept, freed", code + "kept, freed") + "helper(5)\n")
+    done = tarn_tool("run", "--driver", "sim", "--log", path, "--stacks", "16", program, **CLEAN)
+    assert (done.returncode, done.stderr) == (0, "")
+    data = path.read_bytes()
+    assert data.startswith(b"TARNLOG\0")
+    for name in b"helper", b"<module>", b"<exit>", b"<gc>", str(program).encode():
+        assert name in data, name
+    done = tarn_tool("run", "--driver", "sim", "--log", path, program, **CLEAN)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = tarn_tool("log", path).stdout
+    assert re.search(r"held until exit +1 +1000 B", said) and "did not close" not in said, said
+    one = path.read_bytes()
+    assert b"<module>" not in one and b"<exit>" in one and str(program).encode() in one
+
+
+OUT_OF_MEMORY = """
+import numpy as np, tarn
+tarn.use(tarn.mr.LimitingResourceAdaptor(tarn.mr.PoolMemoryResource(maximum_pool_size="64MiB"), 1 << 40))
+from numba import cuda
+kept = [tarn.DeviceBuffer(size=16 << 20) for _ in range(3)]
+for allocate in (lambda: tarn.DeviceBuffer(size=32 << 20), lambda: cuda.device_array(32 << 20, "u1")):
+    try:
+        allocate()
+    except Exception as error:
+        print(type(error).__name__)
+"""
+
+
+def test_a_binary_log_has_the_growth_of_the_pool_and_its_report_on_a_failure(tmp_path):
+    program, path, page = tmp_path / "program.py", tmp_path / "log", tmp_path / "page.html"
+    program.write_text(OUT_OF_MEMORY)
+    done = tarn_tool("run", "--driver", "sim", "--log", path, "--stacks", "16", program, **CLEAN)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["OutOfMemoryError", "OutOfMemoryError"]
+    done = tarn_tool("report", path, "-o", page)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = page.read_text()
+    reason = "an allocation of 32.0 MiB failed at [0-9.]+ s: the pool has reached its own maximum"
+    assert len(re.findall(reason, said)) == 3, said  # of a buffer, and of Numba, which tries again
+    assert re.search("live 48.0 MiB of 48.0 MiB reserved", said), said
+
+
+def test_wrong_options_of_the_environment_are_warned_of(tmp_path):
+    env = {
+        "TARN_DRIVER": "sim", "TARN_LOG": str(tmp_path / "log"), "TARN_LOG_STACKS": "none",
+        "TARN_LOG_RING": "5", "TARN_LOG_FORMAT": "xml",
+    }  # fmt: skip
+    code = "import tarn; tarn.DeviceBuffer(size=1)"
+
+    def words(**changes):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, **env, **changes},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    assert "TARN_LOG_FORMAT=xml is ignored" in words()
+    said = words(TARN_LOG_FORMAT="binary")
+    assert "TARN_LOG_STACKS=none is ignored" in said and "TARN_LOG_RING=5 is ignored" in said
+    assert (tmp_path / "log").read_bytes().startswith(b"TARNLOG\0")
+    said = words(TARN_LOG="/no/such/log.csv", TARN_LOG_FORMAT="csv", TARN_LOG_STACKS="1")
+    assert said.count("cannot") == 1 and "/no/such/log.csv" in said
+
+
+# --- children -----------------------------------------------------------------------------
+
+CHILDREN = """
+import multiprocessing, os, subprocess, sys
+import tarn
+
+def work(size):
+    block = tarn.DeviceBuffer(size=size)
+    del block
+    return size
+
+def child_of_child(size):
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        pool.map(work, [size])
+        pool.close()
+        pool.join()
+
+if __name__ == "__main__":
+    for method, size in (("fork", 11), ("spawn", 12), ("forkserver", 13)):
+        process = multiprocessing.get_context(method).Process(target=work, args=(size,))
+        process.start()
+        process.join()
+        assert process.exitcode == 0, method
+    process = multiprocessing.get_context("spawn").Process(target=child_of_child, args=(14,))
+    process.start()
+    process.join()
+    subprocess.run([sys.executable, "-c", "import tarn; tarn.DeviceBuffer(size=15)"], check=True)
+    subprocess.run([sys.executable, "-c", "import os"], check=True)
+    work(16)
+"""
+
+
+def test_each_child_writes_a_file_of_its_own(run, tmp_path):
+    log = run(CHILDREN)
+    assert sizes(log) == Counter([16]) and balance(log) == {}
+    found = {}
+    for path in tmp_path.glob("log.csv.*"):
+        assert path.suffix[1:].isdigit()
+        child = rows(path.read_text())
+        assert balance(child) == {}
+        found.update(sizes(child))
+    assert found == dict.fromkeys([11, 12, 13, 14, 15], 1)
+
+
+def test_frameworks_of_children_allocate_from_tarn(run, tmp_path):
+    code = """
+import subprocess, sys
+code = "from numba import cuda; cuda.device_array(21, dtype='u1')"
+subprocess.run([sys.executable, "-c", code], check=True)
+code = '''
+from cuda.core import Device
+device = Device(); device.set_current()
+device.allocate(22, stream=device.default_stream).close()
+'''
+subprocess.run([sys.executable, "-c", code], check=True)
+import tarn
+tarn.DeviceBuffer(size=23)
+"""
+    assert sizes(run(code)) == Counter([23])
+    children = [rows(path.read_text()) for path in tmp_path.glob("log.csv.*")]
+    assert sum(map(sizes, children), Counter()) == Counter([21, 22])
+
+
+INHERITED = """
+import os, tarn, warnings
+from numba import cuda
+warnings.simplefilter("ignore")  # Python 3.12 warns of a fork beside threads
+array, buffer = cuda.device_array(100), tarn.DeviceBuffer(size=200)
+child = os.fork()
+if child == 0:
+    raise SystemExit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_forked_child_has_no_rows_for_blocks_of_its_parent(tmp_path):
+    program, path = tmp_path / "program.py", tmp_path / "log"
+    program.write_text(INHERITED)
+    done = tarn_tool("run", "--driver", "sim", "--log", path, program, **CLEAN)
+    assert (done.returncode, done.stderr) == (0, "")
+    for log in tmp_path.glob("log*"):
+        done = tarn_tool("log", "--check", log)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,128 @@
+"""`tarn report` on logs of real programs, which run on the simulator under `tarn run --log`."""
+
+import textwrap
+
+from cli_tool import tarn_tool
+from report_logs import blocks
+
+MIB = 1 << 20
+BEGIN = """
+    import time
+    import tarn
+
+    pool = tarn.mr.PoolMemoryResource(maximum_pool_size="512MiB")
+    tarn.mr.set_current_device_resource(pool)
+
+    def allocate(size):
+        return tarn.DeviceBuffer(size=size)
+"""
+
+
+def report(tmp_path, program, *args):
+    """The page of a program's log, as its data block."""
+    path, log = tmp_path / "program.py", tmp_path / "program.tlog"
+    path.write_text(textwrap.dedent(BEGIN) + textwrap.dedent(program))
+    done = tarn_tool(
+        "run", "--log", log, "--stacks", "8", *args, path, cwd=tmp_path, TARN_DRIVER="sim"
+    )
+    assert done.returncode == 0, done.stderr
+    page = tmp_path / "page.html"
+    done = tarn_tool("report", log, "-o", page)
+    assert done.returncode == 0, done.stderr
+    (block,) = blocks(page.read_bytes())
+    return block
+
+
+def rules(block):
+    return {one["rule"]: one for one in block["findings"]}
+
+
+GROWS = """
+    kept = []
+
+    def step(number):
+        blocks = [allocate({size}) for _ in range(4)]
+        {keep}
+
+    end = time.monotonic() + 2.5
+    number = 0
+    while time.monotonic() < end:
+        step(number)
+        number += 1
+        time.sleep(0.02)
+"""
+
+
+def test_a_program_that_keeps_its_blocks_grows_and_holds_them(tmp_path):
+    found = rules(report(tmp_path, GROWS.format(size=MIB, keep="kept.append(blocks[0])")))
+    assert "program.py:" in found["F1"]["sentence"] and "allocate" in found["F1"]["sentence"]
+    assert "held until exit" in found["F2"]["sentence"]
+
+
+def test_a_program_that_drops_its_blocks_does_neither(tmp_path):
+    found = rules(report(tmp_path, GROWS.format(size=MIB, keep="del blocks")))
+    assert not {"F1", "F2"} & set(found)
+
+
+HOT = """
+    end = time.monotonic() + 2.2
+    while time.monotonic() < end:
+        for _ in range(100):
+            allocate(4096)
+        time.sleep({sleep})
+"""
+
+
+def test_a_loop_that_allocates_all_the_time_is_hot(tmp_path):
+    found = rules(report(tmp_path, HOT.format(sleep=0)))
+    assert "times a second" in found["F6"]["sentence"]
+
+
+def test_a_loop_that_mostly_sleeps_is_not_hot(tmp_path):
+    assert "F6" not in rules(report(tmp_path, HOT.format(sleep=0.05)))
+
+
+FULL = """
+    logged = tarn.mr.LoggingResourceAdaptor(pool, "full.tlog", format="binary", stacks=8)
+    tarn.mr.set_current_device_resource(logged)
+    blocks = [allocate(60 << 20) for _ in range(8)]
+    {free}
+    try:
+        big = allocate(300 << 20)
+    except MemoryError:
+        pass
+"""
+
+
+def failures(tmp_path, free):
+    """The page of a program that asks for 300 MiB of 512 MiB, from the log of its pool."""
+    report(tmp_path, FULL.format(free=free))
+    done = tarn_tool("report", tmp_path / "full.dev0.tlog", "-o", "-")
+    assert done.returncode == 0, done.stderr
+    return blocks(done.stdout.encode())[0]
+
+
+def test_a_failure_with_free_memory_has_its_cause_and_its_map(tmp_path):
+    block = failures(tmp_path, "blocks = blocks[::2]")
+    sentence = rules(block)["F7"]["sentence"]
+    assert "300 MiB failed" in sentence and "the pool has reached its own maximum" in sentence
+    (failure,) = block["failures"]
+    assert (failure["fields"]["requested"], failure["fields"]["live"]) == (300 * MIB, 240 * MIB)
+    ((_, _, parts),) = block["maps"][failure["map"]]["segments"]
+    assert [(part[0], part[2]) for part in parts[:8]] == [(60 * MIB, 0), (60 * MIB, 2)] * 4
+    assert all(part[4] >= 0 for part in parts if part[2] == 0)  # live blocks have stacks
+    assert max(one["reserved"] for one in block["columns"]) == 480 * MIB
+
+
+def test_a_program_whose_memory_suffices_has_no_failure(tmp_path):
+    block = failures(tmp_path, "blocks.clear()")
+    assert block["meta"]["failures"] == 0 and "F7" not in rules(block)
+
+
+def test_the_log_of_a_program_has_its_process_and_its_stacks(tmp_path):
+    block = report(tmp_path, GROWS.format(size=MIB, keep="kept.append(blocks[0])"))
+    meta = block["meta"]
+    assert "program.py" in meta["program"] and meta["start_unix_ns"] > 10**18
+    assert (meta["is_cut"], meta["has_stacks"]) == (0, 1)
+    functions = {frame[0] for frame in block["frames"]}
+    assert {"step", "allocate"} <= functions
