@@ -4,7 +4,8 @@
     tools/chart.py [RESULTS.json]            write them
     tools/chart.py --check [RESULTS.json]    exit 1 if docs/images has anything else
 
-Without a file they take the newest one of bench/results.
+Without a file they take the newest one of bench/results. chart_together.py adds a picture of the
+newest file of bench/results/together.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import pathlib
 import re
 import sys
 from xml.sax.saxutils import escape
+
+import chart_together
 
 PROJECT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = PROJECT / "bench/results"
@@ -119,7 +122,9 @@ def measured(path: pathlib.Path) -> str:
     match = re.fullmatch(r"(.+)-(\d{4}-\d\d-\d\d)", path.stem)
     if not match:
         raise SystemExit(f"{path}: the name is not MACHINE-YYYY-MM-DD.json")
-    return f"{MACHINES.get(match[1], match[1])}, {match[2]}. Data: bench/results/{path.name}"
+    machine = MACHINES.get(match[1], match[1])
+    folder = "bench/results/together" if path.parent.name == "together" else "bench/results"
+    return f"{machine}, {match[2]}. Data: {folder}/{path.name}"
 
 
 def table(chart: Chart, results: list[dict]) -> dict[str, list[float]]:
@@ -210,7 +215,11 @@ def draw(chart: Chart, results: list[dict], where: str) -> str:
 def pictures(path: pathlib.Path) -> dict[str, str]:
     """{name of the file: its text} of all charts."""
     results = json.loads(path.read_text())
-    return {chart.file: draw(chart, results, measured(path)) for chart in CHARTS}
+    drawn = {chart.file: draw(chart, results, measured(path)) for chart in CHARTS}
+    together = chart_together.newest(RESULTS)
+    if together is not None:
+        drawn[chart_together.FILE] = chart_together.picture(together, measured(together))
+    return drawn
 
 
 def differing(path: pathlib.Path) -> list[str]:

@@ -372,7 +372,8 @@ static bool begin(struct replay *replay, bool limited)
     replay->ends =
         options->streams == BENCH_STREAMS_END ||
         (options->streams == BENCH_STREAMS_AUTO && trace->streams > KEPT_STREAMS_MOST);
-    replay->peak_taken = replay->peak_live = 0;
+    replay->peak_taken = 0;
+    atomic_store(&replay->peak_live, 0);
     replay->late = false;
     replay->blocks = bench_allocate(trace->blocks, sizeof *replay->blocks);
     replay->ns = bench_allocate(trace->count, sizeof *replay->ns);

@@ -20,3 +20,15 @@ lend_packages() {
     "$PYTHON" -c 'import site; [print(f"import site; site.addsitedir({p!r})") for p in site.getsitepackages()]' \
         >"$(echo "$1"/lib/python3*/site-packages)/lent.pth"
 }
+
+# frameworks_venv: make .venv-torch-gpu with Tarn of this checkout and the packages of PYTHON's own
+# environment, unless it exists; print the GPU and the versions.
+frameworks_venv() {
+    if [ ! -e .venv-torch-gpu/ready ]; then
+        "$PYTHON" -m venv .venv-torch-gpu && lend_packages .venv-torch-gpu &&
+            .venv-torch-gpu/bin/pip install -q --no-build-isolation --no-deps --no-index . &&
+            touch .venv-torch-gpu/ready || return 1
+    fi
+    nvidia-smi -L
+    .venv-torch-gpu/bin/python -c 'import torch, tarn; print("torch", torch.__version__, tarn.__file__)'
+}

@@ -126,6 +126,13 @@ frameworks() {
         --junitxml="$logs/frameworks-gpu.xml" tests/gpu/test_gpu_*.py
 }
 
+# tarn.use() on two devices. Alone, on a machine with two GPUs:
+# tests/gpu/run.sh environment wheel two-devices
+two_devices() {
+    .venv/bin/python -m pytest -q -rs -p no:cacheprovider --junitxml="$logs/two-devices-gpu.xml" \
+        python/tests/test_two_devices.py tests/gpu/test_gpu_programs.py -k two_devices
+}
+
 # Show that numba-cuda's device runtime frees a block twice, and Tarn's does not. Alone:
 # tests/gpu/run.sh environment wheel device-nrt
 device_nrt() {

@@ -84,3 +84,41 @@ def test_frameworks_that_are_imported_later_are_configured():
     for name in "torch", "cupy":
         pytest.importorskip(name)
     print(run("-c", HOOK))
+
+
+TWO_DEVICES = """
+import tarn
+tarn.use("pool")
+import cupy, torch
+from numba import cuda
+from tarn import mr
+
+@cuda.jit
+def add(near, far):
+    i = cuda.grid(1)
+    if i < near.size:
+        near[i] += far[i]
+
+first = torch.arange(1 << 20, device="cuda:0", dtype=torch.int64)
+second = first.to("cuda:1")
+torch.cuda.synchronize(1)
+with cupy.cuda.Device(1):
+    doubled = cupy.from_dlpack(second) * 2
+    assert doubled.device.id == 1
+    cupy.cuda.Device(1).synchronize()
+    with cuda.gpus[1]:
+        add[1 << 12, 256](cuda.as_cuda_array(second), cuda.as_cuda_array(doubled))
+        cuda.synchronize()
+assert (second.cpu() == 3 * first.cpu()).all()
+for number, bytes_ in (0, first.nbytes), (1, 2 * second.nbytes):
+    assert mr.get_per_device_resource(number).statistics().live_requested >= bytes_
+assert cupy.get_default_memory_pool().total_bytes() == 0
+"""
+
+
+def test_pytorch_cupy_and_numba_share_the_pools_of_two_devices():
+    for name in "torch", "cupy", "numba":
+        pytest.importorskip(name)
+    if tarn.driver_info().device_count < 2:
+        pytest.skip("it needs two devices")
+    run("-c", TWO_DEVICES)

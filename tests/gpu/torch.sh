@@ -14,13 +14,7 @@ OUT=${OUT:-build/gpu-out}
 unset TARN_DRIVER TARN_SIM TARN_LOG TARN_RESOURCE PYTHONPATH
 mkdir -p "$OUT"
 
-if [ ! -e .venv-torch-gpu/ready ]; then
-    "$PYTHON" -m venv .venv-torch-gpu && lend_packages .venv-torch-gpu &&
-        .venv-torch-gpu/bin/pip install -q --no-build-isolation --no-deps --no-index . &&
-        touch .venv-torch-gpu/ready || exit 1
-fi
-nvidia-smi -L
-.venv-torch-gpu/bin/python -c 'import torch, tarn; print("torch", torch.__version__, tarn.__file__)'
+frameworks_venv || exit 1
 
 failed=0 what=${1:-both}
 [ $# -eq 0 ] || shift
