@@ -254,6 +254,7 @@ def main(arguments: list[str]) -> int:
     if given.list:
         print_list()
         return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a kill ends the steps, too
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     RESULTS.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()

@@ -8,8 +8,8 @@ PYTHON=${PYTHON:-/usr/bin/python3}
 export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1
 
 # The packages of .venv; constraints.txt has their versions and those of their dependencies.
-python_packages="numba-cuda[cu13] numpy scikit-build-core pytest pytest-xdist hypothesis
-    psutil filecheck cffi pycparser rmm-cu13 cupy-cuda13x"
+python_packages="numba-cuda[cu13] numpy scikit-build-core pytest pytest-xdist hypothesis textual
+    psutil filecheck cffi pycparser rmm-cu13 cupy-cuda13x dask distributed prometheus_client playwright"
 
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
@@ -32,6 +32,10 @@ has_cmocka() {
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>'
+}
+
+has_chromium() {
+    command -v chromium-headless-shell || command -v chromium
 }
 
 # All other functions run Python, so this one comes first.
@@ -66,6 +70,9 @@ install_debian_packages() {
         need pkg-config pkg-config --version
         need valgrind valgrind --version
         need doxygen doxygen --version
+        # For the report's page. It has no window: half of the CPU time of chromium, and without
+        # its 60 packages for a desktop.
+        need chromium-headless-shell has_chromium
         # The LLVM of the llvmlite in constraints.txt: each reads the bitcode of the other.
         need llvm-22-dev /usr/lib/llvm-22/bin/llvm-config --version
         # The LLVM of Debian's llvmlite; the pruner and llvmlite share it.

@@ -103,15 +103,31 @@ asan_py_tests_full() {
         nrt_numpy nrt_recursion
 }
 
-# PyTorch on the simulator: a preloaded library stands for the CUDA runtime.
-torch_tests() {
-    cudart=$PWD/build/release/libtarn-cudart.so
+# PyTorch on the simulator: a preloaded library, CUDART, stands for the CUDA runtime.
+torch_cudart() {
+    CUDART=$PWD/build/release/libtarn-cudart.so
     simulator=$PWD/build/release/lib/tarn/sim
     headers=$(echo .venv-torch/lib/python3*/site-packages/nvidia/cu13/include)
-    cc -std=gnu11 -O1 -fPIC -shared "-I$headers" python/tests/torch_cudart.c -o "$cudart" \
-        "-L$simulator" -l:libcuda.so.1 "-Wl,-rpath,$simulator" || return 1
-    TARN_DRIVER=$simulator/libcuda.so.1 TARN_TORCH_CUDART=$cudart TARN_TORCH_JOBS=$JOBS \
+    cc -std=gnu11 -O1 -fPIC -shared "-I$headers" python/tests/torch_cudart.c -o "$CUDART" \
+        "-L$simulator" -l:libcuda.so.1 "-Wl,-rpath,$simulator"
+}
+
+torch_tests() {
+    torch_cudart || return 1
+    TARN_DRIVER=$simulator/libcuda.so.1 TARN_TORCH_CUDART=$CUDART TARN_TORCH_JOBS=$JOBS \
         .venv-torch/bin/python -m pytest -q --junitxml="$RESULTS/$STEP.xml" tests/gpu/test_torch.py
+}
+
+# All four frameworks in one process: the packages of .venv, and after them those of .venv-torch.
+together_tests() {
+    torch_cudart && "$PYTHON" -m venv --without-pip .venv-together || return 1
+    own=$(echo "$PWD"/.venv/lib/python3*/site-packages)
+    torch=$(echo "$PWD"/.venv-torch/lib/python3*/site-packages)
+    echo "import site, sys; site.addsitedir('$own'); sys.path.append('$torch')" \
+        >"$(echo .venv-together/lib/python3*/site-packages)/lent.pth"
+    TARN_DRIVER=sim TARN_TORCH_CUDART=$CUDART \
+        .venv-together/bin/python -m pytest -q --junitxml="$RESULTS/$STEP.xml" \
+        python/tests/test_together.py
 }
 
 numba_suite() {
@@ -173,7 +189,7 @@ prune_numba() {
 # --- style: every file in git ---------------------------------------------------------------
 
 lint_format() {
-    git ls-files -z '*.c' '*.h' '*.cpp' '*.hpp' |
+    git ls-files -z '*.c' '*.h' '*.cpp' '*.hpp' '*.js' |
         xargs -0 .venv-lint/bin/clang-format --dry-run --Werror &&
         git ls-files -z '*.py' '*.pyi' | xargs -0 .venv-lint/bin/ruff format --check
 }

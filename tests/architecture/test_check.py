@@ -146,13 +146,14 @@ class Runs(unittest.TestCase):
         self.assertLess(said.index("b: FAILED"), said.index("a: FAILED"))
         self.assertLess(*(re.search(rf"^{name}  ", said, re.MULTILINE).start() for name in "ab"))
 
-    def test_an_interrupt_ends_what_runs(self):
-        with tempfile.TemporaryDirectory() as folder:
-            ended = f"sleep 20; touch {folder}/ended"
-            table = (step("a", ended), step("b", f"sleep 0.3; kill -INT $PPID; {ended}"))
-            with self.assertRaises(KeyboardInterrupt):
-                run(table)
-            self.assertEqual(os.listdir(folder), [])
+    def test_an_interrupt_or_a_kill_ends_what_runs(self):
+        for kind in ("INT", "TERM"):
+            with self.subTest(kind), tempfile.TemporaryDirectory() as folder:
+                ended = f"sleep 20; touch {folder}/ended"
+                table = (step("a", ended), step("b", f"sleep 0.3; kill -{kind} $PPID; {ended}"))
+                with self.assertRaises(KeyboardInterrupt):
+                    run(table)
+                self.assertEqual(os.listdir(folder), [])
 
     def test_cpu_seconds_over_the_budget_are_shown(self):
         busy = f"{sys.executable} -c 'import time\nwhile time.process_time() < 0.2: pass'"

@@ -91,9 +91,11 @@ def test_each_component_has_what_it_is_for(user_build, tmp_path):
     }
     others = has["python"] - modules
     assert modules < has["python"]
-    assert {f"{SITE}/tarn_nrt.pth", f"{SITE}/tarn/lib", f"{SITE}/tarn/include"} < others
+    assert {f"{SITE}/tarn.pth", f"{SITE}/tarn/lib", f"{SITE}/tarn/include"} < others
     assert {name.split("/")[-1].split(".")[0] for name in others} == {
-        "tarn_nrt",
+        "tarn",
+        "_tarn_start",
+        "pytest_tarn",
         "lib",
         "include",
         "_tarn",

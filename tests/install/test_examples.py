@@ -140,6 +140,7 @@ def code_blocks(document, language, heading):
         ("docs/cupy.md", "All arrays", "python", "examples/frameworks/gpu"),
         ("docs/dlpack.md", "Both directions", "python", "examples/frameworks"),
         ("docs/dlpack.md", "JAX", "python", "examples/frameworks/gpu"),
+        ("docs/dask.md", None, "python", "examples/frameworks"),
         ("docs/warp.md", None, "python", "examples/frameworks/gpu"),
     ],
 )
