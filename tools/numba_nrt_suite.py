@@ -6,8 +6,8 @@
     numba_nrt_suite.py --core tarn --out B.json   one of them
     numba_nrt_suite.py --part 1/3                 the first of three parts of the modules
     numba_nrt_suite.py compare A.json B.json      two such files
-    numba_nrt_suite.py --quick --record FILE      store the outcomes on Numba's runtime
-    numba_nrt_suite.py --quick --recorded FILE    Tarn's alone, compared with these outcomes
+    numba_nrt_suite.py --part 1/9 --record FILE   store the outcomes on Numba's runtime
+    numba_nrt_suite.py --quick --recorded FILE    compare with these outcomes where FILE has them
     numba_nrt_suite.py --quick --verify FILE      are these still the outcomes?
 
 What is run: every class of numba.tests that checks each of its tests for leaks, and all of
@@ -196,8 +196,8 @@ def run_command(arguments):
     cores = [arguments.core] if arguments.core else ["numba", "tarn"]
     now = common.conditions(names, variables=())
 
-    def run(core, path):
-        return run_all(core, names, arguments.jobs, path)
+    def run(core, some, path):
+        return run_all(core, some, arguments.jobs, path)
 
     runs = common.run_sides(arguments, cores, run, now)
     if arguments.record:

@@ -217,7 +217,7 @@ def run_all(manager, names, jobs, arguments=module_arguments, out=None, env=None
         path = pathlib.Path(folder) / f"{name}.jsonl"
         return run_process(arguments(name, str(path)), env, folder, path, timeout)
 
-    result = {"manager": manager, "tests": {}, "broken": {}, "seconds": {}, "counts": {}}
+    result = empty_run(manager)
     with (
         tempfile.TemporaryDirectory() as folder,
         concurrent.futures.ThreadPoolExecutor(jobs) as pool,
@@ -232,9 +232,17 @@ def run_all(manager, names, jobs, arguments=module_arguments, out=None, env=None
     return result
 
 
+def empty_run(side):
+    """What is known before a run."""
+    return {
+        "manager": side, "tests": {}, "broken": {}, "seconds": {}, "counts": {}, "modules": {},
+    }  # fmt: skip
+
+
 def enter(result, name, tests, trouble, seconds):
     """Add what is known of one module."""
     result["tests"].update(tests)
+    result["modules"][name] = sorted(tests)
     result["seconds"][name] = round(seconds, 1)
     if trouble:
         result["broken"][name] = trouble
@@ -262,32 +270,39 @@ def conditions(names, variables=("TARN_DRIVER", "TARN_SIM")):
 
 
 def record(path, run, now):
-    """Store the outcomes of a run; those of one that was broken are of no use."""
-    if run["broken"] or not run["tests"]:
-        print(f"{path}: not written, the run was broken")
-        return 1
-    kept = {key: run[key] for key in ("manager", "tests", "broken", "counts")}
-    path.write_text(json.dumps({**now, **kept}, indent=1, sort_keys=True) + "\n")
-    print(f"{path}: {len(run['tests'])} tests")
-    return 0
+    """Store the outcomes of a run beside those of other modules under the same conditions; those of a
+    module that was broken are of no use."""
+    stored = json.loads(path.read_text()) if path.exists() else {}
+    modules = stored["modules"] if stored.get("versions") == now["versions"] else {}
+    whole = {name: tests for name, tests in run["modules"].items() if name not in run["broken"]}
+    for name, tests in whole.items():
+        modules[name] = {test: run["tests"][test] for test in tests}
+    kept = {"manager": run["manager"], "modules": modules, "versions": now["versions"]}
+    path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+    print(f"{path}: {len(whole)} modules stored, {len(run['broken'])} were broken")
+    return 1 if run["broken"] or not whole else 0
 
 
 def recorded(path, now):
-    """The recorded outcomes, and None; or None, and what they were recorded with instead."""
-    found = json.loads(path.read_text())
-    if found["modules"] != now["modules"]:
-        return None, "other modules"
-    there, here = found["versions"], now["versions"]
+    """The recorded outcomes of these modules, the modules without any, and why that is."""
+    stored = json.loads(path.read_text())
+    there, here = stored["versions"], now["versions"]
     other = [f"{name} {there.get(name)}, here {here.get(name)}"
              for name in sorted({*there, *here}) if there.get(name) != here.get(name)]  # fmt: skip
-    return (None, "; ".join(other)) if other else (found, None)
+    kept = {} if other else stored["modules"]
+    found = empty_run(stored["manager"])
+    for name in now["modules"]:
+        if name in kept:
+            enter(found, name, kept[name], None, 0)
+    missing = [name for name in now["modules"] if name not in kept]
+    return found, missing, f"was recorded with {'; '.join(other) or 'other modules'}"
 
 
 def verify(path, run, now, junit):
     """Does Numba's own side still end as recorded? 1 if not, and with other versions too."""
-    found, other = recorded(path, now)
-    if found is None:
-        print(f"{path} was recorded with {other}")
+    found, missing, why = recorded(path, now)
+    if missing:
+        print(f"{path} {why}")
         return 1
     found["manager"] += ", recorded"
     return report(found, run, junit, frozenset(), known_breakage=False)
@@ -304,23 +319,33 @@ def add_recorded_options(parser):
 
 
 def run_sides(arguments, sides, run, now):
-    """The runs of these sides, Numba's first; its outcomes are the recorded ones where these
-    are for these conditions. `run`, given a side and a file, runs the tests of a side."""
+    """The runs of these sides, Numba's first; its recorded outcomes stand for a run of the modules
+    that have them under these conditions. `run`, given a side, modules and a file, runs their tests."""
     path = pathlib.Path(arguments.out) if arguments.out else None
-    runs = []
+    stored, missing = None, now["modules"]
     if arguments.record or arguments.verify:
         sides = sides[:1]
     elif arguments.recorded and len(sides) > 1:
-        found, other = recorded(arguments.recorded, now)
-        if found is None:
-            print(f"{arguments.recorded} was recorded with {other}: both sides run", flush=True)
-        else:
-            print(f"{sides[0]}: as recorded, {len(found['tests'])} tests: {found['counts']}")
-            runs, sides = [found], sides[1:]
-    for side in sides:
+        stored, missing, why = recorded(arguments.recorded, now)
+        if missing:
+            print(f"{arguments.recorded} {why}: both sides run {len(missing)} modules", flush=True)
+    runs = []
+    for number, side in enumerate(sides):
         several = path and len(sides) > 1
-        runs.append(run(side, path.with_stem(f"{path.stem}-{side}") if several else path))
+        out = path.with_stem(f"{path.stem}-{side}") if several else path
+        if number or stored is None:
+            runs.append(run(side, now["modules"], out))
+        else:
+            runs.append(merged(stored, run(side, missing, out)) if missing else stored)
     return runs
+
+
+def merged(run, more):
+    """A run of some modules with that of others."""
+    for name, tests in more["modules"].items():
+        outcomes = {test: more["tests"][test] for test in tests}
+        enter(run, name, outcomes, more["broken"].get(name), more["seconds"].get(name, 0))
+    return run
 
 
 # --- comparing --------------------------------------------------------------------------
@@ -425,8 +450,8 @@ def run_command(arguments):
     managers = [arguments.manager] if arguments.manager else ["numba", "tarn"]
     now = conditions(names)
 
-    def run(manager, path):
-        return run_all(manager, names, arguments.jobs, out=path)
+    def run(manager, some, path):
+        return run_all(manager, some, arguments.jobs, out=path)
 
     runs = run_sides(arguments, managers, run, now)
     if arguments.record:
