@@ -208,6 +208,11 @@ using out_of_memory = detail::exception<detail::memory_exhausted>;
 namespace detail
 {
 
+/* An int if get() of an object of this class returns a stream. */
+template <class Stream>
+using if_has_stream = std::enable_if_t<
+    std::is_same_v<decltype(std::declval<const Stream &>().get()), CUstream_st *>, int>;
+
 /* Return the last failure of the thread. If it has another status, then one whose message
  * describes this status. */
 inline tarn_error failure_of(tarn_status status) noexcept
@@ -325,11 +330,7 @@ class stream_view
      * @param stream  An object whose get() returns a cudaStream_t, such as a
      *                cuda::stream_ref; borrowed.
      * @since 0.2 */
-    template <
-        class Stream,
-        std::enable_if_t<
-            std::is_same_v<decltype(std::declval<const Stream &>().get()), CUstream_st *>,
-            int> = 0>
+    template <class Stream, detail::if_has_stream<Stream> = 0>
     stream_view(const Stream &stream) noexcept : stream_view(stream.get())
     {
     }
