@@ -143,6 +143,14 @@ make_lint_environment() {
     make_environment .venv-lint "$lint_packages"
 }
 
+# The packages of .venv-docs.
+docs_packages="sphinx breathe myst-parser furo sphinx-copybutton"
+
+# An environment with Sphinx and Tarn, whose docstrings it reads.
+docs_environment() {
+    make_environment .venv-docs "$docs_packages" && install_wheel .venv-docs
+}
+
 # Debian 12's Numba, 0.56.4. Its llvmlite uses the system's libLLVM, which other libraries can
 # use too. It is unpacked into .debian-numba, 10 MB to download and 60 MB on disk. Installed, it
 # would be in every Python of the machine. .debian-numba/python runs the Python of .venv-bare

@@ -220,6 +220,15 @@ lint_tidy() {
 }
 
 # Build the reference of the C API with tools/reference.py.
+# docs: make the site, build/site, and the man page, build/man. Warnings are errors.
+docs() {
+    .venv/bin/python tools/commands.py .venv/bin/tarn --check || return 1
+    for builder in html man; do
+        .venv-docs/bin/sphinx-build -q -W --keep-going -b "$builder" -d build/docs \
+            docs "build/$([ $builder = html ] && echo site || echo man)" || return 1
+    done
+}
+
 reference() {
     "$PYTHON" tools/reference.py
 }

@@ -56,7 +56,7 @@ class Documents(unittest.TestCase):
     def test_every_page_is_in_the_list_of_pages(self):
         listed = (PROJECT / "docs/README.md").read_text()
         for page in PROJECT.glob("docs/*.md"):
-            if page.name != "README.md":
+            if page.name not in ("README.md", "index.md"):  # the site has the list as its index
                 self.assertIn(f"({page.name})", listed)
 
     def test_broken_links_are_seen(self):
