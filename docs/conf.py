@@ -122,6 +122,7 @@ def complete_page(app, page, source):
     path = ROOT / WRITTEN_IN.get(page, f"docs/{page}.md")
     if not path.exists():
         return  # not Markdown
+    app.env.note_dependency(str(path))
     text = path.read_text() if page in WRITTEN_IN else source[0]
     here = (ROOT / "docs" / page).parent
     pages = {str(ROOT / name): own for own, name in WRITTEN_IN.items()}

@@ -40,7 +40,7 @@ ENDS_CAPTURES = (
     "pool-event",
     "pool-event-tight",
     "async",
-)  # docs/pool.md, "Memory without a stream"
+)  # docs/design/pool.md, "Memory without a stream"
 PER_THREAD = 2
 GLOBAL, RELAXED = 0, 2
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 BLOCK = 256 << 20
 INITIAL = 64 << 20
-SCARCE_PART = 10  # of the device's memory: docs/pool.md
+SCARCE_PART = 10  # of the device's memory: docs/design/pool.md
 
 
 class Pool:

@@ -68,7 +68,7 @@ uint64_t tarn__budget_headroom(const struct tarn__pool *pool)
 
 /* Time in ns that moves may take: for each operation, and ahead of the operations. The
  * first pass of a program moves most. MOVE_NS is the time of one handle, as measured on
- * an H200 (docs/pool.md). */
+ * an H200 (docs/design/pool.md). */
 enum { NS_AN_OPERATION = 100, NS_AHEAD = 20 * 1000 * 1000, MOVE_NS = 26 * 1000 };
 
 /* The device's memory is scarce below this: a part of it, at least SCARCE_MIN. */

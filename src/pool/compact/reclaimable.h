@@ -46,7 +46,7 @@ struct tarn__reclaimable {
 /* Find reclaimable memory of about `wanted` bytes, or less where there is less. It takes
  * the parts with the largest handles that are enough together, and of the last part no
  * more handles than needed. (Moving a handle costs 26 us on an H200, whatever its size:
- * see docs/pool.md.) `growth` held, as for the next function. */
+ * see docs/design/pool.md.) `growth` held, as for the next function. */
 void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted,
                             struct tarn__span excluded, struct tarn__reclaimable *out)
     TARN__REQUIRES(growth);

@@ -1,5 +1,5 @@
 /* Test registered streams that join the capture of another stream, announced or not: one
- * test for each statement about it in docs/pool.md. The simulator's race finder is on. */
+ * test for each statement about it in docs/design/pool.md. The simulator's race finder is on. */
 #include "pools.h"
 
 enum {

@@ -403,7 +403,7 @@ TEST(data_may_be_freed_once_its_callback_is_removed)
 
 /* --- memory of the driver's pools --- */
 
-/* The callback of docs/pool.md: `data` is the resource over a pool of the driver. */
+/* The callback of docs/design/pool.md: `data` is the resource over a pool of the driver. */
 static bool trim_driver_pool(void *data, tarn_resource *pool, size_t bytes,
                              unsigned attempt)
 {

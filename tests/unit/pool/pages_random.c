@@ -402,7 +402,7 @@ static void do_something(void)
         break;
     case 9:
         if (below(4) == 0)
-            /* An H200 rejects it for memory with RDMA support (docs/pool.md). */
+            /* An H200 rejects it for memory with RDMA support (docs/design/pool.md). */
             change(do_set_peer, NULL, peer_set, on_sim());
         break;
     default:
