@@ -7,25 +7,31 @@
 #include <stddef.h>
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tarn__mutex *all;
+static LIST_HEAD(, tarn__mutex) all = LIST_HEAD_INITIALIZER(all);
 
 static void before_fork(void)
 {
+    struct tarn__mutex *i;
+
     pthread_mutex_lock(&list_lock);
-    for (struct tarn__mutex *i = all; i; i = i->next)
+    LIST_FOREACH (i, &all, link)
         pthread_mutex_lock(&i->mutex);
 }
 
 static void after_fork(void)
 {
-    for (struct tarn__mutex *i = all; i; i = i->next)
+    struct tarn__mutex *i;
+
+    LIST_FOREACH (i, &all, link)
         pthread_mutex_unlock(&i->mutex);
     pthread_mutex_unlock(&list_lock);
 }
 
 static void in_child(void)
 {
-    for (struct tarn__mutex *i = all; i; i = i->next)
+    struct tarn__mutex *i;
+
+    LIST_FOREACH (i, &all, link)
         if (i->in_child)
             i->in_child(i);
     after_fork();
@@ -42,24 +48,15 @@ void tarn__mutex_init(struct tarn__mutex *self,
 {
     pthread_mutex_init(&self->mutex, NULL);
     self->in_child = in_child_of;
-    self->previous = NULL;
     pthread_mutex_lock(&list_lock);
-    self->next = all;
-    if (all)
-        all->previous = self;
-    all = self;
+    LIST_INSERT_HEAD(&all, self, link);
     pthread_mutex_unlock(&list_lock);
 }
 
 void tarn__mutex_destroy(struct tarn__mutex *self)
 {
     pthread_mutex_lock(&list_lock);
-    if (self->previous)
-        self->previous->next = self->next;
-    else
-        all = self->next;
-    if (self->next)
-        self->next->previous = self->previous;
+    LIST_REMOVE(self, link);
     pthread_mutex_unlock(&list_lock);
     pthread_mutex_destroy(&self->mutex);
 }

@@ -23,13 +23,14 @@
 #define TARN_BASE_MUTEX_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 struct tarn__mutex {
     pthread_mutex_t mutex;
     /* Called in a child while the lock is held: drop the state of threads that do not
      * exist there. May be NULL. */
     void (*in_child)(struct tarn__mutex *self);
-    struct tarn__mutex *next, *previous; /* in the list of all */
+    LIST_ENTRY(tarn__mutex) link; /* in the list of all */
 };
 
 /* Initialize and destroy a lock. `in_child` may be NULL. */

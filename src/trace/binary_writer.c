@@ -32,6 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 enum { RING_BYTES_MIN = 1 << 20, FOLDS = 3 };
@@ -57,13 +58,13 @@ struct tarn__binary_writer {
     bool folder_runs;
     pthread_t folder;
 
-    struct tarn__binary_writer *next, *previous; /* in the list of all; under its lock */
+    LIST_ENTRY(tarn__binary_writer) link; /* under all.lock */
 };
 
 /* All writers, for forks and for the end of the program. */
 static struct {
     struct tarn__mutex lock;
-    struct tarn__binary_writer *first;
+    LIST_HEAD(, tarn__binary_writer) writers;
     uint64_t last_id;
 } all;
 
@@ -554,22 +555,14 @@ static void enlist(struct tarn__binary_writer *writer)
 {
     tarn__mutex_lock(&all.lock);
     writer->slots.writer = ++all.last_id;
-    writer->next = all.first;
-    if (all.first)
-        all.first->previous = writer;
-    all.first = writer;
+    LIST_INSERT_HEAD(&all.writers, writer, link);
     tarn__mutex_unlock(&all.lock);
 }
 
 static void delist(struct tarn__binary_writer *writer)
 {
     tarn__mutex_lock(&all.lock);
-    if (writer->previous)
-        writer->previous->next = writer->next;
-    else
-        all.first = writer->next;
-    if (writer->next)
-        writer->next->previous = writer->previous;
+    LIST_REMOVE(writer, link);
     tarn__mutex_unlock(&all.lock);
 }
 
@@ -599,8 +592,10 @@ static void leave_file(struct tarn__binary_writer *writer)
 
 static void leave_files(struct tarn__mutex *lock)
 {
+    struct tarn__binary_writer *writer;
+
     (void)lock;
-    for (struct tarn__binary_writer *writer = all.first; writer; writer = writer->next)
+    LIST_FOREACH (writer, &all.writers, link)
         leave_file(writer);
 }
 
@@ -735,8 +730,10 @@ tarn_status tarn__binary_writer_end(struct tarn__binary_writer *writer)
 
 void tarn__binary_writer_trim_all(void)
 {
+    struct tarn__binary_writer *writer;
+
     tarn__mutex_lock(&all.lock);
-    for (struct tarn__binary_writer *writer = all.first; writer; writer = writer->next) {
+    LIST_FOREACH (writer, &all.writers, link) {
         struct tarn__binary_chunks *chunks = &writer->chunks;
         if (pthread_mutex_trylock(&chunks->lock) != 0)
             continue; /* it does not wait: a fork takes this lock and not that one */

@@ -34,6 +34,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <time.h>
 
 enum { BUFFER_BYTES = 64 * 1024, FLUSH_MS = 500 };
@@ -53,8 +54,7 @@ struct tarn_trace_writer {
     unsigned process;  /* value of `processes` when the writer was made */
     uint64_t made_ns;  /* CLOCK_MONOTONIC */
     uint64_t made_day; /* the same moment in ns since midnight, local time */
-    struct tarn_trace_writer *next, *previous; /* in the list of all writers; under
-                                                * all.lock */
+    LIST_ENTRY(tarn_trace_writer) link; /* under all.lock */
 
     pthread_mutex_t lock; /* guards what follows */
     struct tarn__log_file file;
@@ -72,7 +72,7 @@ struct tarn_trace_writer {
 static struct {
     pthread_once_t once;
     pthread_mutex_t lock;
-    struct tarn_trace_writer *first;
+    LIST_HEAD(, tarn_trace_writer) writers;
     atomic_bool exiting; /* from now on nothing may stay in a buffer */
 } all = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -168,10 +168,11 @@ static tarn_status unlock_and_tell(tarn_trace_writer *writer, tarn_status status
 /* Flush all files. Several that break are one warning. */
 static void flush_all(void)
 {
+    tarn_trace_writer *writer;
     unsigned broken = 0;
 
     pthread_mutex_lock(&all.lock);
-    for (tarn_trace_writer *writer = all.first; writer; writer = writer->next) {
+    LIST_FOREACH (writer, &all.writers, link) {
         pthread_mutex_lock(&writer->lock);
         if (!writer->broken && deliver_buffer(writer) != TARN_OK)
             broken += must_tell(writer);
@@ -224,7 +225,7 @@ static void start_anew(void)
 {
     processes++;
     pthread_mutex_init(&all.lock, NULL);
-    all.first = NULL;
+    LIST_INIT(&all.writers);
 }
 
 /* In a forked child the flusher does not exist. */
@@ -249,22 +250,14 @@ static void watch_exit(void)
 static void enlist(tarn_trace_writer *writer)
 {
     pthread_mutex_lock(&all.lock);
-    writer->next = all.first;
-    if (all.first)
-        all.first->previous = writer;
-    all.first = writer;
+    LIST_INSERT_HEAD(&all.writers, writer, link);
     pthread_mutex_unlock(&all.lock);
 }
 
 static void delist(tarn_trace_writer *writer)
 {
     pthread_mutex_lock(&all.lock);
-    if (writer->previous)
-        writer->previous->next = writer->next;
-    else
-        all.first = writer->next;
-    if (writer->next)
-        writer->next->previous = writer->previous;
+    LIST_REMOVE(writer, link);
     pthread_mutex_unlock(&all.lock);
 }
 
