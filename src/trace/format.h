@@ -1,8 +1,8 @@
 /* format.h -- a log format, as the writer and the reader use it: one table each.
  *
  * A format knows its header, how an event becomes a row, and how the fields of a row
- * become an event. writer.c and reader.c handle buffers, files, quotes and line ends. A
- * new format therefore consists of:
+ * become an event. text_buffer.c and reader.c handle buffers, files, quotes and line
+ * ends. A new format therefore consists of:
  *
  *    its file              beside rmm_csv.c: the table, one function to write and one to
  *                          parse a row
