@@ -8,6 +8,10 @@
 #include "base/map.h"
 #include "trace/binary_chunks.h"
 
+/* How often a writer without space lets the ring fold, before the ring exceeds its size or
+ * a record is left out. */
+enum { TARN__BINARY_FOLDS = 3 };
+
 struct tarn__binary_ring {
     /* Guards all members below. It is taken before the lock of the chunks. */
     pthread_mutex_t lock;

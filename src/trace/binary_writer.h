@@ -18,9 +18,7 @@ tarn_status tarn__binary_writer_open(const char *path,
                                      const struct tarn__binary_options *options,
                                      struct tarn__binary_writer **out);
 
-/* Write an event, a pool row, or a mark. */
-tarn_status tarn__binary_writer_event(struct tarn__binary_writer *writer,
-                                      const tarn_trace_event *event);
+/* Write a pool row, or a mark. */
 tarn_status tarn__binary_writer_pool(struct tarn__binary_writer *writer,
                                      const tarn_trace_pool_row *row);
 tarn_status tarn__binary_writer_mark(struct tarn__binary_writer *writer, const char *name,

@@ -8,12 +8,13 @@
  *   - Rows have waited for half a second, or the program exits (open_logs.c).
  *   - Rows for a function of the user have waited for a second when the next one comes.
  *
- * Everything about a binary log is in binary_writer.c.
+ * Everything about a binary log is in binary_writer.c and binary_rows.c.
  */
 #include "trace/writer.h"
 #include "base/clock.h"
 #include "base/mutex_assert.h"
 #include "base/options.h"
+#include "trace/binary_rows.h"
 #include "trace/binary_writer.h"
 #include "trace/day.h"
 #include "trace/open_logs.h"
@@ -268,7 +269,7 @@ tarn_status tarn_trace_write(tarn_trace_writer *writer, const tarn_trace_event *
 {
     if (!writer || !event || (unsigned)event->action > TARN_ACTION_ALLOCATE_FAILURE)
         return reject_event(writer);
-    return writer->binary ? tarn__binary_writer_event(writer->binary, event)
+    return writer->binary ? tarn__binary_rows_add(writer->binary, event)
                           : write_text(writer->text, event);
 }
 
