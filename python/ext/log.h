@@ -7,24 +7,7 @@
 #ifndef TARN_PYTHON_LOG_H
 #define TARN_PYTHON_LOG_H
 
-#include "state.h"
-
-/* The data of a row. Times are CLOCK_MONOTONIC in nanoseconds. */
-struct tarn__log_call {
-    tarn_action action;
-    int device;
-    uint64_t address; /* 0 for a failure */
-    uint64_t stream;
-    uint64_t bytes;
-    bool of_manager; /* else of the observer */
-    tarn_site site;  /* of tarn__log_site(); its strings stay permanently */
-    tarn_stack stack;
-    uint64_t start_ns, end_ns;
-    uint64_t free_bytes, total_bytes; /* of the device after the call; 0: not known */
-};
-
-/* Return the time of CLOCK_MONOTONIC in nanoseconds. */
-uint64_t tarn__log_now(void);
+#include "log_call.h"
 
 /* Add the row of an allocation that has ended or failed. */
 void tarn__log_add(const struct tarn__log_call *call);
@@ -39,8 +22,5 @@ void tarn__log_free_end(uint64_t row, const struct tarn__log_call *call, bool is
 
 /* The writer of the file, retained; NULL: there is none, or it has no pool rows. */
 tarn_trace_writer *tarn__log_pool_writer(void);
-
-/* The functions of log.c for the module. */
-extern PyMethodDef tarn__log_methods[];
 
 #endif

@@ -31,16 +31,16 @@ bool tarn__log_file_is_due(void)
     return the_file.is_due;
 }
 
-/* Another process may end this one with a signal. Then no thread writes the rows that
- * wait in a text format, so children write each row at once. */
-static tarn_status open_path(const char *path, bool is_child, tarn_trace_writer **out)
+tarn_status tarn__log_file_open_path(const char *path,
+                                     const tarn_trace_writer_options *options,
+                                     bool each_row, tarn_trace_writer **out)
 {
     tarn_trace_writer *writer;
-    tarn_status status = tarn_trace_writer_open_with(path, &the_file.options, &writer);
+    tarn_status status = tarn_trace_writer_open_with(path, options, &writer);
 
     if (status != TARN_OK)
         return status;
-    status = tarn_trace_writer_set_auto_flush(writer, is_child);
+    status = tarn_trace_writer_set_auto_flush(writer, each_row);
     if (status == TARN_OK)
         *out = writer;
     else
@@ -58,7 +58,9 @@ tarn_status tarn__log_file_open(tarn_trace_writer **out)
     the_file.is_due = false;
     if (length < 0)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "log: no host memory for its name");
-    tarn_status status = open_path(path, is_child, out);
+    /* Another process may end this one with a signal. Then no thread writes the rows that
+     * wait in a text format, so children write each row at once. */
+    tarn_status status = tarn__log_file_open_path(path, &the_file.options, is_child, out);
     free(path);
     return status;
 }

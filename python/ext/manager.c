@@ -63,9 +63,9 @@ static tarn_status perform_logged(tarn__manager_object *self,
 
     tarn__memory_info_probe_begin(&hook_probe);
     bool served = tarn__log_observer_serve_manager(true);
-    call->start_ns = tarn__log_now();
+    call->start_ns = tarn__log_call_now();
     tarn_status status = perform_request(self->manager, request, out);
-    call->end_ns = tarn__log_now();
+    call->end_ns = tarn__log_call_now();
     tarn__log_observer_serve_manager(served);
     /* For other kinds than device memory no notification is guaranteed. */
     bool may_have_changed =

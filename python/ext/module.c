@@ -7,16 +7,16 @@
 #include "module.h"
 
 static int (*const parts[])(PyObject *module) = {
-    tarn__error_init,         tarn__driver_init,       tarn__stream_init,
-    tarn__resource_init,      tarn__maker_init,        tarn__pool_init,
-    tarn__capture_init,       tarn__oom_callback_init, tarn__device_init,
-    tarn__buffer_init,        tarn__copies_init,       tarn__pointer_init,
-    tarn__memory_init,        tarn__manager_init,      tarn__plugin_init,
-    tarn__ipc_init,           tarn__live_init,         tarn__log_init,
-    tarn__log_observer_init,  tarn__nrt_init,          tarn__deferred_init,
-    tarn__capsule_init,       tarn__gil_init,          tarn__dlpack_export_init,
-    tarn__dlpack_import_init, tarn__stack_init,        tarn__torch_init,
-    tarn__tracker_init,
+    tarn__error_init,         tarn__driver_init,        tarn__stream_init,
+    tarn__resource_init,      tarn__maker_init,         tarn__pool_init,
+    tarn__capture_init,       tarn__oom_callback_init,  tarn__device_init,
+    tarn__buffer_init,        tarn__copies_init,        tarn__pointer_init,
+    tarn__memory_init,        tarn__manager_init,       tarn__plugin_init,
+    tarn__ipc_init,           tarn__live_init,          tarn__log_init,
+    tarn__log_methods_init,   tarn__log_observer_init,  tarn__nrt_init,
+    tarn__deferred_init,      tarn__capsule_init,       tarn__gil_init,
+    tarn__dlpack_export_init, tarn__dlpack_import_init, tarn__stack_init,
+    tarn__torch_init,         tarn__tracker_init,
 };
 
 /* 3.12 checks the slot below only for isolated interpreters; 3.11 ignores it. */

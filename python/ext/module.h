@@ -29,6 +29,7 @@ int tarn__manager_init(PyObject *module);
 int tarn__ipc_init(PyObject *module);
 int tarn__live_init(PyObject *module);
 int tarn__log_init(PyObject *module);
+int tarn__log_methods_init(PyObject *module);
 int tarn__log_observer_init(PyObject *module);
 int tarn__nrt_init(PyObject *module);
 int tarn__stack_init(PyObject *module);

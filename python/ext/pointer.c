@@ -45,11 +45,11 @@ static tarn_status release_logged(tarn__manager_object *manager, tarn_pointer *p
     tarn_site before = tarn_site_set(call->site);
     struct tarn__hook_probe hook_probe;
 
-    call->start_ns = call->end_ns = tarn__log_now();
+    call->start_ns = call->end_ns = tarn__log_call_now();
     uint64_t row = tarn__log_free_begin(call);
     tarn__memory_info_probe_begin(&hook_probe);
     tarn_status status = tarn_pointer_release_checked(pointer);
-    call->end_ns = tarn__log_now();
+    call->end_ns = tarn__log_call_now();
     /* A block whose free failed does not count as free: the device is queried. */
     bool may_have_changed = tarn__memory_info_probe_end(&hook_probe) || status != TARN_OK;
     tarn__memory_info_update(manager, may_have_changed, call);
