@@ -5,15 +5,22 @@
 #include "trace/delivery.h"
 #include "base/error.h"
 #include <inttypes.h>
+#include <stdio.h>
 
-/* Complete the failure of a handler that was called when `before` failures were known. */
+/* Complete the failure of a handler that was called when `before` failures were known.
+ * `line`: of a row; 0 for anything else. */
 static tarn_status checked(const struct tarn__delivery *delivery, unsigned before,
-                           tarn_status status, const char *what)
+                           tarn_status status, const char *what, uint64_t line)
 {
-    if (status != TARN_OK && !tarn__error_has_message(before, status))
-        tarn_error_set(status, "%.200s: the callback rejected the %s without a message",
-                       delivery->name, what);
-    return status;
+    char place[24] = "";
+
+    if (status == TARN_OK || tarn__error_has_message(before, status))
+        return status;
+    if (line)
+        snprintf(place, sizeof place, ":%" PRIu64, line);
+    return tarn_error_set(status,
+                          "%.200s%s: the callback rejected the %s without a message",
+                          delivery->name, place, what);
 }
 
 tarn_status tarn__delivery_process(const struct tarn__delivery *delivery,
@@ -24,7 +31,7 @@ tarn_status tarn__delivery_process(const struct tarn__delivery *delivery,
     if (!delivery->handlers.on_process)
         return TARN_OK;
     return checked(delivery, before,
-                   delivery->handlers.on_process(delivery->data, process), "process");
+                   delivery->handlers.on_process(delivery->data, process), "process", 0);
 }
 
 tarn_status tarn__delivery_stack(const struct tarn__delivery *delivery, tarn_stack stack,
@@ -36,7 +43,7 @@ tarn_status tarn__delivery_stack(const struct tarn__delivery *delivery, tarn_sta
         return TARN_OK;
     return checked(delivery, before,
                    delivery->handlers.on_stack(delivery->data, stack, frames, count),
-                   "stack");
+                   "stack", 0);
 }
 
 tarn_status tarn__delivery_event(const struct tarn__delivery *delivery,
@@ -46,13 +53,8 @@ tarn_status tarn__delivery_event(const struct tarn__delivery *delivery,
 
     if (!delivery->handlers.on_event)
         return TARN_OK;
-    tarn_status status = delivery->handlers.on_event(delivery->data, event, line);
-    if (status != TARN_OK && !tarn__error_has_message(before, status))
-        tarn_error_set(status,
-                       "%.200s:%" PRIu64 ": the callback rejected the row without a "
-                       "message",
-                       delivery->name, line);
-    return status;
+    return checked(delivery, before,
+                   delivery->handlers.on_event(delivery->data, event, line), "row", line);
 }
 
 tarn_status tarn__delivery_pool(const struct tarn__delivery *delivery,
@@ -63,7 +65,7 @@ tarn_status tarn__delivery_pool(const struct tarn__delivery *delivery,
     if (!delivery->handlers.on_pool)
         return TARN_OK;
     return checked(delivery, before, delivery->handlers.on_pool(delivery->data, row),
-                   "pool row");
+                   "pool row", 0);
 }
 
 tarn_status tarn__delivery_mark(const struct tarn__delivery *delivery, const char *name,
@@ -74,7 +76,7 @@ tarn_status tarn__delivery_mark(const struct tarn__delivery *delivery, const cha
     if (!delivery->handlers.on_mark)
         return TARN_OK;
     return checked(delivery, before,
-                   delivery->handlers.on_mark(delivery->data, name, time_ns), "mark");
+                   delivery->handlers.on_mark(delivery->data, name, time_ns), "mark", 0);
 }
 
 tarn_status tarn__delivery_end(const struct tarn__delivery *delivery,
@@ -85,5 +87,5 @@ tarn_status tarn__delivery_end(const struct tarn__delivery *delivery,
     if (!delivery->handlers.on_end)
         return TARN_OK;
     return checked(delivery, before, delivery->handlers.on_end(delivery->data, end),
-                   "end");
+                   "end", 0);
 }
