@@ -194,11 +194,11 @@ tarn_status tarn__binary_writer_open(const char *path,
 {
     if (options->ring_bytes && (options->ring_bytes < RING_BYTES_MIN ||
                                 options->ring_bytes / TARN__BINARY_CHUNK_BYTES > INT_MAX))
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "trace: writer_open: ring_bytes is %llu, at least %d and at most 128 TiB are "
-            "possible",
-            (unsigned long long)options->ring_bytes, RING_BYTES_MIN);
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: writer_open: ring_bytes is %llu; it has to be at "
+                              "least %d and less than "
+                              "128 TiB",
+                              (unsigned long long)options->ring_bytes, RING_BYTES_MIN);
     struct tarn__binary_writer *writer = make_writer(path, options);
     if (!writer)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no host memory for a writer");

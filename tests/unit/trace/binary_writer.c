@@ -393,6 +393,10 @@ TEST(options_that_a_format_does_not_have_are_rejected)
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_trace_writer_open_with("/tmp/no", &options, &writer));
     CHECK_MESSAGE("ring_bytes is 1000");
+    options.ring_bytes = (uint64_t)1 << 47;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_trace_writer_open_with("/tmp/no", &options, &writer));
+    CHECK_MESSAGE("has to be at least 1048576 and less than 128 TiB");
     options.size = 4;
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_trace_writer_open_with("/tmp/no", &options, &writer));
