@@ -85,7 +85,35 @@ bool run_external(const char *name, char **argv)
     return false;
 }
 
-void list_external(FILE *file, const char *indent)
+/* The verbs of the Python package. */
+static const struct {
+    const char *name, *summary;
+} known[] = {
+    {"metrics", "prints the figures of running processes"},
+    {"top", "shows the pools of running processes"},
+};
+
+/* Return what a verb does; "" if this is not known. */
+static const char *summary_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, name) == 0)
+            return known[i].summary;
+    return "";
+}
+
+static void print_external(FILE *file, const char *name)
+{
+    const char *summary = summary_of(name);
+
+    fputs("  ", file);
+    print_text(file, name);
+    if (*summary)
+        fprintf(file, "%*s %s", 8 - (int)strlen(name), "", summary);
+    fputc('\n', file);
+}
+
+void list_external(FILE *file)
 {
     struct folders folders = {.is_begun = false};
     char directory[PATH_MAX], path[2 * PATH_MAX];
@@ -97,9 +125,7 @@ void list_external(FILE *file, const char *indent)
             snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
             if (strncmp(entry->d_name, "tarn-", 5) != 0 || !is_program(path))
                 continue;
-            fputs(indent, file);
-            print_text(file, entry->d_name + 5);
-            fputc('\n', file);
+            print_external(file, entry->d_name + 5);
         }
         if (list)
             closedir(list);

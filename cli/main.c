@@ -29,7 +29,7 @@ static void list_verbs(FILE *file)
     for (int i = 0; i < VERBS; i++)
         fprintf(file, "  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
     fprintf(file, "  %-8s %s\n", verb_help.name, verb_help.summary);
-    list_external(file, "  ");
+    list_external(file);
 }
 
 static int print_usage(void)

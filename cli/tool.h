@@ -159,7 +159,7 @@ const struct resource_kind *resource_kind_of(const char *name);
 /* If there is an external verb `name`, a program tarn-NAME beside this one or on the PATH,
  * replace this process by it; else return false. (external.c) */
 bool run_external(const char *name, char **argv);
-/* Print the names of the external verbs, one per line, with `indent`. */
-void list_external(FILE *file, const char *indent);
+/* Print the external verbs, one per line, with the summaries of those that are known. */
+void list_external(FILE *file);
 
 #endif
