@@ -91,15 +91,21 @@ def _serve(address: tuple[str, int], pids: Sequence[int]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_of(verb: str, purpose: str) -> argparse.ArgumentParser:
+    """Return a parser with the argument that `tarn metrics` and `tarn top` share: the processes."""
     parser = argparse.ArgumentParser(
-        prog="tarn metrics",
-        description="Print the figures of running processes as OpenMetrics text. A process is "
-        "found after tarn.metrics.listen(), or with TARN_METRICS=1 in its environment.",
+        prog=f"tarn {verb}",
+        description=f"{purpose} A process is found after tarn.metrics.listen(), or with "
+        "TARN_METRICS=1 in its environment.",
     )
     parser.add_argument(
         "pids", nargs="*", type=int, metavar="PID", help="default: all processes of the user"
     )
+    return parser
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = parser_of("metrics", "Print the figures of running processes as OpenMetrics text.")
     parser.add_argument("--json", action="store_true", help="print a JSON object for each process")
     parser.add_argument(
         "--serve", type=_address, metavar="[HOST:]PORT",

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tarn._metrics_command import read_all
+from tarn._metrics_command import parser_of, read_all
 from tarn._top import PoolRow, SiteRow, Watch, curve, rate, sites, size
 
 __all__ = ["main"]
@@ -212,14 +212,7 @@ def _app(pids: Sequence[int], interval: float) -> Any:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="tarn top",
-        description="Show the pools of running processes. A process is found after "
-        "tarn.metrics.listen(), or with TARN_METRICS=1 in its environment.",
-    )
-    parser.add_argument(
-        "pids", nargs="*", type=int, metavar="PID", help="default: all processes of the user"
-    )
+    parser = parser_of("top", "Show the pools of running processes.")
     parser.add_argument("--once", action="store_true", help="print the tables once and exit")
     parser.add_argument(
         "--interval",
