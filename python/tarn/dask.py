@@ -260,7 +260,7 @@ def _rmm_figures() -> dict[str, Any]:
 def _tarn_figures() -> dict[str, Any]:
     """Return the sums of tarn.metrics.collect() for the served devices: a few numbers."""
     _dask_transfer.end_expired()
-    found = metrics.collect()
+    found = metrics._collect(with_trackers=False)
     devices = [device for device in found["devices"] if device["device"] in _serving]
     sources = [_figures_of(found, device["device"]) for device in devices]
     return {

@@ -54,6 +54,14 @@ def collect() -> dict[str, Any]:
           live bytes, with their ``location``, ``bytes`` and ``blocks``.
         - ``deferred_frees``: the members of tarn.DeferredFrees.
     """
+    return _collect(with_trackers=True)
+
+
+def _collect(with_trackers: bool) -> dict[str, Any]:
+    """Return what collect() does; ``trackers`` is empty unless they are requested.
+
+    The sums of a tracker take longer than all other figures together.
+    """
     pools = live_pools()
     devices = sorted({pool.device for pool in pools}.union(_resources.used_devices()))
     chains = {device: _chain_of(device) for device in devices}
@@ -67,7 +75,9 @@ def collect() -> dict[str, Any]:
         "pools": [_pool(pool, chains[pool.device]) for pool in pools],
         "limits": _figures_of(chains, mr.LimitingResourceAdaptor, _limit),
         "counts": _figures_of(chains, mr.StatisticsResourceAdaptor, _counts),
-        "trackers": _figures_of(chains, mr.TrackingResourceAdaptor, _sites),
+        "trackers": (
+            _figures_of(chains, mr.TrackingResourceAdaptor, _sites) if with_trackers else []
+        ),
         "deferred_frees": _named(_tarn.deferred_frees()),
     }
 

@@ -120,6 +120,12 @@ def test_the_options_choose_the_resources(worker, options, wanted):
     del buffer
 
 
+def test_a_heartbeat_does_not_sum_the_sites_of_a_tracker(worker, monkeypatch):
+    TarnPlugin(rmm_track_allocations=True).setup(worker)
+    monkeypatch.delattr(tarn.metrics, "_sites")
+    assert asyncio.run(worker.metrics["tarn"](worker))["live"] == 0
+
+
 def test_the_pool_reserves_its_size_at_the_start(worker):
     TarnPlugin(rmm_pool_size="32MiB").setup(worker)
     assert pool().statistics().reserved == 32 * MIB
