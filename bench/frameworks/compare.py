@@ -17,18 +17,20 @@ the programs at full size. The values, the times and the checksums say nothing t
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pathlib
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "support"))
+
+import turns  # noqa: E402
+
 GIB = 1 << 30
 PROGRAMS = {
     "poisson": "cupy", "kmeans": "cupy", "images": "cupy",
@@ -91,8 +93,8 @@ def attach(framework, options):
     """Let a framework allocate from a pool of Tarn, and return a counter above the pool."""
     import tarn
 
-    given = dict(option.split("=") for option in options.split(",") if option)
-    counter = tarn.mr.StatisticsResourceAdaptor(tarn.mr.PoolMemoryResource(**given))
+    pool = tarn.mr.PoolMemoryResource(**turns.pool_options(options))
+    counter = tarn.mr.StatisticsResourceAdaptor(pool)
     if framework == "numba":
         tarn.use_tarn_for_numba(resource=counter, logging=False)
     else:
@@ -146,59 +148,21 @@ def run_one(name, allocator, arguments):
 
 
 def environment():
-    """Return the environment of a run."""
-    settings = dict(os.environ)
-    settings.pop("NUMBA_CUDA_MEMORY_MANAGER", None)
-    driver = settings.get("TARN_DRIVER")
-    if driver:  # Numba finds the driver that Tarn uses
-        if driver == "sim":
-            import tarn
-
-            driver = os.path.join(tarn.get_library_dir(), "tarn", "sim", "libcuda.so.1")
-        settings["LD_LIBRARY_PATH"] = os.path.dirname(driver)
-        settings.setdefault("TARN_SIM", "memory=140GiB")
+    """Return the environment of a run, in which compiled kernels are kept."""
+    settings = turns.environment()
     settings.setdefault("NUMBA_CACHE_DIR", os.path.join(tempfile.gettempdir(), "tarn-kernels"))
     return settings
 
 
 def run_process(name, allocator, arguments):
     """Run a program in a process, and return its figures; None if it failed."""
-    command = [sys.executable, str(HERE / "compare.py"), "--one", name, allocator]
-    command += ["--dry"] * arguments.dry
-    for option in ("scale", "steps", "warm_up"):
-        if getattr(arguments, option) is not None:
-            command += [f"--{option.replace('_', '-')}", str(getattr(arguments, option))]
-    try:
-        done = subprocess.run(
-            command, env=environment(), text=True, capture_output=True, timeout=LONGEST
-        )
-    except subprocess.TimeoutExpired:
-        print(f"{name} {allocator}: not done after {LONGEST} s", flush=True)
-        return None
-    if done.returncode != 0:
-        print(f"{name} {allocator}: exit {done.returncode}\n{done.stderr[-3000:]}", flush=True)
-        return None
-    return json.loads(done.stdout.splitlines()[-1])
+    command = [str(HERE / "compare.py"), "--one", name, allocator, *["--dry"] * arguments.dry]
+    command += turns.options(arguments, "scale", "steps", "warm_up")
+    return turns.run_process(f"{name} {allocator}", command, environment(), LONGEST)
 
 
 def allocators_of(name, arguments):
     return arguments.allocators or ALLOCATORS[PROGRAMS[name]]
-
-
-def run_all(arguments):
-    """Run all programs in turns while there is time; return the figures."""
-    began, runs = time.monotonic(), []
-    for _ in range(arguments.rounds):
-        for name in arguments.programs:
-            for allocator in allocators_of(name, arguments):
-                if time.monotonic() - began > arguments.seconds:
-                    print(f"no time for {name} {allocator}")
-                    continue
-                found = run_process(name, allocator, arguments)
-                if found is not None:
-                    runs.append(found)
-                    print(json.dumps(found), flush=True)
-    return runs
 
 
 def median(runs, key):
@@ -275,25 +239,16 @@ def failures(runs, arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--one", nargs=2, metavar=("PROGRAM", "ALLOCATOR"))
-    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS))
-    parser.add_argument("--allocators", nargs="+", help="in place of those of each framework")
+    parser = turns.parser(__doc__.splitlines()[0], PROGRAMS, warm_up=2, seconds=140)
     parser.add_argument("--scale", type=int, help="elements, in place of each program's own scale")
-    parser.add_argument("--steps", type=int, help="in place of each program's own number")
-    parser.add_argument("--warm-up", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=140, help="start no run after this time")
     parser.add_argument("--dry", action="store_true", help="no kernels: Numba's memory alone")
-    parser.add_argument("--json", help="write all figures to this file")
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(run_one(*arguments.one, arguments)), flush=True)
         return
-    runs = run_all(arguments)
+    runs = turns.run_all(arguments, lambda name: allocators_of(name, arguments), run_process)
     print_table(compared(runs))
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps(runs, indent=1) + "\n")
+    turns.save(runs, arguments.json)
     found = failures(runs, arguments)
     for line in found:
         print(f"FAIL  {line}")

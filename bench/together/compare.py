@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "support"))
+
+import turns  # noqa: E402
+
 GIB = 1 << 30
 SHARE = 0.10  # of the peak that each library holds
 LESS = 0.30  # that Tarn reserves less than the own allocators
@@ -33,44 +35,25 @@ LESS = 0.30  # that Tarn reserves less than the own allocators
 
 
 def environment():
-    """Return the environment of a run: other libraries find the driver that Tarn uses."""
-    settings = {**os.environ}
-    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "NUMBA_CUDA_MEMORY_MANAGER"):
-        settings.pop(name, None)
-    driver = settings.get("TARN_DRIVER")
-    if not driver:
-        return settings
-    if driver == "sim":
-        import tarn
-
-        driver = os.path.join(tarn.get_library_dir(), "tarn", "sim", "libcuda.so.1")
-    settings["LD_LIBRARY_PATH"] = os.path.dirname(driver)
-    settings.setdefault("TARN_SIM", "memory=140GiB,races=on")
-    cudart = settings.get("TARN_TORCH_CUDART")
-    if cudart:
-        settings["LD_PRELOAD"] = cudart
+    """Return the environment of a run, with PyTorch's CUDA runtime for the simulator."""
+    settings = turns.environment("memory=140GiB,races=on")
+    if settings.get("TARN_DRIVER") and settings.get("TARN_TORCH_CUDART"):
+        settings["LD_PRELOAD"] = settings["TARN_TORCH_CUDART"]
     return settings
 
 
 def run(allocator, arguments, limit=None, libraries=None):
     """Run program.py in a process, and return its figures; None if it failed."""
-    command = [sys.executable, str(HERE / "program.py"), "--allocator", allocator]
-    command += ["--unit", str(arguments.unit), "--phases", str(arguments.phases)]
+    command = [str(HERE / "program.py"), "--allocator", allocator]
+    command += turns.options(arguments, "unit", "phases")
     if limit:
         command += ["--limit", str(limit)]
     if libraries or arguments.libraries:
         command += ["--libraries", *(libraries or arguments.libraries)]
-    try:
-        done = subprocess.run(
-            command, env=environment(), text=True, capture_output=True, timeout=arguments.timeout
-        )
-    except subprocess.TimeoutExpired:
-        print(f"{allocator}, limit {limit}: not done after {arguments.timeout:g} s")
+    what = f"{allocator}, limit {limit}"
+    found = turns.run_process(what, command, environment(), arguments.timeout)
+    if found is None:
         return None
-    if done.returncode != 0 or " race: " in done.stderr:
-        print(f"{allocator}, limit {limit}: exit {done.returncode}\n{done.stderr[-3000:]}")
-        return None
-    found = json.loads(done.stdout.splitlines()[-1])
     shown = {key: value for key, value in found.items() if key != "samples"}
     print(json.dumps(shown), flush=True)
     return found

@@ -13,18 +13,22 @@ same work. The programs need PyTorch and Tarn alone; a run of 18 processes takes
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
+import pathlib
 import random
 import statistics
-import subprocess
 import sys
 import time
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import turns
 
 GIB = 1 << 30
 PROGRAMS = ("mlp", "transformer", "resnet50")
 ALLOCATORS = ("default", "expandable", "tarn")
+LONGEST = 180  # seconds of a run
 
 
 # --- the programs ---------------------------------------------------------------------------------
@@ -124,8 +128,7 @@ def run_one(program, allocator, steps, warm_up):
 
         pool = None
         if options:
-            given = dict(option.split("=") for option in options.split(","))
-            pool = tarn.mr.PoolMemoryResource(device=0, **given)
+            pool = tarn.mr.PoolMemoryResource(device=0, **turns.pool_options(options))
         tarn.torch.use(pool)
     import torch
 
@@ -160,19 +163,13 @@ def run_one(program, allocator, steps, warm_up):
 
 
 def run_process(program, allocator, arguments):
-    """Run one program in a process, and return its figures."""
-    settings = dict(os.environ)
-    settings.pop("PYTORCH_ALLOC_CONF", None)
-    settings.pop("PYTORCH_CUDA_ALLOC_CONF", None)
+    """Run one program in a process, and return its figures; None if it failed."""
+    settings = turns.environment()
     if allocator == "expandable":
         settings["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
-    command = [sys.executable, os.path.abspath(__file__), "--one", program, allocator]
-    command += ["--steps", str(arguments.steps), "--warm-up", str(arguments.warm_up)]
-    done = subprocess.run(command, env=settings, text=True, capture_output=True, timeout=180)
-    if done.returncode != 0:
-        print(f"{program} {allocator}: exit {done.returncode}\n{done.stderr[-3000:]}", flush=True)
-        return None
-    return json.loads(done.stdout.splitlines()[-1])
+    command = [os.path.abspath(__file__), "--one", program, allocator]
+    command += turns.options(arguments, "steps", "warm_up")
+    return turns.run_process(f"{program} {allocator}", command, settings, LONGEST)
 
 
 def print_table(runs, programs, allocators):
@@ -198,35 +195,17 @@ def print_table(runs, programs, allocators):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--one", nargs=2, metavar=("PROGRAM", "ALLOCATOR"))
-    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=PROGRAMS)
-    parser.add_argument("--allocators", nargs="+", default=ALLOCATORS)
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--warm-up", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=230, help="start no run after this time")
-    parser.add_argument("--json", help="write all figures to this file")
+    parser = turns.parser(
+        __doc__.splitlines()[0], PROGRAMS,
+        allocators=ALLOCATORS, steps=40, warm_up=10, seconds=230,
+    )  # fmt: skip
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(run_one(*arguments.one, arguments.steps, arguments.warm_up)), flush=True)
         return
-    began = time.monotonic()
-    runs = []
-    for _ in range(arguments.rounds):
-        for program in arguments.programs:
-            for allocator in arguments.allocators:
-                if time.monotonic() - began > arguments.seconds:
-                    print(f"no time for {program} {allocator}")
-                    continue
-                found = run_process(program, allocator, arguments)
-                if found is not None:
-                    runs.append(found)
-                    print(json.dumps(found), flush=True)
+    runs = turns.run_all(arguments, lambda program: arguments.allocators, run_process)
     print_table(runs, arguments.programs, arguments.allocators)
-    if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump(runs, file, indent=1)
+    turns.save(runs, arguments.json)
 
 
 if __name__ == "__main__":
