@@ -21,9 +21,13 @@ lend_packages() {
         >"$(echo "$1"/lib/python3*/site-packages)/lent.pth"
 }
 
-# frameworks_venv: make .venv-torch-gpu with Tarn of this checkout and the packages of PYTHON's own
-# environment, unless it exists; print the GPU and the versions.
-frameworks_venv() {
+# frameworks_begin: set PYTHON and OUT, make .venv-torch-gpu with Tarn of this checkout and the
+# packages of PYTHON's own environment, unless it exists; print the GPU and the versions.
+frameworks_begin() {
+    PYTHON=$(command -v "${PYTHON:-python3}") && export PYTHON
+    OUT=${OUT:-build/gpu-out}
+    unset TARN_DRIVER TARN_SIM TARN_LOG TARN_RESOURCE PYTHONPATH NUMBA_CUDA_MEMORY_MANAGER
+    mkdir -p "$OUT"
     if [ ! -e .venv-torch-gpu/ready ]; then
         "$PYTHON" -m venv .venv-torch-gpu && lend_packages .venv-torch-gpu &&
             .venv-torch-gpu/bin/pip install -q --no-build-isolation --no-deps --no-index . &&
@@ -31,4 +35,15 @@ frameworks_venv() {
     fi
     nvidia-smi -L
     .venv-torch-gpu/bin/python -c 'import torch, tarn; print("torch", torch.__version__, tarn.__file__)'
+}
+
+# frameworks_compare FOLDER ARGUMENT...: run bench/FOLDER/compare.py; its figures are in
+# $OUT/FOLDER.json and its output in $OUT/FOLDER.txt.
+frameworks_compare() {
+    folder=$1; shift
+    .venv-torch-gpu/bin/python "bench/$folder/compare.py" --json "$OUT/$folder.json" "$@" \
+        >"$OUT/$folder.txt" 2>&1
+    code=$?
+    cat "$OUT/$folder.txt"
+    return $code
 }

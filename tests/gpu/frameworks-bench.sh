@@ -8,15 +8,6 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
-PYTHON=$(command -v "${PYTHON:-python3}") && export PYTHON
-OUT=${OUT:-build/gpu-out}
 . tests/gpu/common.sh
-unset TARN_DRIVER TARN_SIM TARN_LOG TARN_RESOURCE PYTHONPATH NUMBA_CUDA_MEMORY_MANAGER
-mkdir -p "$OUT"
-
-frameworks_venv || exit 1
-.venv-torch-gpu/bin/python bench/frameworks/compare.py --json "$OUT/frameworks.json" "$@" \
-    >"$OUT/frameworks.txt" 2>&1
-code=$?
-cat "$OUT/frameworks.txt"
-exit $code
+frameworks_begin || exit 1
+frameworks_compare frameworks "$@"

@@ -8,13 +8,8 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
-PYTHON=$(command -v "${PYTHON:-python3}") && export PYTHON
-OUT=${OUT:-build/gpu-out}
 . tests/gpu/common.sh
-unset TARN_DRIVER TARN_SIM TARN_LOG TARN_RESOURCE PYTHONPATH
-mkdir -p "$OUT"
-
-frameworks_venv || exit 1
+frameworks_begin || exit 1
 
 failed=0 what=${1:-both}
 [ $# -eq 0 ] || shift
@@ -24,7 +19,6 @@ if [ "$what" != bench ]; then
     grep -q ' passed' "$OUT/test_torch.txt" && ! grep -q ' failed' "$OUT/test_torch.txt" || failed=1
 fi
 if [ "$what" != test ]; then
-    .venv-torch-gpu/bin/python bench/torch/compare.py --json "$OUT/torch.json" "$@" 2>&1 |
-        tee "$OUT/torch.txt" || failed=1
+    frameworks_compare torch "$@" || failed=1
 fi
 exit $failed
