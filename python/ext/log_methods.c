@@ -77,6 +77,14 @@ static PyObject *csv_log(PyObject *module, PyObject *unused)
     return result;
 }
 
+/* Return None, or raise the error of a call. */
+static PyObject *none_of(PyObject *module, tarn_status status)
+{
+    if (status != TARN_OK)
+        return tarn__error_raise(tarn__state_get(module), status);
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(
     log_open_doc,
     "log_open(path, /, each_row=False)\n--\n\n"
@@ -158,9 +166,7 @@ static PyObject *log_open_file(PyObject *module, PyObject *unused)
     if (tarn__log_file_is_due())
         status = tarn__log_file_open(&tarn__log_rows.out);
     pthread_mutex_unlock(&tarn__log_rows.lock);
-    if (status != TARN_OK)
-        return tarn__error_raise(tarn__state_get(module), status);
-    Py_RETURN_NONE;
+    return none_of(module, status);
 }
 
 PyDoc_STRVAR(log_flush_doc,
@@ -176,9 +182,7 @@ static PyObject *log_flush(PyObject *module, PyObject *unused)
     tarn_status status =
         tarn__log_rows.out ? tarn_trace_flush(tarn__log_rows.out) : TARN_OK;
     pthread_mutex_unlock(&tarn__log_rows.lock);
-    if (status != TARN_OK)
-        return tarn__error_raise(tarn__state_get(module), status);
-    Py_RETURN_NONE;
+    return none_of(module, status);
 }
 
 PyDoc_STRVAR(log_exiting_doc,
@@ -216,9 +220,7 @@ static PyObject *log_close(PyObject *module, PyObject *unused)
     tarn__log_rows.began_ns = 0;
     pthread_mutex_unlock(&tarn__log_rows.lock);
     tarn_status status = out ? tarn_trace_writer_release(out) : TARN_OK;
-    if (status != TARN_OK)
-        return tarn__error_raise(tarn__state_get(module), status);
-    Py_RETURN_NONE;
+    return none_of(module, status);
 }
 
 PyDoc_STRVAR(
