@@ -55,6 +55,11 @@ static tarn_status write_pool(struct convert *convert, const tarn_trace_pool_row
     return tarn_trace_write_pool(convert->state, row);
 }
 
+static tarn_status write_mark(struct convert *convert, const char *name, uint64_t time_ns)
+{
+    return tarn_trace_write_mark(convert->state, name, time_ns);
+}
+
 static tarn_status end(struct convert *convert)
 {
     tarn_trace_writer *writer = convert->state;
@@ -93,11 +98,13 @@ const struct convert_form form_rmm = {
 const struct convert_form form_binary = {
     .name = "binary",
     .suffix = ".tarn",
-    .keeps = PART_THREADS | PART_DEVICES | PART_PLACES | PART_STACKS | PART_POOLS,
+    .keeps =
+        PART_THREADS | PART_DEVICES | PART_PLACES | PART_STACKS | PART_POOLS | PART_MARKS,
     .opens_path = true,
     .begin = begin_binary,
     .on_event = write_event,
     .on_pool = write_pool,
+    .on_mark = write_mark,
     .end = end,
     .release = release,
 };

@@ -349,15 +349,17 @@ TARN_API tarn_status tarn_trace_write(tarn_trace_writer *writer,
 TARN_API tarn_status tarn_trace_write_pool(tarn_trace_writer *writer,
                                            const tarn_trace_pool_row *row);
 
-/** Write a mark: a name for the present moment.
+/** Write a mark: a name for a moment.
  *
  * The name `<exit>` marks the begin of the exit of the program. Text formats have no
  * marks; the call does nothing then.
  *
  * Thread-safety: any thread.
  *
- * @param writer the writer.
- * @param name   the name; cut after 4,096 bytes, and copied.
+ * @param writer  the writer.
+ * @param name    the name; cut after 4,096 bytes, and copied.
+ * @param time_ns time of the mark in nanoseconds since the log began, as `start_ns` of an
+ *                event; UINT64_MAX: the present moment.
  * @return
  * - TARN_OK: the mark is in the log, or the format has none.
  * - TARN_INVALID_ARGUMENT: `writer` or `name` is NULL.
@@ -365,7 +367,8 @@ TARN_API tarn_status tarn_trace_write_pool(tarn_trace_writer *writer,
  * - TARN_SYSTEM_FAILURE: this write or an earlier one failed; the log stays broken.
  * @since 0.2
  */
-TARN_API tarn_status tarn_trace_write_mark(tarn_trace_writer *writer, const char *name);
+TARN_API tarn_status tarn_trace_write_mark(tarn_trace_writer *writer, const char *name,
+                                           uint64_t time_ns);
 
 /** Convert a time of CLOCK_MONOTONIC to the time that a writer's log counts.
  *

@@ -198,7 +198,8 @@ static PyObject *log_exiting(PyObject *module, PyObject *unused)
         pthread_mutex_lock(&tarn__log_rows.lock);
         tarn__log_rows_drain();
         if (tarn__log_rows.out)
-            tarn_trace_write_mark(tarn__log_rows.out, "<exit>"); /* the writer warns */
+            tarn_trace_write_mark(tarn__log_rows.out, "<exit>",
+                                  UINT64_MAX); /* the writer warns */
         pthread_mutex_unlock(&tarn__log_rows.lock);
     }
     Py_RETURN_NONE;

@@ -72,6 +72,14 @@ def test_a_log_comes_back_from_a_binary_one(tmp_path):
     assert (tmp_path / "c.csv").read_text().splitlines() == text.splitlines()
 
 
+def test_a_binary_log_keeps_the_marks_and_their_times(source):
+    def marks(path):
+        events = json.loads(convert(path, "perfetto").read_text())["traceEvents"]
+        return [event["ts"] for event in events if event["name"] == "<exit>"]
+
+    assert marks(convert(source, "binary")) == marks(source) != []
+
+
 def test_says_once_what_a_form_has_no_place_for(source, tmp_path):
     done = tarn_tool("convert", source, "-o", tmp_path / "a.rmm.csv")
     assert done.stderr == (

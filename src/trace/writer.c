@@ -288,15 +288,17 @@ tarn_status tarn_trace_write_pool(tarn_trace_writer *writer,
     return writer->binary ? tarn__binary_writer_pool(writer->binary, row) : TARN_OK;
 }
 
-tarn_status tarn_trace_write_mark(tarn_trace_writer *writer, const char *name)
+tarn_status tarn_trace_write_mark(tarn_trace_writer *writer, const char *name,
+                                  uint64_t time_ns)
 {
     if (!writer || !name)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "trace: write_mark: the writer or the name is NULL");
-    return writer->binary ? tarn__binary_writer_mark(
-                                writer->binary, name,
-                                tarn_trace_writer_time_ns(writer, tarn__clock_now_ns()))
-                          : TARN_OK;
+    if (!writer->binary)
+        return TARN_OK;
+    if (time_ns == UINT64_MAX)
+        time_ns = tarn_trace_writer_time_ns(writer, tarn__clock_now_ns());
+    return tarn__binary_writer_mark(writer->binary, name, time_ns);
 }
 
 /* Write the buffer out and unlock the writer, for a caller who looks at the status. */

@@ -384,7 +384,7 @@ TEST(a_full_disk_is_one_warning_and_the_log_tells_what_is_lost)
     CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_flush(its.writer));
     CHECK_EQUAL(ENOSPC, tarn_error_last()->native);
     check_lost(&file, written, 11);
-    CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_write_mark(its.writer, "m"));
+    CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_write_mark(its.writer, "m", UINT64_MAX));
     CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_writer_release(its.writer));
     CHECK_EQUAL(1, atomic_load(&warnings));
     check_lost(&file, written, 11);

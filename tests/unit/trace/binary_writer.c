@@ -349,10 +349,12 @@ TEST(a_mark_has_its_name_and_text_formats_ignore_it)
     tarn_trace_writer *writer = open_log(file.path, 0, 0), *csv;
     tarn_trace_pool_row row = pool_row(TARN_TRACE_POOL_TRIM);
 
-    CHECK_OK(tarn_trace_write_mark(writer, "<exit>"));
+    CHECK_OK(tarn_trace_write_mark(writer, "begin", 17));
+    CHECK_OK(tarn_trace_write_mark(writer, "<exit>", UINT64_MAX));
     CHECK_OK(tarn_trace_writer_release(writer));
     struct decoded log = decode(file.path);
-    CHECK_EQUAL(1, decoded_records(&log, 5));
+    CHECK_EQUAL(2, decoded_records(&log, 5));
+    CHECK_EQUAL(17, decoder_number(log.records[log.record_count - 2].payload, 8));
     const unsigned char *mark = log.records[log.record_count - 1].payload;
     check_string(&log, decoder_number(mark + 8, 4), "<exit>");
     CHECK(decoder_number(mark, 8) < 60000000000u);
@@ -360,11 +362,11 @@ TEST(a_mark_has_its_name_and_text_formats_ignore_it)
     unlink(file.path);
 
     CHECK_OK(tarn_trace_writer_create(text_write, &text, TARN_TRACE_RMM, &csv));
-    CHECK_OK(tarn_trace_write_mark(csv, "<exit>"));
+    CHECK_OK(tarn_trace_write_mark(csv, "<exit>", 5));
     CHECK_OK(tarn_trace_write_pool(csv, &row));
     row.size = 8;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_trace_write_pool(csv, &row));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_trace_write_mark(csv, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_trace_write_mark(csv, NULL, 5));
     CHECK_EQUAL(0, tarn_trace_writer_stack_depth(csv));
     CHECK_OK(tarn_trace_writer_release(csv));
     CHECK_TEXT(RMM_HEADER, text.bytes);
