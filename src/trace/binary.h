@@ -85,7 +85,7 @@ enum tarn__binary_chunk_kind {
 };
 
 struct tarn__binary_chunk {
-    char magic[4]; /* "TCHK"; zeros: the chunk was never used */
+    char magic[4]; /* "TCHK"; zeros: the chunk is unused */
     uint32_t kind;
     uint64_t id;       /* of the header */
     uint64_t number;   /* from 0 */

@@ -8,9 +8,9 @@
 enum tarn__binary_chunk_state tarn__binary_chunk_judge(
     const struct tarn__binary_chunk *chunk, uint64_t id)
 {
-    static const struct tarn__binary_chunk unused;
+    static const char none[sizeof chunk->magic];
 
-    if (memcmp(chunk, &unused, sizeof unused) == 0)
+    if (memcmp(chunk->magic, none, sizeof none) == 0)
         return TARN__BINARY_CHUNK_UNUSED;
     if (memcmp(chunk->magic, "TCHK", sizeof chunk->magic) != 0 || chunk->id != id ||
         chunk->crc !=

@@ -39,6 +39,19 @@ void tarn__binary_chunks_number(struct tarn__binary_chunks *chunks,
     header->crc = tarn__binary_crc(0, header, offsetof(struct tarn__binary_chunk, crc));
 }
 
+/* Store a header so that a process that is killed leaves a whole one, or none: the magic
+ * goes first and comes last. */
+static void store_header(struct tarn__binary_chunk *place,
+                         const struct tarn__binary_chunk *header)
+{
+    memset(place->magic, 0, sizeof place->magic);
+    atomic_signal_fence(memory_order_seq_cst);
+    memcpy(&place->kind, &header->kind,
+           sizeof *header - offsetof(struct tarn__binary_chunk, kind));
+    atomic_signal_fence(memory_order_seq_cst);
+    memcpy(place->magic, header->magic, sizeof place->magic);
+}
+
 /* --- places --- */
 
 static void set_use(struct tarn__binary_chunks *chunks, uint32_t place,
@@ -188,7 +201,7 @@ enum tarn__binary_take tarn__binary_chunks_take(struct tarn__binary_chunks *chun
         .thread = thread,
         .chunks = count};
     tarn__binary_chunks_number(chunks, &header);
-    memcpy(part.memory, &header, sizeof header);
+    store_header((void *)part.memory, &header);
     if (chunks->ring_chunks)
         chunks->places[part.place] =
             (struct tarn__binary_place){.use = use,

@@ -309,6 +309,7 @@ TEST(binary_reader_leaves_damaged_chunks_and_records_out)
     log_add(&damaged, (struct log_row){.time = 1, .address = 1});
     damaged.bytes[40] ^= 2;
     log_append(&text, &damaged);
+    unused.bytes[8] = 1; /* its process was killed before it stored the magic */
     log_append(&text, &unused);
     log_string(&names, 1, "one");
     names.bytes[64 + 16 + 8] ^= 1;
