@@ -113,6 +113,7 @@ def leave_out_private_bases(app, name, obj, options, bases):
 # Pages of this site whose text is in another file of the repository, for its readers there.
 WRITTEN_IN = {
     "architecture": "ARCHITECTURE.md", "changelog": "CHANGELOG.md", "index": "docs/README.md",
+    "security": "SECURITY.md",
 }  # fmt: skip
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
