@@ -192,17 +192,33 @@ static int calmer_first(const void *a, const void *b)
     return first->max < second->max ? 1 : first->max > second->max ? -1 : 0;
 }
 
-/* Give each band the colour of its name, or the next one that is free. */
+/* Give each of the largest bands the colour of its name, or the next one that is free. */
 static void colour(const struct view *view, struct banding *banding)
 {
     bool taken[VIEW_COLOURS] = {false};
 
-    for (size_t i = 0; i + 1 < banding->count; i++) {
+    for (size_t i = 0; i + 1 < banding->count; i++)
+        banding->bands[i].colour = VIEW_COLOURS;
+    for (size_t i = 0; i + 1 < banding->count && i < VIEW_COLOURS; i++) {
         struct band *band = &banding->bands[i];
         unsigned slot = colour_of(view, banding->name, band), tries = 0;
         while (tries++ < VIEW_COLOURS && taken[slot])
             slot = (slot + 1) % VIEW_COLOURS;
         taken[slot] = true;
+        band->colour = slot;
+    }
+}
+
+/* Give each band that has no colour yet one that its neighbours do not have. */
+static void colour_rest(const struct view *view, struct banding *banding)
+{
+    for (size_t i = 0; i + 1 < banding->count; i++) {
+        struct band *band = &banding->bands[i];
+        if (band->colour != VIEW_COLOURS)
+            continue;
+        unsigned slot = colour_of(view, banding->name, band);
+        while ((i > 0 && band[-1].colour == slot) || band[1].colour == slot)
+            slot = (slot + 1) % VIEW_COLOURS;
         band->colour = slot;
     }
 }
@@ -239,6 +255,7 @@ static void add_bands(struct view *view, struct groups *groups, const char *name
     qsort(banding->bands, banding->count - 1, sizeof *banding->bands, calmer_first);
     for (size_t i = 0; i + 1 < banding->count; i++)
         label(view, name, &banding->bands[i]);
+    colour_rest(view, banding);
 }
 
 static void group_by(struct view *view, struct groups *groups, const char *name)

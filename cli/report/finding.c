@@ -1,11 +1,12 @@
 /* finding.c -- a finding of the report: a sentence, its evidence and what to do. */
 #include "finding.h"
 #include "memory.h"
+#include "text.h"
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OF_A_RULE = 3 };
+enum { OF_A_RULE = 3, CALLERS = 2, CALLERS_KNOWN = 64 };
 
 struct finding *finding_begin(struct findings *findings, const char *rule,
                               const char *advice, uint64_t bytes)
@@ -43,11 +44,10 @@ void finding_note(struct finding *finding, const char *format, ...)
     va_end(arguments);
 }
 
-struct finding_place finding_place(const struct view *view, uint32_t site)
+struct finding_place finding_frame(const struct view *view, uint32_t number)
 {
     const struct trie *stacks = &view->aggregate->stacks;
-    const struct frame *frame =
-        &stacks->frames[view->aggregate->sites.items[site]->frame];
+    const struct frame *frame = &stacks->frames[number];
     const char *file = trie_file(names_text(&stacks->names, frame->file));
     const char *function = names_text(&stacks->names, frame->function);
     struct finding_place place;
@@ -62,6 +62,85 @@ struct finding_place finding_place(const struct view *view, uint32_t site)
                  *file && *function ? " " : "", function);
     return place;
 }
+
+struct finding_place finding_place(const struct view *view, uint32_t site)
+{
+    return finding_frame(view, view->aggregate->sites.items[site]->frame);
+}
+
+/* --- callers ------------------------------------------------------------------------ */
+
+struct callers {
+    uint64_t bytes[CALLERS_KNOWN];
+    uint32_t frames[CALLERS_KNOWN]; /* 0: no code of the program's own called */
+    size_t count;
+    uint64_t others; /* bytes of further callers */
+};
+
+static void add_caller(struct callers *callers, uint32_t frame, uint64_t bytes)
+{
+    size_t at = 0;
+
+    while (at < callers->count && callers->frames[at] != frame)
+        at++;
+    if (at == CALLERS_KNOWN) {
+        callers->others += bytes;
+        return;
+    }
+    if (at == callers->count) {
+        callers->frames[callers->count++] = frame;
+        callers->bytes[at] = 0;
+    }
+    callers->bytes[at] += bytes;
+}
+
+static void add_callers(const struct view *view, const bool *is_chosen, bool is_held,
+                        struct callers *callers)
+{
+    const struct aggregate *aggregate = view->aggregate;
+
+    for (uint32_t i = 0; i < aggregate->series.count; i++) {
+        const struct series *series = &aggregate->series.items[i];
+        if (series->kind != SERIES_NODE || !is_chosen[aggregate->owner_sites[i]])
+            continue;
+        uint64_t bytes =
+            is_held ? series->held : series_at_peak(&aggregate->series, series);
+        if (bytes > 0)
+            add_caller(callers, trie_caller_of(&aggregate->stacks, series->of), bytes);
+    }
+}
+
+void finding_note_callers(struct finding *finding, const struct view *view,
+                          const uint32_t *sites, size_t count, bool is_held)
+{
+    bool *is_chosen = memory_new(view->aggregate->sites.count, sizeof *is_chosen);
+    struct callers callers = {.count = 0};
+
+    for (size_t i = 0; i < count; i++)
+        is_chosen[sites[i]] = true;
+    add_callers(view, is_chosen, is_held, &callers);
+    free(is_chosen);
+    for (int round = 0; round < CALLERS; round++) {
+        size_t most = CALLERS_KNOWN;
+        for (size_t i = 0; i < callers.count; i++)
+            if (callers.frames[i] != 0 && callers.bytes[i] > 0 &&
+                (most == CALLERS_KNOWN || callers.bytes[i] > callers.bytes[most]))
+                most = i;
+        if (most == CALLERS_KNOWN)
+            return;
+        finding_note(finding, "called from %s: %s",
+                     finding_frame(view, callers.frames[most]).text,
+                     text_bytes(callers.bytes[most]).text);
+        callers.bytes[most] = 0;
+    }
+    for (size_t i = 0; i < callers.count; i++)
+        callers.others += callers.bytes[i];
+    if (callers.others > 0)
+        finding_note(finding, "called from elsewhere: %s",
+                     text_bytes(callers.others).text);
+}
+
+/* --- sites -------------------------------------------------------------------------- */
 
 /* The node of the stack of a site that owns most. */
 static uint32_t largest_stack(const struct view *view, uint32_t site)

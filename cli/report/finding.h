@@ -4,7 +4,7 @@
 
 #include "view.h"
 
-enum { FINDING_EVIDENCE = 8 };
+enum { FINDING_EVIDENCE = 12 };
 #define FINDING_NO_NODE UINT32_MAX
 #define FINDING_NO_TIME UINT64_MAX
 
@@ -34,10 +34,16 @@ void finding_say(struct finding *finding, const char *format, ...) TARN_PRINTF(2
 void finding_note(struct finding *finding, const char *format, ...) TARN_PRINTF(2, 3);
 /* Set the site of a finding: its largest stack and its line for an allow-list. */
 void finding_at_site(struct finding *finding, const struct view *view, uint32_t site);
-/* Return a short, unambiguous text for a site's frame. */
+/* Name the functions that called the sites: the two with most bytes, and the others.
+ * The bytes are those held until exit, or those at the peak. */
+void finding_note_callers(struct finding *finding, const struct view *view,
+                          const uint32_t *sites, size_t count, bool is_held);
 struct finding_place {
     char text[200];
-} finding_place(const struct view *view, uint32_t site);
+};
+/* Return a short, unambiguous text for a frame, or for a site's frame. */
+struct finding_place finding_frame(const struct view *view, uint32_t frame);
+struct finding_place finding_place(const struct view *view, uint32_t site);
 /* Sort by severity and bytes, and keep the first three of each rule. */
 void findings_sort(struct findings *findings);
 void findings_free(struct findings *findings);

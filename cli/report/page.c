@@ -233,15 +233,17 @@ static void write_glossary(FILE *out)
         {"peak",
          "the most live bytes at one instant, the first one if several are equal"},
         {"reserved", "bytes that a pool has from the device, live or not"},
-        {"device used",
-         "all memory of the device less its free memory, of all processes"},
+        {"device used", "memory of the device that is not free, of all processes"},
         {"held until exit",
-         "bytes that are freed by the interpreter's exit, by a collection of "
-         "cycles during it, or never"},
+         "bytes that are live when the interpreter's exit begins, and that only the "
+         "exit, a garbage collection during it, or nothing frees"},
         {"site", "the innermost line of the program's own code in a call stack"},
         {"framework", "the library that this line calls"},
-        {"lifetime", "from the end of the allocation to the begin of the free"},
-        {"reuse", "allocations for each different address"},
+        {"lifetime",
+         "from the end of the allocation to the start of the free, of blocks that the "
+         "program frees before its exit"},
+        {"reuse",
+         "the number of allocations divided by the number of different addresses"},
     };
 
     fputs("<section id=\"tarn-glossary\"><h2>Glossary</h2>\n<dl>\n", out);

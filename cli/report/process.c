@@ -15,13 +15,26 @@ static char *copy(const char *text)
     return strcpy(memory_new(strlen(text) + 1, 1), text);
 }
 
+/* A command without a Python interpreter before the program. */
+static const char *program_of(const char *command)
+{
+    const char *end = command + strcspn(command, " "), *name = end;
+
+    while (name > command && name[-1] != '/')
+        name--;
+    if (*end == '\0' || strncmp(name, "python", 6) != 0)
+        return command;
+    name += 6;
+    return name + strspn(name, "0123456789.") == end ? end + 1 : command;
+}
+
 static void set_figures(struct process *process, const struct aggregate *aggregate,
                         const char *name)
 {
     const struct names *names = &aggregate->stacks.names;
     const char *command = names_text(names, aggregate->command);
 
-    process->program = copy(*command ? command : name);
+    process->program = copy(*command ? program_of(command) : name);
     process->command = copy(command);
     process->host = copy(names_text(names, aggregate->host));
     process->gpu = copy(names_text(names, aggregate->gpu));

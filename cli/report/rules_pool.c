@@ -1,8 +1,9 @@
 /* rules_pool.c -- the rules about pools: failures, fragmentation, unused memory. */
 #include "rules_pool.h"
 #include "text.h"
+#include <stdarg.h>
 
-static const uint64_t GIB = 1 << 30, MIB = 1 << 20;
+static const uint64_t GIB = 1 << 30, MIB = 1 << 20, SECOND_NS = 1000000000;
 
 static double seconds(const struct aggregate *aggregate, uint64_t time_ns)
 {
@@ -13,9 +14,22 @@ static double seconds(const struct aggregate *aggregate, uint64_t time_ns)
 
 /* Why an allocation failed, though memory was free; the first that holds counts. */
 struct cause {
-    const char *sentence; /* "... failed: SENTENCE" */
+    char sentence[256]; /* "... failed: SENTENCE"; empty: not known */
     const char *advice;
 };
+
+static void cause_say(struct cause *cause, const char *advice, const char *format, ...)
+    TARN_PRINTF(3, 4);
+
+static void cause_say(struct cause *cause, const char *advice, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(cause->sentence, sizeof cause->sentence, format, arguments);
+    va_end(arguments);
+    cause->advice = advice;
+}
 
 /* Bytes that the pool could still take: below its maximum, from the device. */
 static uint64_t headroom(const tarn_pool_oom_report *report)
@@ -32,28 +46,42 @@ static bool is_bounded(const tarn_pool_oom_report *report)
            (report->device_total == 0 || report->maximum < report->device_total);
 }
 
+/* Bytes of the device that are in use, and not by this pool. */
+static uint64_t used_by_others(const tarn_pool_oom_report *report)
+{
+    uint64_t used = report->device_total - report->device_free;
+
+    return used > report->reserved ? used - report->reserved : 0;
+}
+
 /* Causes outside of the pool's free memory. */
 static bool find_bound(const tarn_pool_oom_report *report, struct cause *cause)
 {
     uint64_t wanted = report->requested, cached = report->cached + report->thread_cached;
-    uint64_t used = report->device_total - report->device_free;
-    uint64_t others = used > report->reserved ? used - report->reserved : 0;
+    uint64_t others = used_by_others(report);
 
     if (is_bounded(report) && wanted > report->maximum)
-        *cause = (struct cause){"it asks for more than the pool's maximum",
-                                "Raise the maximum, or ask for less at a time."};
+        cause_say(cause, "Raise the maximum, or ask for less at a time.",
+                  "it asks for more than the pool's maximum of %s",
+                  text_bytes(report->maximum).text);
     else if (report->device_total && wanted > report->device_total)
-        *cause = (struct cause){"it asks for more than the device has",
-                                "Ask for less at a time: process the data in parts."};
+        cause_say(cause, "Ask for less at a time: process the data in parts.",
+                  "it asks for more than the device has, %s",
+                  text_bytes(report->device_total).text);
     else if (is_bounded(report) && report->device_free >= wanted &&
              report->maximum - report->reserved < wanted && cached < wanted)
-        *cause = (struct cause){"the pool has reached its own maximum",
-                                "The device has memory: raise the pool's maximum."};
+        cause_say(
+            cause, "The device has memory: raise the pool's maximum.",
+            "the pool has reached its own maximum of %s, and the device has %s free",
+            text_bytes(report->maximum).text, text_bytes(report->device_free).text);
     else if (report->device_total && cached + report->captured < wanted &&
              report->device_free < wanted && others + report->device_free >= wanted)
-        *cause = (struct cause){"other processes or allocators hold the device's memory",
-                                "See `nvidia-smi` for other processes. In this process "
-                                "let one allocator serve all libraries (tarn.use())."};
+        cause_say(cause,
+                  "In this process let one allocator serve all libraries (tarn.use()): "
+                  "a library's own allocator keeps memory that it does not use. See "
+                  "`nvidia-smi` for other processes.",
+                  "other processes or allocators hold %s of the device's %s",
+                  text_bytes(others).text, text_bytes(report->device_total).text);
     else
         return false;
     return true;
@@ -67,23 +95,31 @@ static bool find_inside(const tarn_pool_oom_report *report, struct cause *cause)
     uint64_t fenced = cached > report->unfenced ? cached - report->unfenced : 0;
 
     if (cached < wanted && cached + report->captured >= wanted)
-        *cause = (struct cause){"captured graphs keep the free memory",
-                                "Delete graphs that are not needed, or capture them into "
-                                "one pool of graphs."};
+        cause_say(cause,
+                  "Delete graphs that are not needed, or capture them into one pool of "
+                  "graphs.",
+                  "captured graphs keep %s of free memory",
+                  text_bytes(report->captured).text);
     else if (cached < wanted)
         return false;
     else if (fenced < wanted)
-        *cause = (struct cause){"free memory waits for work that no event covers",
-                                "Free with the stream of the last use, and synchronize "
-                                "that stream before the large allocation."};
+        cause_say(cause,
+                  "Free with the stream of the last use, and synchronize that stream "
+                  "before the large allocation.",
+                  "free memory waits for work that no event covers: %s of %s",
+                  text_bytes(report->unfenced).text, text_bytes(cached).text);
     else if (usable < wanted)
-        *cause = (struct cause){"the free memory belongs to other streams",
-                                "Synchronize the other streams before the large "
-                                "allocation, or use one stream for both."};
+        cause_say(cause,
+                  "Synchronize the other streams before the large allocation, or use one "
+                  "stream for both.",
+                  "free memory belongs to other streams: %s of %s",
+                  text_bytes(report->other_streams).text, text_bytes(cached).text);
     else if (report->largest_free < wanted)
-        *cause = (struct cause){"no free block is large enough: the pool is fragmented",
-                                "Allocate large blocks first, or let the pool map memory "
-                                "(VMM), which can gather free pages."};
+        cause_say(cause,
+                  "Let the pool map memory (VMM): `tarn run --resource pool`. It gathers "
+                  "free pages. Or allocate large blocks first.",
+                  "the pool is fragmented: %s are free, the largest block has %s",
+                  text_bytes(cached).text, text_bytes(report->largest_free).text);
     else
         return false;
     return true;
@@ -107,16 +143,29 @@ static void note_terms(const tarn_pool_oom_report *report, struct finding *findi
         finding_note(finding, "the device has %s of %s free",
                      text_bytes(report->device_free).text,
                      text_bytes(report->device_total).text);
+    finding_note(finding, "the pool could still take %s from the device",
+                 text_bytes(headroom(report)).text);
     if (report->upstream_message[0])
         finding_note(finding, "upstream: %.250s", report->upstream_message);
 }
 
+static void note_requester(const struct view *view, uint32_t node,
+                           struct finding *finding)
+{
+    uint32_t framework;
+    uint32_t frame = trie_site_of(&view->aggregate->stacks, node, &framework);
+
+    if (frame != 0)
+        finding_note(finding, "requested by %s", finding_frame(view, frame).text);
+}
+
+/* Report an allocation that failed, the last one of `times` attempts. */
 static void find_failure(const struct view *view, const struct failure *failure,
-                         struct findings *findings)
+                         uint64_t times, struct findings *findings)
 {
     const tarn_pool_oom_report *report = &failure->report;
-    struct cause cause = {NULL, "A report needs a binary log over a pool of Tarn: see "
-                                "`tarn run --log`."};
+    struct cause cause = {"", "A report needs a binary log over a pool of Tarn: see "
+                              "`tarn run --log`."};
 
     if (failure->has_report && !find_bound(report, &cause) &&
         !find_inside(report, &cause))
@@ -125,25 +174,39 @@ static void find_failure(const struct view *view, const struct failure *failure,
     finding->is_hint = failure->was_retried || !failure->has_report;
     finding->time_ns = failure->time_ns;
     finding->node = view_node_of(view, failure->node);
-    finding_say(finding, "an allocation of %s failed at %.3f s%s%s",
+    finding_say(finding, "an allocation of %s failed at %s%s%s",
                 text_bytes(failure->bytes).text,
-                seconds(view->aggregate, failure->time_ns), cause.sentence ? ": " : "",
-                cause.sentence ? cause.sentence : "; the log does not say why");
-    if (failure->has_report) {
+                text_time(failure->time_ns - view->aggregate->columns.start_ns).text,
+                *cause.sentence ? ": " : "",
+                *cause.sentence ? cause.sentence : "; the log does not say why");
+    note_requester(view, failure->node, finding);
+    if (failure->has_report)
         note_terms(report, finding);
-        finding_note(finding, "it could still take %s from the device",
-                     text_bytes(headroom(report)).text);
-    }
+    if (times > 1)
+        finding_note(finding, "it failed %s times within a second",
+                     text_count(times).text);
     if (failure->was_retried)
         finding_note(finding, "the same allocation succeeded within a second");
+}
+
+/* Return true if a failure is another attempt of the one before it. */
+static bool is_attempt(const struct failure *first, const struct failure *failure)
+{
+    return failure->bytes == first->bytes && failure->node == first->node &&
+           failure->time_ns < first->time_ns + SECOND_NS;
 }
 
 void rules_pool_failed(const struct view *view, struct findings *findings)
 {
     const struct pools *pools = &view->aggregate->pools;
+    size_t count = pools_failures(pools), end;
 
-    for (size_t i = 0; i < pools_failures(pools); i++)
-        find_failure(view, pools_failure(pools, i), findings);
+    for (size_t first = 0; first < count; first = end) {
+        for (end = first + 1; end < count; end++)
+            if (!is_attempt(pools_failure(pools, first), pools_failure(pools, end)))
+                break;
+        find_failure(view, pools_failure(pools, end - 1), end - first, findings);
+    }
 }
 
 /* --- F8: fragmented ----------------------------------------------------------------- */

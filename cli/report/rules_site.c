@@ -1,11 +1,12 @@
 /* rules_site.c -- the rules about sites: growth, what exit frees, collection, spikes. */
 #include "rules_site.h"
+#include "memory.h"
 #include "text.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { WINDOWS = 16, STEPS = WINDOWS - 1, LEAST_STEPS = 12, LAST_STEPS = 3 };
-enum { OLDEST = 3 };
+enum { LINES = 3 };
 static const uint64_t MIB = 1 << 20;
 
 static uint64_t duration_of(const struct aggregate *aggregate)
@@ -30,8 +31,9 @@ static double seconds(uint64_t ns)
 
 /* --- F1: a site keeps more and more ------------------------------------------------- */
 
-/* The minima of a site in 16 equal windows behind the first fifth of the time, up to the
- * begin of exit. */
+/* The minima of a site in 16 equal windows, up to the begin of exit. They begin after the
+ * first fifth of the time. They begin later if the site does not grow at first, at half of
+ * the time at the latest: a program may compile its kernels after its first array. */
 struct growth {
     uint64_t minima[WINDOWS];
     double window_ns;
@@ -53,12 +55,24 @@ static double windows_of(const struct aggregate *aggregate)
     return count / SITES_WINDOW_COLUMNS;
 }
 
+/* The window in which the growth of a site may begin. */
+static double start_of(const struct site *site, double windows)
+{
+    double first = windows / 5, last = windows / 2;
+    uint64_t least = site->min[(unsigned)first];
+
+    last = last > windows - WINDOWS ? windows - WINDOWS : last;
+    while (first + 1 <= last && site->min[(unsigned)first + 1] <= least)
+        first++;
+    return first;
+}
+
 static bool measure_growth(const struct view *view, const struct site *site,
                            struct growth *growth)
 {
     const struct columns *columns = &view->aggregate->columns;
     double windows = windows_of(view->aggregate);
-    double first = windows / 5, each = (windows - first) / WINDOWS;
+    double first = start_of(site, windows), each = (windows - first) / WINDOWS;
     unsigned last = sites_windows(columns);
 
     growth->window_ns = each * SITES_WINDOW_COLUMNS * (double)columns->width_ns;
@@ -130,24 +144,18 @@ static void note_oldest(const struct view *view, uint32_t site, struct finding *
 {
     const struct aggregate *aggregate = view->aggregate;
     const struct live *live = &aggregate->live;
-    uint64_t oldest[OLDEST] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    uint64_t oldest = UINT64_MAX;
 
     for (size_t i = 0; i < live->by_address.capacity; i++) {
         if (live->by_address.values[i] == 0)
             continue;
         const struct block *block = &live->blocks[live->by_address.values[i] - 1];
-        uint64_t time = block->time_ns;
-        for (int k = 0; block->site == site && k < OLDEST; k++)
-            if (time < oldest[k]) {
-                uint64_t next = oldest[k];
-                oldest[k] = time;
-                time = next;
-            }
+        if (block->site == site && block->time_ns < oldest)
+            oldest = block->time_ns;
     }
-    for (int k = 0; k < OLDEST && oldest[k] != UINT64_MAX; k++)
-        if (aggregate->latest_ns > oldest[k])
-            finding_note(finding, "one of its oldest live blocks is %s old",
-                         text_time(aggregate->latest_ns - oldest[k]).text);
+    if (oldest < aggregate->latest_ns)
+        finding_note(finding, "the oldest of its live blocks is %s old",
+                     text_time(aggregate->latest_ns - oldest).text);
 }
 
 static void note_forecast(const struct aggregate *aggregate, const struct growth *growth,
@@ -187,9 +195,11 @@ static void find_growth(const struct view *view, uint32_t number,
     finding_note(finding, "its least live bytes rose from %s to %s, in 16 windows of %s",
                  text_bytes(growth.minima[0]).text, text_bytes(growth.minima[STEPS]).text,
                  text_time((uint64_t)growth.window_ns).text);
+    finding_note_callers(finding, view, &number, 1, false);
     if (site->blocks > 0)
-        finding_note(finding, "%s blocks of it are live when the log ends",
-                     text_count(site->blocks).text);
+        finding_note(finding, "when the log ends, %s%s of it live",
+                     text_count(site->blocks).text,
+                     site->blocks == 1 ? " block is" : " blocks are");
     note_forecast(aggregate, &growth, a_minute, finding);
     note_oldest(view, number, finding);
 }
@@ -202,15 +212,116 @@ void rules_site_grows(const struct view *view, struct findings *findings)
 
 /* --- F2: only exit frees it --------------------------------------------------------- */
 
-static void find_held(const struct view *view, uint32_t number, struct findings *findings)
+/* The sites of one function, those that hold most first. A log without functions has one
+ * site in each. */
+struct holders {
+    const uint32_t *sites;
+    size_t count;
+    uint64_t bytes, blocks, oldest_ns, exit_freed, exit_collected;
+};
+
+static const struct view *sorted_view; /* of the comparison below; one thread */
+
+static int compare_functions(uint32_t a, uint32_t b)
+{
+    const struct aggregate *aggregate = sorted_view->aggregate;
+    uint32_t one = aggregate->sites.items[a]->frame;
+    uint32_t other = aggregate->sites.items[b]->frame;
+    const struct frame *first = &aggregate->stacks.frames[one];
+    const struct frame *second = &aggregate->stacks.frames[other];
+
+    if (first->file != second->file)
+        return first->file < second->file ? -1 : 1;
+    if (first->function != second->function)
+        return first->function < second->function ? -1 : 1;
+    return first->function == 0 ? (one > other) - (one < other) : 0;
+}
+
+static int by_function(const void *a, const void *b)
+{
+    uint32_t first = *(const uint32_t *)a, second = *(const uint32_t *)b;
+    uint64_t one = sorted_view->site_held[first];
+    uint64_t other = sorted_view->site_held[second];
+    int order = compare_functions(first, second);
+
+    if (order != 0)
+        return order;
+    if (one != other)
+        return one < other ? 1 : -1;
+    return (first > second) - (first < second);
+}
+
+static struct holders sum_holders(const struct view *view, const uint32_t *sites,
+                                  size_t count)
+{
+    struct holders all = {.sites = sites, .count = count, .oldest_ns = UINT64_MAX};
+
+    for (size_t i = 0; i < count; i++) {
+        const struct site *site = view->aggregate->sites.items[sites[i]];
+        uint64_t oldest = view->site_oldest_ns[sites[i]];
+        all.bytes += view->site_held[sites[i]];
+        all.blocks += view->site_held_blocks[sites[i]];
+        all.oldest_ns = oldest < all.oldest_ns ? oldest : all.oldest_ns;
+        all.exit_freed += site->exit_freed;
+        all.exit_collected += site->exit_collected;
+    }
+    return all;
+}
+
+/* The place of a function: with its line, if it has one site. */
+static struct finding_place place_of(const struct view *view, const struct holders *all)
+{
+    const struct trie *stacks = &view->aggregate->stacks;
+    const struct frame *frame =
+        &stacks->frames[view->aggregate->sites.items[all->sites[0]]->frame];
+    struct finding_place place;
+
+    if (all->count == 1)
+        return finding_place(view, all->sites[0]);
+    snprintf(place.text, sizeof place.text, "%.120s %.60s",
+             trie_file(names_text(&stacks->names, frame->file)),
+             names_text(&stacks->names, frame->function));
+    return place;
+}
+
+static struct text count_blocks(uint64_t count)
+{
+    struct text text;
+
+    snprintf(text.text, sizeof text.text, "%.24s block%s", text_count(count).text,
+             count == 1 ? "" : "s");
+    return text;
+}
+
+static void note_lines(const struct view *view, const struct holders *all,
+                       struct finding *finding)
 {
     const struct aggregate *aggregate = view->aggregate;
-    const struct site *site = aggregate->sites.items[number];
-    uint64_t held = view->site_held[number];
-    uint64_t nobody = held - site->exit_freed - site->exit_collected;
+    uint64_t rest = all->bytes;
+
+    for (size_t i = 0; all->count > 1 && i < all->count && i < LINES; i++) {
+        uint32_t site = all->sites[i];
+        const struct frame *frame =
+            &aggregate->stacks.frames[aggregate->sites.items[site]->frame];
+        finding_note(finding, "line %d: %s in %s", frame->line,
+                     text_bytes(view->site_held[site]).text,
+                     count_blocks(view->site_held_blocks[site]).text);
+        rest -= view->site_held[site];
+    }
+    if (all->count > LINES)
+        finding_note(finding, "%zu more line%s: %s", all->count - LINES,
+                     all->count == LINES + 1 ? "" : "s", text_bytes(rest).text);
+}
+
+static void find_held(const struct view *view, const uint32_t *sites, size_t count,
+                      struct findings *findings)
+{
+    const struct aggregate *aggregate = view->aggregate;
+    struct holders all = sum_holders(view, sites, count);
+    uint64_t nobody = all.bytes - all.exit_freed - all.exit_collected;
     bool is_open = aggregate->is_cut && !aggregate->has_exit;
 
-    if (held < MIB || held < aggregate->peak_bytes / 1000)
+    if (all.bytes < MIB || all.bytes < aggregate->peak_bytes / 1000)
         return;
     struct finding *finding = finding_begin(
         findings, "F2",
@@ -220,29 +331,44 @@ static void find_held(const struct view *view, uint32_t number, struct findings 
             : "A module variable, a cache or a reference cycle holds the blocks. That "
               "is right for data that the program needs to its end; put such a site "
               "on the allow-list.",
-        held);
-    finding->is_hint = is_open || held < threshold(aggregate);
-    finding_at_site(finding, view, number);
-    finding_say(finding, "%s of %s are %s", text_bytes(held).text,
-                finding_place(view, number).text,
+        all.bytes);
+    finding->is_hint = is_open || all.bytes < threshold(aggregate);
+    finding_at_site(finding, view, sites[0]);
+    finding_say(finding, "%s of %s are %s", text_bytes(all.bytes).text,
+                place_of(view, &all).text,
                 is_open ? "live when the log ends" : "held until exit");
-    finding_note(finding, "%s blocks, the oldest is %s old",
-                 text_count(view->site_held_blocks[number]).text,
-                 text_time(aggregate->latest_ns - view->site_oldest_ns[number]).text);
-    if (site->exit_freed)
+    finding_note(finding, "%s, the oldest is %s old", count_blocks(all.blocks).text,
+                 text_time(aggregate->latest_ns - all.oldest_ns).text);
+    note_lines(view, &all, finding);
+    finding_note_callers(finding, view, sites, count, true);
+    if (all.exit_freed)
         finding_note(finding, "the exit of the interpreter freed %s",
-                     text_bytes(site->exit_freed).text);
-    if (site->exit_collected)
+                     text_bytes(all.exit_freed).text);
+    if (all.exit_collected)
         finding_note(finding, "a collection of cycles during exit freed %s",
-                     text_bytes(site->exit_collected).text);
+                     text_bytes(all.exit_collected).text);
     if (nobody && !is_open)
         finding_note(finding, "nothing freed %s", text_bytes(nobody).text);
 }
 
 void rules_site_held(const struct view *view, struct findings *findings)
 {
+    size_t count = 0, end;
+    uint32_t *sites = memory_new(view->aggregate->sites.count, sizeof *sites);
+
     for (uint32_t i = 0; i < view->aggregate->sites.count; i++)
-        find_held(view, i, findings);
+        if (view->site_held_blocks[i] > 0)
+            sites[count++] = i;
+    sorted_view = view;
+    if (count > 0)
+        qsort(sites, count, sizeof *sites, by_function);
+    for (size_t first = 0; first < count; first = end) {
+        for (end = first + 1; end < count; end++)
+            if (compare_functions(sites[first], sites[end]) != 0)
+                break;
+        find_held(view, sites + first, end - first, findings);
+    }
+    free(sites);
 }
 
 /* --- F3: the collector frees it --------------------------------------------- */

@@ -163,6 +163,22 @@ uint32_t trie_site_of(const struct trie *stacks, uint32_t node, uint32_t *framew
     return innermost;
 }
 
+uint32_t trie_caller_of(const struct trie *stacks, uint32_t node)
+{
+    const struct frame *site = NULL;
+
+    for (; node != 0; node = stacks->nodes[node].parent) {
+        const struct frame *frame = &stacks->frames[stacks->nodes[node].frame];
+        if (!is_own(frame))
+            continue;
+        if (site && (frame->file != site->file || frame->function != site->function))
+            return stacks->nodes[node].frame;
+        if (!site)
+            site = frame;
+    }
+    return 0;
+}
+
 bool trie_is_collector(const char *location)
 {
     return location && strcmp(location, "<gc>") == 0;

@@ -56,6 +56,9 @@ uint32_t trie_node_of(struct trie *stacks, const tarn_trace_event *event);
 uint32_t trie_node_of_number(const struct trie *stacks, tarn_stack stack);
 /* Return the frame that is the site of a node, and the name of its framework. */
 uint32_t trie_site_of(const struct trie *stacks, uint32_t node, uint32_t *framework);
+/* Return the frame of the program's own code that called the function of a node's site.
+ * Return 0 if there is none. */
+uint32_t trie_caller_of(const struct trie *stacks, uint32_t node);
 /* Return the last two parts of a path, which name a file in reports. */
 const char *trie_file(const char *path);
 /* Write a frame for people: "function file:line". */

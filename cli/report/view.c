@@ -104,7 +104,15 @@ uint32_t view_node_of(const struct view *view, uint32_t node)
     return view->node_of[node] - 1;
 }
 
-/* Number the shown nodes: parents have smaller numbers than their children. */
+/* Show a node and its ancestors. */
+static void show_node(struct view *view, uint32_t node)
+{
+    for (; node != 0 && view->node_of[node] == 0;
+         node = view->aggregate->stacks.nodes[node].parent)
+        view->node_of[node] = 1;
+}
+
+/* Number the shown nodes, with those of failures: parents have smaller numbers than their children. */
 static void number_nodes(struct view *view, const double *shares, double least)
 {
     const struct aggregate *aggregate = view->aggregate;
@@ -112,12 +120,12 @@ static void number_nodes(struct view *view, const double *shares, double least)
 
     view->node_of = memory_new(stacks->node_count, sizeof *view->node_of);
     for (size_t i = 0; i < aggregate->series.count; i++) {
-        uint32_t node = aggregate->series.items[i].of;
-        if (aggregate->series.items[i].kind != SERIES_NODE || shares[i] < least)
-            continue;
-        for (; node != 0 && view->node_of[node] == 0; node = stacks->nodes[node].parent)
-            view->node_of[node] = 1; /* shown */
+        const struct series *series = &aggregate->series.items[i];
+        if (series->kind == SERIES_NODE && shares[i] >= least)
+            show_node(view, series->of);
     }
+    for (size_t i = 0; i < pools_failures(&aggregate->pools); i++)
+        show_node(view, pools_failure(&aggregate->pools, i)->node);
     view->node_of[0] = add_node(view, 0, 0, 0) + 1;
     for (uint32_t i = 1; i < stacks->node_count; i++)
         if (view->node_of[i] != 0)

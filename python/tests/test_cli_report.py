@@ -85,6 +85,24 @@ def test_the_page_is_whole_without_its_script(tmp_path):
     assert {8 * MIB, 7 * MIB, 5 * MIB, 3 * MIB} <= figures
 
 
+@pytest.mark.parametrize(
+    "command, title",
+    [
+        ("/home/ann/.venv/bin/python3 train.py --epochs 3", "train.py --epochs 3"),
+        ("python3.12 -m train", "-m train"),
+        ("python", "python"),
+        ("python train.py", "train.py"),
+        ("pythonic train", "pythonic train"),
+        ("./solver -n 4", "./solver -n 4"),
+    ],
+)
+def test_the_title_is_the_program_without_its_interpreter(command, title):
+    done = tarn_tool("report", "-", "-o", "-", input=BinaryLog(command=command).bytes())
+    assert f"<title>tarn report: {title}</title>" in done.stdout
+    (block,) = blocks(done.stdout.encode())
+    assert (block["meta"]["program"], block["meta"]["command"]) == (title, command)
+
+
 def test_the_policy_admits_the_script_and_the_style_by_their_hashes(tmp_path):
     page, _ = page_of(tmp_path, PLAIN)
     policy = re.search(rb'Content-Security-Policy" content="([^"]*)"', page)[1].decode()

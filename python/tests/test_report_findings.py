@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from binary_log import BinaryLog
 from cli_tool import TOOL, tarn_tool
-from report_logs import ALLOCATE, FAILURE, FREE, NONE, blocks, csv
+from report_logs import ALLOCATE, FAILURE, FREE, NONE, blocks, csv, path_of
 
 MS, SECOND = 10**6, 10**9
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -70,7 +70,8 @@ def test_a_site_that_keeps_a_block_of_each_step_grows():
     (one,) = findings(log)["F1"]
     assert "ann/train.py:88 grows by" in one["sentence"]
     assert one["allow"] == "train.py:88" and one["bytes"] > 500 * MIB
-    assert any("oldest live blocks is" in line for line in one["evidence"])
+    oldest = [line for line in one["evidence"] if "oldest" in line]
+    assert oldest == ["the oldest of its live blocks is 3.99 s old"]
 
 
 def test_a_site_grows_also_where_exit_frees_its_blocks():
@@ -83,6 +84,16 @@ def test_a_site_grows_also_where_exit_frees_its_blocks():
     (one,) = found["F1"]
     assert "ann/train.py:88 grows by" in one["sentence"] and one["bytes"] > 500 * MIB
     assert "F2" in found
+
+
+@pytest.mark.parametrize("late, fires", [(3.5, True), (10, False)])
+def test_a_site_may_begin_to_grow_late(late, fires):
+    """A program compiles its kernels after its first array."""
+    log = Rows()
+    log.allocate(4 * MIB)
+    log.wait(int(late * SECOND))
+    steps(log, 200, lambda step: 1)  # 4 s
+    assert ("F1" in findings(log)) == fires
 
 
 @pytest.mark.parametrize("case", ["warm-up", "sawtooth", "emptied list", "small", "short log"])
@@ -123,6 +134,55 @@ def test_what_only_exit_frees_is_held():
         "nothing freed 20.0 MiB",
     ]
     assert lost
+
+
+LOAD = "/home/ann/load.py"
+
+
+def held_by(*stacks):
+    """A log whose stacks each hold blocks of 10 MiB: (number of blocks, frames)."""
+    log, address = BinaryLog(chunk_bytes=65536), 0
+    for count, *frames in stacks:
+        stack = log.stack(*frames)
+        for _ in range(count):
+            address += 4096
+            log.add(1, ALLOCATE, address, 10 * MIB, stack)
+    return log.bytes()
+
+
+def test_lines_of_one_function_are_one_finding():
+    rows = [(3, ("load", LOAD, 12)), (1, ("load", LOAD, 20)), (2, ("load", LOAD, 30)),
+            (1, ("load", LOAD, 40)), (1, ("load", LOAD, 50)), (4, ("read", LOAD, 60))]  # fmt: skip
+    load, read = findings(held_by(*rows))["F2"]
+    assert load["sentence"] == "80.0 MiB of ann/load.py load are held until exit"
+    assert load["allow"] == "load.py:load" and load["bytes"] == 80 * MIB
+    assert [line for line in load["evidence"] if "line" in line] == [
+        "line 12: 30.0 MiB in 3 blocks",
+        "line 30: 20.0 MiB in 2 blocks",
+        "line 20: 10.0 MiB in 1 block",
+        "2 more lines: 20.0 MiB",
+    ]
+    assert read["sentence"] == "40.0 MiB of ann/load.py:60 read are held until exit"
+
+
+def test_callers_of_a_site_are_named():
+    """A function that allocates for all others is not the reason."""
+    main = ("main", "/home/ann/train.py", 5)
+    library = ("array", "/usr/lib/python3/site-packages/cupy/x.py", 7)
+    load = ("load", LOAD, 12)
+    rows = [(3, library, load, ("mean", LOAD, 20), main), (1, library, load, main)]
+    (one,) = findings(held_by(*rows))["F2"]
+    assert one["evidence"][1:3] == [
+        "called from ann/load.py:20 mean: 30.0 MiB",
+        "called from ann/train.py:5 main: 10.0 MiB",
+    ]
+    (alone,) = findings(held_by((3, load)))["F2"]
+    assert not any("called" in line for line in alone["evidence"])
+
+
+def test_one_block_is_not_blocks():
+    (one,) = findings(held_by((1, ("load", LOAD, 12))))["F2"]
+    assert one["evidence"][0].startswith("1 block, the oldest is ")
 
 
 def test_what_the_program_frees_is_not_held():
@@ -301,6 +361,52 @@ def test_a_failure_without_a_report_and_one_that_is_retried_are_hints():
     assert one["hint"] and "does not say why" in one["sentence"]
     (one,) = findings(failing(retried=True, other_streams=2 * GIB))["F7"]
     assert one["hint"] and "succeeded within a second" in one["evidence"][-1]
+
+
+@pytest.mark.parametrize(
+    "report, says",
+    [
+        ({"cached": 0, "reserved": 9 * GIB, "device_total": 19 * GIB},
+         "hold 9.00 GiB of the device's 19.0 GiB"),
+        ({"largest_free": GIB}, "fragmented: 5.00 GiB are free, the largest block has 1.00 GiB"),
+        ({"unfenced": 2 * GIB}, "no event covers: 2.00 GiB of 5.00 GiB"),
+        ({"other_streams": 2 * GIB}, "other streams: 2.00 GiB of 5.00 GiB"),
+        ({"cached": 0, "maximum": 14 * GIB, "device_free": 5 * GIB, "device_total": 19 * GIB},
+         "maximum of 14.0 GiB, and the device has 5.00 GiB free"),
+    ],
+)  # fmt: skip
+def test_the_sentence_of_a_failure_has_its_figures(report, says):
+    (one,) = findings(failing(**report))["F7"]
+    assert says in one["sentence"]
+    assert one["sentence"].startswith("an allocation of 4.00 GiB failed at 5.00 s: ")
+
+
+def test_a_failure_names_the_line_that_requested_it():
+    """The stack of a failure has no other bytes."""
+    log = BinaryLog(chunk_bytes=65536)
+    stack = log.stack(("mosaic", "/home/ann/photos.py", 31), ("main", "/home/ann/photos.py", 40))
+    log.add(1, ALLOCATE, 4096, MIB, log.stack(("step", "/home/ann/train.py", 88)))
+    log.add(5 * SECOND, FAILURE, 0, 4 * GIB, stack)
+    log.pool(5 * SECOND + 1, OOM, 14 * GIB, 9 * GIB, report=FULL | {"largest_free": GIB})
+    done = tarn_tool("report", "-", "-o", "-", input=log.bytes())
+    (block,) = blocks(done.stdout.encode())
+    (one,) = [one for one in block["findings"] if one["rule"] == "F7"]
+    assert one["evidence"][0] == "requested by ann/photos.py:31 mosaic"
+    wanted = [("main", "/home/ann/photos.py", 40), ("mosaic", "/home/ann/photos.py", 31)]
+    assert path_of(block, one["node"]) == wanted
+    assert path_of(block, block["failures"][0]["node"]) == wanted
+
+
+def test_an_allocation_that_is_tried_again_is_one_finding():
+    """Numba frees what it can, and tries again."""
+    log = BinaryLog(chunk_bytes=65536)
+    log.add(1, ALLOCATE, 4096, MIB)
+    for time in SECOND, SECOND + 31_000, SECOND + 60_000, 5 * SECOND:
+        log.add(time, FAILURE, 0, 4 * GIB)
+        log.pool(time + 1, OOM, 14 * GIB, 0, report=FULL | {"unfenced": 2 * GIB})
+    again, last = sorted(findings(log.bytes())["F7"], key=lambda one: one["time"])
+    assert again["evidence"][-1] == "it failed 3 times within a second"
+    assert not any("times" in line for line in last["evidence"])
 
 
 def test_failures_are_one_of_two_rows_and_all_are_counted():

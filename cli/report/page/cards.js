@@ -283,12 +283,15 @@ function failureBar(failure, of) {
         ["thread caches", threads, "part-thread"], ["captured", captured, "part-captured"]
     ].filter(([, bytes]) => bytes > 0);
     const sum = parts.reduce((total, [, bytes]) => total + bytes, 0);
+    const total = of("device_total") ?? 0;
+    const others = Math.max(0, total - (of("device_free") ?? total) - reserved);
     const head =
         Math.min((of("maximum") ?? Infinity) - reserved, of("device_free") ?? Infinity);
     if (Number.isFinite(head) && head > 0)
         parts.push(["can still be reserved", head, "part-room"]);
-    const whole =
-        Math.max(sum + (Number.isFinite(head) ? Math.max(0, head) : 0), wanted ?? 0);
+    if (others > 0) parts.push(["other processes and allocators", others, "part-others"]);
+    const whole = Math.max(
+        sum + others + (Number.isFinite(head) ? Math.max(0, head) : 0), wanted ?? 0);
     if (!(whole > 0)) return "";
     const strip = (list) =>
         el("div", {class: "strip-bar"}, ...list.map(([text, bytes, kind]) => {

@@ -182,7 +182,8 @@ function drawTimeline() {
     const used = largestOf(block.columns.used, steps);
     const other = otherSide(block);
     let most = Math.max(high, reserved, 1);
-    const usedFits = used <= most * 3;
+    // After a failure the memory of other processes and allocators may be the reason.
+    const usedFits = used <= most * 3 || block.marks.some((mark) => mark.kind === 1);
     if (usedFits) most = Math.max(most, used);
     if (other)
         most = Math.max(most, largestOf(other.columns.high, other.steps(range, frame)));
@@ -633,6 +634,7 @@ function drawLegend() {
         state.t < 0 ? " (the peak)" : "", ": ", size(whole, "b"));
     const items = bands
                       .map((band, index) => {
+                          if (band.kind === 1 && band.members === 0) return "";
                           const more =
                               band.kind === 1 ? ` (${grouped(band.members)})` : "";
                           const item = el("li", {
