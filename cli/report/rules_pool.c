@@ -87,7 +87,13 @@ static bool find_bound(const tarn_pool_oom_report *report, struct cause *cause)
     return true;
 }
 
-/* Causes inside of the pool: its free memory suffices, but not for this request. */
+static const char IN_PIECES[] =
+    "Let the pool map memory in small pieces, which it can gather: "
+    "tarn.use(tarn.mr.PoolMemoryResource(policy=\"tight\")). Or allocate large blocks "
+    "before small ones.";
+
+/* Causes inside of the pool: its free memory suffices, or suffices with what it could
+ * take from the device, but not for this request. */
 static bool find_inside(const tarn_pool_oom_report *report, struct cause *cause)
 {
     uint64_t wanted = report->requested, cached = report->cached + report->thread_cached;
@@ -100,8 +106,14 @@ static bool find_inside(const tarn_pool_oom_report *report, struct cause *cause)
                   "graphs.",
                   "captured graphs keep %s of free memory",
                   text_bytes(report->captured).text);
-    else if (cached < wanted)
+    else if (cached + headroom(report) < wanted)
         return false;
+    else if (cached < wanted)
+        cause_say(cause, IN_PIECES,
+                  "the pool is fragmented: %s are free in it, the largest block has %s, "
+                  "and the device has %s more",
+                  text_bytes(cached).text, text_bytes(report->largest_free).text,
+                  text_bytes(headroom(report)).text);
     else if (fenced < wanted)
         cause_say(cause,
                   "Free with the stream of the last use, and synchronize that stream "
@@ -115,9 +127,7 @@ static bool find_inside(const tarn_pool_oom_report *report, struct cause *cause)
                   "free memory belongs to other streams: %s of %s",
                   text_bytes(report->other_streams).text, text_bytes(cached).text);
     else if (report->largest_free < wanted)
-        cause_say(cause,
-                  "Let the pool map memory (VMM): `tarn run --resource pool`. It gathers "
-                  "free pages. Or allocate large blocks first.",
+        cause_say(cause, IN_PIECES,
                   "the pool is fragmented: %s are free, the largest block has %s",
                   text_bytes(cached).text, text_bytes(report->largest_free).text);
     else
@@ -133,18 +143,19 @@ static void note_terms(const tarn_pool_oom_report *report, struct finding *findi
     finding_note(finding, "free in the pool %s, the largest usable block %s",
                  text_bytes(report->cached + report->thread_cached).text,
                  text_bytes(report->largest_free).text);
-    finding_note(finding, "of other streams %s, not fenced %s, of captures %s",
-                 text_bytes(report->other_streams).text,
-                 text_bytes(report->unfenced).text, text_bytes(report->captured).text);
-    if (is_bounded(report))
-        finding_note(finding, "the pool's maximum is %s",
-                     text_bytes(report->maximum).text);
+    if (report->other_streams || report->unfenced || report->captured)
+        finding_note(finding, "of other streams %s, not fenced %s, of captures %s",
+                     text_bytes(report->other_streams).text,
+                     text_bytes(report->unfenced).text,
+                     text_bytes(report->captured).text);
     if (report->device_total)
-        finding_note(finding, "the device has %s of %s free",
+        finding_note(finding, "the device has %s of %s free, and others use %s of it",
                      text_bytes(report->device_free).text,
-                     text_bytes(report->device_total).text);
-    finding_note(finding, "the pool could still take %s from the device",
-                 text_bytes(headroom(report)).text);
+                     text_bytes(report->device_total).text,
+                     text_bytes(used_by_others(report)).text);
+    if (is_bounded(report))
+        finding_note(finding, "the pool's maximum is %s, it could still take %s",
+                     text_bytes(report->maximum).text, text_bytes(headroom(report)).text);
     if (report->upstream_message[0])
         finding_note(finding, "upstream: %.250s", report->upstream_message);
 }
@@ -189,10 +200,16 @@ static void find_failure(const struct view *view, const struct failure *failure,
         finding_note(finding, "the same allocation succeeded within a second");
 }
 
-/* Return true if a failure is another attempt of the one before it. */
-static bool is_attempt(const struct failure *first, const struct failure *failure)
+/* Return true if a failure is another attempt of the one before it: of the same site. */
+static bool is_attempt(const struct view *view, const struct failure *first,
+                       const struct failure *failure)
 {
-    return failure->bytes == first->bytes && failure->node == first->node &&
+    const struct trie *stacks = &view->aggregate->stacks;
+    uint32_t framework;
+
+    return failure->bytes == first->bytes &&
+           trie_site_of(stacks, failure->node, &framework) ==
+               trie_site_of(stacks, first->node, &framework) &&
            failure->time_ns < first->time_ns + SECOND_NS;
 }
 
@@ -203,7 +220,7 @@ void rules_pool_failed(const struct view *view, struct findings *findings)
 
     for (size_t first = 0; first < count; first = end) {
         for (end = first + 1; end < count; end++)
-            if (!is_attempt(pools_failure(pools, first), pools_failure(pools, end)))
+            if (!is_attempt(view, pools_failure(pools, first), pools_failure(pools, end)))
                 break;
         find_failure(view, pools_failure(pools, end - 1), end - first, findings);
     }

@@ -381,6 +381,16 @@ def test_the_sentence_of_a_failure_has_its_figures(report, says):
     assert one["sentence"].startswith("an allocation of 4.00 GiB failed at 5.00 s: ")
 
 
+def test_memory_that_suffices_with_that_of_the_device_is_a_riddle_too():
+    (one,) = findings(failing(**{"cached": 3 * GIB, "largest_free": GIB, "device_free": 3 * GIB}))[
+        "F7"
+    ]
+    assert one["sentence"].endswith(
+        "the pool is fragmented: 3.00 GiB are free in it, the largest block has 1.00 GiB, "
+        "and the device has 3.00 GiB more"
+    )
+
+
 def test_a_failure_names_the_line_that_requested_it():
     """The stack of a failure has no other bytes."""
     log = BinaryLog(chunk_bytes=65536)
@@ -398,11 +408,13 @@ def test_a_failure_names_the_line_that_requested_it():
 
 
 def test_an_allocation_that_is_tried_again_is_one_finding():
-    """Numba frees what it can, and tries again."""
+    """Numba frees what it can, and tries again from another line."""
     log = BinaryLog(chunk_bytes=65536)
     log.add(1, ALLOCATE, 4096, MIB)
-    for time in SECOND, SECOND + 31_000, SECOND + 60_000, 5 * SECOND:
-        log.add(time, FAILURE, 0, 4 * GIB)
+    for number, time in enumerate((SECOND, SECOND + 31_000, SECOND + 60_000, 5 * SECOND)):
+        library = ("memalloc", "/usr/lib/python3/site-packages/numba_cuda/d.py", 7 + number)
+        stack = log.stack(library, ("load", LOAD, 12))
+        log.add(time, FAILURE, 0, 4 * GIB, stack)
         log.pool(time + 1, OOM, 14 * GIB, 0, report=FULL | {"unfenced": 2 * GIB})
     again, last = sorted(findings(log.bytes())["F7"], key=lambda one: one["time"])
     assert again["evidence"][-1] == "it failed 3 times within a second"

@@ -514,7 +514,7 @@ def fragmented() -> Block:
             "requested": 4 * GIB, "alignment": 256, "live": 22 * GIB, "thread_cached": 96 * MIB,
             "cached": cached, "unfenced": cached // 4, "captured": 128 * MIB,
             "reserved": 32 * GIB, "maximum": 34 * GIB, "same_stream": cached // 2,
-            "other_streams": cached - cached // 2, "completed": cached // 8,
+            "other_streams": cached - cached // 2 - cached // 8, "completed": cached // 8,
             "largest_free": block.maps[-1].largest_free, "device_free": 3 * GIB,
             "device_total": 140 * GIB, "attempts": 1, "upstream_status": 2,
         }  # fmt: skip

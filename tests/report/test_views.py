@@ -524,3 +524,45 @@ def test_times_are_shown_from_the_begin_of_the_log(opened):
     shown = tab.text("#tarn-timeline .legend-head")
     assert re.match(r"at 4[0-9.]+ ms: ", shown), shown
     assert "Snapshot of 4" in tab.text("#tarn-flame .caption:not(.detail)")
+
+
+def test_the_bar_of_a_failure_has_all_of_the_device(opened):
+    tab = opened("fragmented")
+    fields = conftest.blocks("fragmented")[0].failures[0].fields
+    parts = tab.js("[...document.querySelector('article.failure .strip-bar').children].map(part =>"
+                   " [part.className, part.getBoundingClientRect().width])")  # fmt: skip
+    widths = dict(parts)
+    assert set(widths) == {"part-live", "part-own", "part-completed", "part-other", "part-thread",
+                           "part-captured", "part-room", "part-others"}  # fmt: skip
+    bytes_each = (widths["part-live"]) / fields["live"]
+    others = fields["device_total"] - fields["device_free"] - fields["reserved"]
+    assert widths["part-others"] == pytest.approx(others * bytes_each, rel=0.05)
+    assert widths["part-completed"] == pytest.approx(fields["completed"] * bytes_each, rel=0.05)
+
+
+def test_after_a_failure_the_chart_reaches_to_the_used_memory_of_the_device(other):
+    import page
+
+    block = conftest.PAGES["fragmented"]()[0]
+    used = 20 * max(block.columns.high)
+    block.columns.used = [used] * len(block.columns.high)
+    tab = other(page.page([block]))
+    assert tab.js("timeline.most") >= used
+    block.marks = [mark for mark in block.marks if mark.kind != 1]
+    tab = other(page.page([block]))
+    assert tab.js("timeline.most") < used
+    assert "above this chart" in tab.text("#tarn-timeline .caption")
+
+
+def test_the_legend_has_other_sites_only_if_there_are_some(other):
+    import page
+    from block import OTHER, Band
+
+    block = conftest.PAGES["one row"]()[0]
+    zeros = [0] * len(block.columns.high)
+    for members in (3, 0):
+        bands = [each for each in block.bands["site"] if each.kind != OTHER]
+        block.bands["site"] = [*bands, Band("other", zeros, OTHER, members=members)]
+        tab = other(page.page([block]))
+        assert ("other (3)" in tab.text("#tarn-timeline .legend")) == (members > 0)
+        assert ("other" in tab.text("#tarn-timeline .legend")) == (members > 0)

@@ -275,10 +275,13 @@ function failureBar(failure, of) {
     const live = of("live") ?? 0;
     const captured = of("captured") ?? 0;
     const mine = of("same_stream") ?? 0;
-    const theirs = of("other_streams") ?? Math.max(0, (of("cached") ?? 0) - mine);
+    const completed = of("completed") ?? 0;
+    const theirs =
+        of("other_streams") ?? Math.max(0, (of("cached") ?? 0) - mine - completed);
     const threads = of("thread_cached") ?? 0;
     const parts = [
         ["live", live, "part-live"], ["free, same stream", mine, "part-own"],
+        ["free, every stream", completed, "part-completed"],
         ["free, other streams", theirs, "part-other"],
         ["thread caches", threads, "part-thread"], ["captured", captured, "part-captured"]
     ].filter(([, bytes]) => bytes > 0);
@@ -289,7 +292,7 @@ function failureBar(failure, of) {
         Math.min((of("maximum") ?? Infinity) - reserved, of("device_free") ?? Infinity);
     if (Number.isFinite(head) && head > 0)
         parts.push(["can still be reserved", head, "part-room"]);
-    if (others > 0) parts.push(["other processes and allocators", others, "part-others"]);
+    if (others > 0) parts.push(["used by others", others, "part-others"]);
     const whole = Math.max(
         sum + others + (Number.isFinite(head) ? Math.max(0, head) : 0), wanted ?? 0);
     if (!(whole > 0)) return "";
