@@ -27,18 +27,31 @@ static struct library native(const char *file)
         name += 3;
     struct library library = {LIBRARY_CODE | LIBRARY_NATIVE, name,
                               (int)strcspn(name, ".")};
-    if (begins(name, "python") || begins(name, "c.so") || begins(name, "pthread"))
+    if (begins(name, "python") || begins(name, "c.so") || begins(name, "pthread") ||
+        begins(name, "stdc++"))
         library.flags |= LIBRARY_INTERPRETER;
+    if (begins(name, "torch_") || begins(name, "c10"))
+        library = (struct library){library.flags, "torch", 5};
     if (begins(name, "tarn"))
         library.flags |= LIBRARY_TARN;
     return library;
 }
+
+/* Modules of Tarn that a framework calls without a Python frame of its own. */
+static const struct {
+    const char *path, *framework;
+} allocators[] = {
+    {"tarn/cupy.py", "cupy"}, {"tarn/cuda_core.py", "cuda"}, {"tarn/warp.py", "warp"}};
 
 /* The package in a folder of installed packages: its first folder, or its module. */
 static struct library package(const char *path)
 {
     struct library library = {LIBRARY_CODE, path, (int)strcspn(path, "/.")};
 
+    for (size_t i = 0; i < sizeof allocators / sizeof *allocators; i++)
+        if (strcmp(path, allocators[i].path) == 0)
+            return (struct library){LIBRARY_CODE, allocators[i].framework,
+                                    (int)strlen(allocators[i].framework)};
     if (library.length == 4 && begins(path, "tarn"))
         library.flags |= LIBRARY_TARN;
     return library;

@@ -15,6 +15,7 @@
 #include "stack.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 static bool exiting;
 static atomic_uint depth = 1; /* frames of the stacks in rows; 1: the site tells it */
@@ -140,8 +141,10 @@ tarn_stack tarn__log_site_stack(const tarn_site *site)
 {
     unsigned frames = atomic_load_explicit(&depth, memory_order_relaxed);
 
-    return frames > 1 && site->line > 0 ? tarn__stack_capture(frames)
-                                        : TARN_STACK_UNKNOWN;
+    /* A thread of native code can have a state of Python, and no frame. */
+    bool has_stack = site->line > 0 || strcmp(site->file, "<none>") == 0;
+
+    return frames > 1 && has_stack ? tarn_stack_capture(frames) : TARN_STACK_UNKNOWN;
 }
 
 void tarn__log_site_find(bool freeing, tarn_site *site, tarn_stack *stack)

@@ -99,9 +99,22 @@ class BinaryLog:
                     ),
                 )
             )
+        return self.stack_of(numbers)
+
+    def native_frame(self, module, offset):
+        """Return the number of a frame of a module."""
+        strings = self.string("f"), self.string(module), self.string("00")
+        return self._known(
+            FRAME,
+            (module, offset),
+            lambda number: struct.pack("<IIIiIIQ", number, *strings[:2], 0, strings[2], 0, offset),
+        )
+
+    def stack_of(self, numbers):
+        """Return the number of a stack of frames, the innermost first."""
         return self._known(
             STACK,
-            frames,
+            tuple(numbers),
             lambda number: struct.pack(f"<II{len(numbers)}I", number, len(numbers), *numbers),
         )
 

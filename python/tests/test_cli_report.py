@@ -421,6 +421,29 @@ def test_the_output_may_be_a_fifo_and_is_never_the_log(tmp_path):
     assert log.read_bytes() == before
 
 
+def test_the_framework_of_memory_without_its_python_frames_is_known(tmp_path):
+    """Tarn's module for the framework, or PyTorch's library, is the innermost frame."""
+    log, wanted = BinaryLog(chunk_bytes=65536), {}
+    for number, module in enumerate(("cupy", "warp", "cuda_core", "mr")):
+        frame = ("allocate", f"/v/site-packages/tarn/{module}.py", 80)
+        stack = log.stack(frame, ("step", "/home/ann/train.py", number))
+        log.add(number, ALLOCATE, 4096 * (number + 1), MIB, stack)
+        wanted[number] = {"cuda_core": "cuda", "mr": ""}.get(module, module)
+    _, (block,) = page_of(tmp_path, log.bytes())
+    found = {block["frames"][one["frame"]][2]: one["framework"] for one in block["sites"]}
+    assert found == wanted
+
+
+def test_the_libraries_of_pytorch_are_one_framework(tmp_path):
+    """Threads of PyTorch have native frames alone; the C++ runtime starts them."""
+    log = BinaryLog(chunk_bytes=65536)
+    names = ["libc10_cuda.so", "libtorch_cuda.so", "libtorch_python.so", "libstdc++.so.6"]
+    frames = [log.native_frame(f"/v/lib/{name}", 16) for name in (*names, "libc.so.6")]
+    log.add(1, ALLOCATE, 4096, MIB, log.stack_of(frames))
+    _, (block,) = page_of(tmp_path, log.bytes())
+    assert [one["framework"] for one in block["sites"]] == ["torch"]
+
+
 def test_an_empty_log_beside_others_is_left_out(tmp_path):
     log, empty, out = write(tmp_path, PLAIN), tmp_path / "empty", tmp_path / "page.html"
     empty.touch()

@@ -11,6 +11,7 @@
 #include "torch/torch_resource.h"
 #include "torch/torch_error.h"
 #include "torch/waiting_frees.h"
+#include "trace/stack.h"
 #include <string.h>
 
 /* --- allocate --- */
@@ -59,8 +60,11 @@ void *tarn_torch_allocate(size_t bytes, int device, tarn_stream stream)
     if (bytes == 0)
         return NULL;
     tarn_status status = tarn__torch_resource_use(device, &resource);
-    if (status == TARN_OK)
+    if (status == TARN_OK) {
+        const char *previous = tarn__stack_set_library("libtorch.so");
         status = allocate(resource, bytes, device, stream, &block);
+        tarn__stack_set_library(previous);
+    }
     if (status == TARN_OUT_OF_MEMORY && resource)
         tarn__tensor_counts_out_of_memory(device);
     if (status != TARN_OK)

@@ -3,16 +3,39 @@
  * The language runtime above knows the functions and lines that a user understands, and
  * has a finder. A thread that it does not know has native frames.
  */
+#include "trace/stack.h"
 #include "trace/native_stack.h"
 #include "trace/stack_table.h"
 #include <inttypes.h>
 #include <stdatomic.h>
 
 static _Atomic(tarn_stack_finder) finder;
+static _Thread_local const char *calling_library;
 
 void tarn_stack_set_finder(tarn_stack_finder find)
 {
     atomic_store(&finder, find);
+}
+
+const char *tarn__stack_set_library(const char *library)
+{
+    const char *previous = calling_library;
+
+    calling_library = library;
+    return previous;
+}
+
+/* Put a frame of the calling library before a stack of at most `depth` frames. */
+static tarn_stack with_library(tarn_stack stack, unsigned depth)
+{
+    tarn_stack_frame library = {.function = "", .file = calling_library, .build_id = ""};
+    uint32_t frames[TARN_STACK_DEPTH_MAX];
+
+    frames[0] = tarn_stack_add_frame(&library);
+    size_t count = tarn__stack_table_numbers(stack, depth - 1, frames + 1);
+    if (frames[0] == 0)
+        return stack;
+    return tarn_stack_add(frames, 1 + (count < depth ? count : depth - 1));
 }
 
 tarn_stack tarn_stack_capture(unsigned depth)
@@ -24,6 +47,8 @@ tarn_stack tarn_stack_capture(unsigned depth)
         depth = TARN_STACK_DEPTH_MAX;
     if (find && depth > 0)
         stack = find(depth);
+    if (stack != TARN_STACK_UNKNOWN && calling_library && depth > 1)
+        return with_library(stack, depth);
     if (stack == TARN_STACK_UNKNOWN && depth > 0)
         stack = tarn__native_stack_capture(depth);
     return stack;

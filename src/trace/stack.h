@@ -1,0 +1,13 @@
+/* stack.h -- the native library that stands for the innermost frames of captures. */
+#ifndef TARN_TRACE_STACK_H
+#define TARN_TRACE_STACK_H
+
+#include <tarn/stack.h>
+
+/* Set the library that now calls Tarn on this thread; NULL: none. Returns the previous one.
+ *
+ * A language runtime does not know the native code that its functions call. So a capture
+ * of a runtime's frames begins with a native frame of this library. */
+const char *tarn__stack_set_library(const char *library);
+
+#endif
