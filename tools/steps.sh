@@ -125,9 +125,9 @@ together_tests() {
     torch=$(echo "$PWD"/.venv-torch/lib/python3*/site-packages)
     echo "import site, sys; site.addsitedir('$own'); sys.path.append('$torch')" \
         >"$(echo .venv-together/lib/python3*/site-packages)/lent.pth"
-    TARN_DRIVER=sim TARN_TORCH_CUDART=$CUDART \
+    TARN_DRIVER=sim TARN_TORCH_CUDART=$CUDART TARN_TOOL=$PWD/.venv/bin/tarn \
         .venv-together/bin/python -m pytest -q --junitxml="$RESULTS/$STEP.xml" \
-        python/tests/test_together.py
+        python/tests/test_together.py python/tests/test_docs_stories.py
 }
 
 numba_suite() {

@@ -192,24 +192,25 @@ static int calmer_first(const void *a, const void *b)
     return first->max < second->max ? 1 : first->max > second->max ? -1 : 0;
 }
 
-/* Give each of the largest bands the colour of its name, or the next one that is free. */
+/* Give each of the largest bands the colour of its name, or else one that is free. Its hue
+ * is free too, if there is such a one. */
 static void colour(const struct view *view, struct banding *banding)
 {
-    bool taken[VIEW_COLOURS] = {false};
+    bool taken[VIEW_COLOURS] = {false}, hues[VIEW_HUES] = {false};
 
     for (size_t i = 0; i + 1 < banding->count; i++)
         banding->bands[i].colour = VIEW_COLOURS;
     for (size_t i = 0; i + 1 < banding->count && i < VIEW_COLOURS; i++) {
         struct band *band = &banding->bands[i];
-        unsigned slot = colour_of(view, banding->name, band), tries = 0;
-        while (tries++ < VIEW_COLOURS && taken[slot])
+        unsigned slot = colour_of(view, banding->name, band);
+        while (i < VIEW_HUES ? hues[slot % VIEW_HUES] : taken[slot])
             slot = (slot + 1) % VIEW_COLOURS;
-        taken[slot] = true;
+        taken[slot] = hues[slot % VIEW_HUES] = true;
         band->colour = slot;
     }
 }
 
-/* Give each band that has no colour yet one that its neighbours do not have. */
+/* Give each band that has no colour yet one whose hue its neighbours do not have. */
 static void colour_rest(const struct view *view, struct banding *banding)
 {
     for (size_t i = 0; i + 1 < banding->count; i++) {
@@ -217,7 +218,8 @@ static void colour_rest(const struct view *view, struct banding *banding)
         if (band->colour != VIEW_COLOURS)
             continue;
         unsigned slot = colour_of(view, banding->name, band);
-        while ((i > 0 && band[-1].colour == slot) || band[1].colour == slot)
+        while ((i > 0 && band[-1].colour % VIEW_HUES == slot % VIEW_HUES) ||
+               band[1].colour % VIEW_HUES == slot % VIEW_HUES)
             slot = (slot + 1) % VIEW_COLOURS;
         band->colour = slot;
     }

@@ -16,7 +16,8 @@ enum {
     VIEW_SNAPSHOTS = 128,
     VIEW_BANDS = 12,
     VIEW_BANDS_MAX = 16,
-    VIEW_COLOURS = 12
+    VIEW_COLOURS = 12,
+    VIEW_HUES = 7 /* of paint.js: colour n has the hue n % 7 */
 };
 
 /* A node of the page's trie. */

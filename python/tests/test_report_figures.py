@@ -212,12 +212,13 @@ def test_the_figures_of_a_thousand_random_logs_are_those_of_a_replay():
             check_log(rows)
 
 
-def test_adjacent_bands_have_different_colours():
-    """There are up to 16 bands and 12 colours."""
+@pytest.mark.parametrize("sites", [7, 16])
+def test_adjacent_bands_have_different_colours(sites):
+    """There are up to 16 bands, 12 colours, and 7 hues: the last colours repeat hues with a hatch."""
     for seed in range(40):
         rng = random.Random(seed)
         rows, address = [], 1 << 20
-        for number in range(16):  # each has more than 5 % of the peak
+        for number in range(sites):  # each has more than 5 % of the peak
             for step in range(rng.randrange(1, 4)):
                 rows.append((ALLOCATE, address, NONE, 90 + number, step, f"f{seed}.py:{number}"))
                 address += 4096
@@ -225,5 +226,6 @@ def test_adjacent_bands_have_different_colours():
         for bands in block["bands"].values():
             plain = [band["colour"] for band in bands if band["kind"] == 0]
             assert all(a != b for a, b in zip(plain, plain[1:])), (seed, plain)
-            if len(plain) >= 12:
-                assert len(set(plain)) == 12
+            assert len(set(plain)) == min(len(plain), 12)
+            if len(plain) <= 7:
+                assert len({colour % 7 for colour in plain}) == len(plain), (seed, plain)
