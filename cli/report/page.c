@@ -236,7 +236,7 @@ static void write_glossary(FILE *out)
         {"device used", "memory of the device that is not free, of all processes"},
         {"held until exit",
          "bytes that are live when the interpreter's exit begins, and that only the "
-         "exit, a garbage collection during it, or nothing frees"},
+         "exit, a collection of cycles during it, or nothing frees"},
         {"site", "the innermost line of the program's own code in a call stack"},
         {"framework", "the library that this line calls"},
         {"lifetime",

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import html.parser
 import os
+import pathlib
 import pty
 import re
 import subprocess
@@ -101,6 +102,24 @@ def test_the_title_is_the_program_without_its_interpreter(command, title):
     assert f"<title>tarn report: {title}</title>" in done.stdout
     (block,) = blocks(done.stdout.encode())
     assert (block["meta"]["program"], block["meta"]["command"]) == (title, command)
+
+
+def test_the_glossary_of_the_page_is_that_of_the_documentation():
+    done = tarn_tool("report", "-", "-o", "-", input=BinaryLog().bytes())
+    page = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", done.stdout))
+    text = (pathlib.Path(__file__).parents[2] / "docs/report.md").read_text()
+    docs = dict(re.findall(r"^\| ([a-z ,]+) \| (.+) \|$", text.partition("## Glossary")[2], re.M))
+    shared = page.keys() & docs.keys() - {"term"}
+    assert shared == {
+        "live",
+        "peak",
+        "reserved",
+        "device used",
+        "held until exit",
+        "lifetime",
+        "reuse",
+    }
+    assert {term: page[term] for term in shared} == {term: docs[term] for term in shared}
 
 
 def test_the_policy_admits_the_script_and_the_style_by_their_hashes(tmp_path):

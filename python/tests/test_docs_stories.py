@@ -77,7 +77,9 @@ def test_free_memory_in_pieces_is_the_cause(story, tmp_path):
 @pytest.mark.skipif(not HAS_TORCH, reason="needs PyTorch and TARN_TORCH_CUDART")
 def test_memory_of_another_allocator_is_the_cause(story, tmp_path):
     found = rules(story("search.py"))["F7"]
-    assert "other processes or allocators hold 28.0 GiB of the device's 40.0 GiB" in found["sentence"]
+    assert (
+        "other processes or allocators hold 28.0 GiB of the device's 40.0 GiB" in found["sentence"]
+    )
     done = subprocess.run(
         [TOOL, "run", "--driver", "sim", sys.executable, "search.py"], cwd=tmp_path, text=True,
         capture_output=True, env=pictures.environment("sim"),

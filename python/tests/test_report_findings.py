@@ -381,10 +381,8 @@ def test_the_sentence_of_a_failure_has_its_figures(report, says):
     assert one["sentence"].startswith("an allocation of 4.00 GiB failed at 5.00 s: ")
 
 
-def test_memory_that_suffices_with_that_of_the_device_is_a_riddle_too():
-    (one,) = findings(failing(**{"cached": 3 * GIB, "largest_free": GIB, "device_free": 3 * GIB}))[
-        "F7"
-    ]
+def test_memory_that_suffices_with_that_of_the_device_is_fragmented():
+    (one,) = findings(failing(cached=3 * GIB, largest_free=GIB, device_free=3 * GIB))["F7"]
     assert one["sentence"].endswith(
         "the pool is fragmented: 3.00 GiB are free in it, the largest block has 1.00 GiB, "
         "and the device has 3.00 GiB more"
