@@ -32,6 +32,9 @@
  * An adaptor is a resource that limits, counts or logs the operations of its upstream
  * resource. */
 
+/** @defgroup tarn_guard Guard mode
+ *
+ * Guard mode finds writes outside of blocks, writes into freed blocks, and second frees. */
 /** @defgroup tarn_device Current device resources
  * A registry holds the current memory resource of each device of the process. */
 
@@ -98,6 +101,7 @@
 #include <tarn/version.h>
 #include <tarn/status.h>
 #include <tarn/driver.h>
+#include <tarn/guard.h>
 #include <tarn/resource.h>
 #include <tarn/pool.h>
 #include <tarn/trace.h>

@@ -94,7 +94,8 @@ static const struct tarn__adaptor *adaptor_of(const tarn_resource *resource)
 {
     static const tarn_resource_ops *const tables[] = {
         &tarn__limiter_ops,    &tarn__counter_ops,          &tarn__logger_ops,
-        &tarn__prefetcher_ops, &tarn__failure_callback_ops, &tarn__tracker_ops};
+        &tarn__prefetcher_ops, &tarn__failure_callback_ops, &tarn__tracker_ops,
+        &tarn__guard_ops};
     const struct tarn__adaptor *self = NULL;
 
     for (size_t i = 0; !self && i < sizeof tables / sizeof *tables; i++)

@@ -48,6 +48,6 @@ tarn_resource *tarn__forward_find_pool(tarn_resource *resource);
 
 /* The tables, by which forward.c recognizes an adaptor. */
 extern const tarn_resource_ops tarn__limiter_ops, tarn__counter_ops, tarn__logger_ops,
-    tarn__prefetcher_ops, tarn__failure_callback_ops, tarn__tracker_ops;
+    tarn__prefetcher_ops, tarn__failure_callback_ops, tarn__tracker_ops, tarn__guard_ops;
 
 #endif

@@ -1,13 +1,13 @@
 /* observer.c -- the observer of the public calls of a process.
  *
- * The switch is one flag: while no observer is set, an allocation only loads it.
+ * The switch is a flag of intercept.h: while no observer is set, an allocation only loads
+ * the word that has it.
  */
 #include "resource/observer.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hook.h"
 
-atomic_bool tarn__observer_is_set;
 static struct tarn__hook observer_hook; /* a tarn_observer */
 
 /* This thread is inside a call that the observer sees: nested calls are not reported. */
@@ -34,7 +34,7 @@ void tarn__observer_show_calls(bool before)
 static void remove_observer(void)
 {
     tarn__hook_lock();
-    atomic_store(&tarn__observer_is_set, false);
+    tarn__intercept_set_observed(false);
     observer_hook.function = NULL;
     tarn__hook_wait_locked(&observer_hook);
     tarn__hook_unlock();
@@ -51,7 +51,7 @@ static bool set_observer(tarn_observer function, void *data)
     if (is_free) {
         observer_hook.function = (tarn__any_function *)function;
         observer_hook.data = data;
-        atomic_store(&tarn__observer_is_set, true);
+        tarn__intercept_set_observed(true);
     }
     tarn__hook_unlock();
     return is_free;

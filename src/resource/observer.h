@@ -2,20 +2,11 @@
 #ifndef TARN_RESOURCE_OBSERVER_H
 #define TARN_RESOURCE_OBSERVER_H
 
-#include <tarn/resource.h>
-#include <stdatomic.h>
+#include "resource/intercept.h"
 
-/* An observer is set. */
-extern atomic_bool tarn__observer_is_set __attribute__((visibility("hidden")));
-/* Return true if this call is not inside another one that the observer sees. */
+/* Return true if this call is not inside another one that the observer or the
+ * interceptor sees. */
 bool tarn__observer_call_is_outermost(void);
-
-/* Return true if this call is reported to an observer. */
-static inline bool tarn__observer_sees_call(void)
-{
-    return atomic_load_explicit(&tarn__observer_is_set, memory_order_relaxed) &&
-           tarn__observer_call_is_outermost();
-}
 
 /* Begin and end the observation of an allocation, which the end reports. The caller has
  * set the arguments of the call in `event`, and a successful one sets the block. */
@@ -26,7 +17,7 @@ void tarn__observer_end_allocation(tarn_observer_event *event, tarn_status statu
 void tarn__observer_begin_free(tarn_observer_event *event);
 void tarn__observer_end_free(tarn_observer_event *event, tarn_status status);
 
-/* Hide the calls of this thread from the observer. A pool does so for its upstream, which
+/* Hide the calls of this thread from the observer and the interceptor. A pool does so for its upstream, which
  * it also calls when the program creates or trims it, and on its own thread. The result
  * is for tarn__observer_show_calls(), which ends it. */
 bool tarn__observer_hide_calls(void);

@@ -6,7 +6,9 @@
  * operation can be short. The operations do only what needs a resource's own knowledge:
  * whether a block is its own, and how many bytes it has.
  */
+#include "resource/operations.h"
 #include "resource/internal.h"
+#include "resource/intercept.h"
 #include "resource/observer.h"
 #include "base/blocking_hook.h"
 #include "base/error.h"
@@ -92,6 +94,27 @@ static inline tarn_status allocate(tarn_resource *resource, size_t bytes,
     return TARN_OK;
 }
 
+tarn_status tarn__operations_allocate(tarn_resource *resource, size_t bytes,
+                                      size_t alignment, tarn_stream stream,
+                                      tarn_device_ptr *out)
+{
+    bool was_hidden = tarn__observer_hide_calls();
+    tarn_status status = allocate(resource, bytes, alignment, stream, out);
+
+    tarn__observer_show_calls(was_hidden);
+    return status;
+}
+
+/* Allocate for an outermost call, while an interceptor is set. */
+static tarn_status allocate_intercepted(tarn_resource *resource, size_t bytes,
+                                        size_t alignment, tarn_stream stream,
+                                        tarn_device_ptr *out)
+{
+    if (tarn__intercept_skips_allocation(tarn__intercept_load()))
+        return tarn__operations_allocate(resource, bytes, alignment, stream, out);
+    return tarn__intercept_get()->allocate(resource, bytes, alignment, stream, out);
+}
+
 /* Not inline: the event would enlarge the frame of each cache hit. */
 __attribute__((noinline)) static tarn_status allocate_observed(tarn_resource *resource,
                                                                size_t bytes,
@@ -101,23 +124,41 @@ __attribute__((noinline)) static tarn_status allocate_observed(tarn_resource *re
 {
     tarn_observer_event event = {
         .resource = resource, .bytes = bytes, .alignment = alignment, .stream = stream};
+    bool is_intercepted = tarn__intercept_load() & TARN__INTERCEPT_ON;
 
     tarn__observer_begin_allocation(&event);
-    tarn_status status = allocate(resource, bytes, alignment, stream, &event.block);
+    tarn_status status = (is_intercepted ? allocate_intercepted : allocate)(
+        resource, bytes, alignment, stream, &event.block);
     tarn__observer_end_allocation(&event, status);
     if (status == TARN_OK)
         *out = event.block;
     return status;
 }
 
-/* Return true if the call goes straight to the resource's operation, with
- * TARN_ALIGNMENT: its arguments need no correction, and no observer is set. */
-static inline bool is_direct(const tarn_resource *resource, size_t bytes,
-                             size_t alignment)
+/* Return true if the arguments need no correction, and the resource is a pool. The call
+ * goes straight to the resource's operation then, with TARN_ALIGNMENT, unless an observer
+ * or an interceptor is set. */
+static inline bool is_plain(const tarn_resource *resource, size_t bytes, size_t alignment)
 {
     return resource && resource->is_pool && bytes - 1 < PTRDIFF_MAX &&
-           alignment <= TARN_ALIGNMENT && (alignment & (alignment - 1)) == 0 &&
-           !atomic_load_explicit(&tarn__observer_is_set, memory_order_relaxed);
+           alignment <= TARN_ALIGNMENT && (alignment & (alignment - 1)) == 0;
+}
+
+/* Return true if no observer is set and the interceptor skips the allocation or free. */
+static inline bool is_direct_allocation(void)
+{
+    unsigned word = tarn__intercept_load();
+
+    return word == 0 ||
+           (!(word & TARN__INTERCEPT_OBSERVED) && tarn__intercept_skips_allocation(word));
+}
+
+static inline bool is_direct_free(tarn_device_ptr block)
+{
+    unsigned word = tarn__intercept_load();
+
+    return word == 0 || (!(word & TARN__INTERCEPT_OBSERVED) &&
+                         tarn__intercept_skips_free(word, block));
 }
 
 static tarn_status serve_empty(tarn_resource *resource, bool is_free, tarn_stream stream)
@@ -143,11 +184,15 @@ __attribute__((noinline)) static tarn_status allocate_checked(tarn_resource *res
         *out = 0;
         return serve_empty(resource, false, stream);
     }
-    bool is_watched = tarn__observer_sees_call();
-    if (is_watched || !resource->is_pool)
+    unsigned word = tarn__intercept_load();
+    if (word != 0 && !tarn__observer_call_is_outermost())
+        word = 0;
+    if (word != 0 || !resource->is_pool)
         tarn__blocking_hook_call();
-    if (is_watched)
+    if (word & TARN__INTERCEPT_OBSERVED)
         return allocate_observed(resource, bytes, alignment, stream, out);
+    if (word & TARN__INTERCEPT_ON)
+        return allocate_intercepted(resource, bytes, alignment, stream, out);
     return allocate(resource, bytes, alignment, stream, out);
 }
 
@@ -155,7 +200,7 @@ tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
                                    size_t alignment, tarn_stream stream,
                                    tarn_device_ptr *out)
 {
-    if (is_direct(resource, bytes, alignment) && out)
+    if (is_plain(resource, bytes, alignment) && out && is_direct_allocation())
         return resource->ops.allocate(resource->self, bytes, TARN_ALIGNMENT, stream, out);
     return allocate_checked(resource, bytes, alignment, stream, out);
 }
@@ -177,6 +222,27 @@ static inline tarn_status deallocate(tarn_resource *resource, tarn_device_ptr bl
     return relay(resource, "deallocate", before, status);
 }
 
+tarn_status tarn__operations_deallocate(tarn_resource *resource, tarn_device_ptr block,
+                                        size_t bytes, size_t alignment,
+                                        tarn_stream stream)
+{
+    bool was_hidden = tarn__observer_hide_calls();
+    tarn_status status = deallocate(resource, block, bytes, alignment, stream);
+
+    tarn__observer_show_calls(was_hidden);
+    return status;
+}
+
+/* Free for an outermost call, while an interceptor is set. */
+static tarn_status deallocate_intercepted(tarn_resource *resource, tarn_device_ptr block,
+                                          size_t bytes, size_t alignment,
+                                          tarn_stream stream)
+{
+    if (tarn__intercept_skips_free(tarn__intercept_load(), block))
+        return tarn__operations_deallocate(resource, block, bytes, alignment, stream);
+    return tarn__intercept_get()->deallocate(resource, block, bytes, alignment, stream);
+}
+
 __attribute__((noinline)) static tarn_status deallocate_observed(tarn_resource *resource,
                                                                  tarn_device_ptr block,
                                                                  size_t bytes,
@@ -190,8 +256,11 @@ __attribute__((noinline)) static tarn_status deallocate_observed(tarn_resource *
                                  .alignment = alignment,
                                  .stream = stream};
 
+    bool is_intercepted = tarn__intercept_load() & TARN__INTERCEPT_ON;
+
     tarn__observer_begin_free(&event);
-    tarn_status status = deallocate(resource, block, bytes, alignment, stream);
+    tarn_status status = (is_intercepted ? deallocate_intercepted : deallocate)(
+        resource, block, bytes, alignment, stream);
     tarn__observer_end_free(&event, status);
     return status;
 }
@@ -215,18 +284,22 @@ __attribute__((noinline)) static tarn_status deallocate_checked(tarn_resource *r
             TARN_INVALID_ARGUMENT,
             "%s: 0x%llx with %zu bytes is not a live allocation of this resource",
             resource->ops.name, block, bytes);
-    bool is_watched = tarn__observer_sees_call();
-    if (is_watched || !resource->is_pool)
+    unsigned word = tarn__intercept_load();
+    if (word != 0 && !tarn__observer_call_is_outermost())
+        word = 0;
+    if (word != 0 || !resource->is_pool)
         tarn__blocking_hook_call();
-    if (is_watched)
+    if (word & TARN__INTERCEPT_OBSERVED)
         return deallocate_observed(resource, block, bytes, alignment, stream);
+    if (word & TARN__INTERCEPT_ON)
+        return deallocate_intercepted(resource, block, bytes, alignment, stream);
     return deallocate(resource, block, bytes, alignment, stream);
 }
 
 tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
                                      size_t bytes, size_t alignment, tarn_stream stream)
 {
-    if (is_direct(resource, bytes, alignment) && block)
+    if (is_plain(resource, bytes, alignment) && block && is_direct_free(block))
         return resource->ops.deallocate(resource->self, block, bytes, TARN_ALIGNMENT,
                                         stream);
     return deallocate_checked(resource, block, bytes, alignment, stream);
@@ -267,6 +340,7 @@ tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
 
     if (!resource)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: trim: resource is NULL");
+    tarn__intercept_flush(resource);
     if (resource->ops.trim) {
         tarn_status status = resource->ops.trim(resource->self, keep_bytes, &released);
         if (status != TARN_OK)
@@ -286,6 +360,9 @@ tarn_status tarn_resource_requested_bytes(tarn_resource *resource, tarn_device_p
     if (!resource || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "resource: requested_bytes: resource or out is NULL");
+    if ((tarn__intercept_load() & TARN__INTERCEPT_ON) &&
+        tarn__intercept_get()->requested_bytes(block, out))
+        return TARN_OK;
     if (!resource->ops.requested_bytes)
         return tarn_error_set(TARN_NOT_SUPPORTED,
                               "%s: the resource does not support requested_bytes",

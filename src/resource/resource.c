@@ -7,6 +7,7 @@
  * and a last release must not run at the same time, so both take the lock.
  */
 #include "resource/internal.h"
+#include "resource/intercept.h"
 #include "base/blocking_hook.h"
 #include "base/mutex.h"
 #include "base/warn.h"
@@ -143,6 +144,7 @@ tarn_status tarn_resource_release(tarn_resource *resource)
         return TARN_OK;
     while (!drop_one_of_many(resource)) {
         tarn__blocking_hook_call();
+        tarn__intercept_flush(resource);
         if (end(resource, &blocks_out)) {
             resource->ops.destroy(resource->self);
             free(resource);

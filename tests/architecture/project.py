@@ -56,6 +56,7 @@ MODULES = (
         ),
     ),
     Module("trace", "src/trace", header="format.h"),
+    Module("guard", "src/guard", header="guard.h"),
     Module("adaptor", "src/adaptor"),
     Module("device", "src/device"),
     Module("torch", "src/torch"),
