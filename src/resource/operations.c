@@ -110,8 +110,13 @@ static tarn_status allocate_intercepted(tarn_resource *resource, size_t bytes,
                                         size_t alignment, tarn_stream stream,
                                         tarn_device_ptr *out)
 {
-    if (tarn__intercept_skips_allocation(tarn__intercept_load()))
-        return tarn__operations_allocate(resource, bytes, alignment, stream, out);
+    if (tarn__intercept_skips_allocation(tarn__intercept_load())) {
+        int64_t countdown = tarn__intercept_countdown; /* a nested call may count, too */
+        tarn_status status =
+            tarn__operations_allocate(resource, bytes, alignment, stream, out);
+        tarn__intercept_countdown = countdown;
+        return status;
+    }
     return tarn__intercept_get()->allocate(resource, bytes, alignment, stream, out);
 }
 
