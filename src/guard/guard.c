@@ -106,10 +106,10 @@ static bool has_mark(const struct tarn__guard_block *block)
 
 /* Count a live block without the mark, or one less. */
 static void count_unmarked(const struct tarn__guard *guard,
-                           const struct tarn__guard_block *block, size_t change)
+                           const struct tarn__guard_block *block, bool is_less)
 {
     if (guard->has_marks && !has_mark(block))
-        atomic_fetch_add(&tarn__intercept_unmarked, change);
+        tarn__intercept_count_unmarked(is_less);
 }
 
 /* Enter a live block, with its reserved entry. */
@@ -117,7 +117,7 @@ static void put_live(struct tarn__guard *guard, struct tarn__guard_block *block)
 {
     struct tarn__guard_block *old = NULL;
 
-    count_unmarked(guard, block, 1);
+    count_unmarked(guard, block, false);
     tarn__mutex_lock(&guard->lock);
     block->site.is_freed = false;
     /* The memory of a context that was reset is allocated again. */
@@ -126,7 +126,7 @@ static void put_live(struct tarn__guard *guard, struct tarn__guard_block *block)
     guard->pending--;
     tarn__mutex_unlock(&guard->lock);
     if (old)
-        count_unmarked(guard, old, SIZE_MAX);
+        count_unmarked(guard, old, true);
     free(old);
 }
 
@@ -617,7 +617,7 @@ static tarn_status take_live(struct tarn__guard *guard, const tarn_resource *res
     tarn__mutex_unlock(&guard->lock);
     unlock_live(guard);
     if (found)
-        count_unmarked(guard, found, SIZE_MAX);
+        count_unmarked(guard, found, true);
     else if (live)
         status = check_free(&copy, resource, bytes);
     *out = found;

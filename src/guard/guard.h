@@ -89,7 +89,7 @@ struct tarn__check;     /* checks.h */
 struct tarn__guard {
     struct tarn__guard *next;   /* in process.c's list */
     tarn_guard_options options; /* complete; never changes */
-    bool has_marks;             /* tarn__intercept_unmarked counts its blocks */
+    bool has_marks;             /* its blocks without the mark are counted */
     pthread_mutex_t live_lock;
     struct tarn__mutex lock; /* guards what follows */
     struct tarn__map blocks; /* address -> live struct tarn__guard_block * */

@@ -49,7 +49,7 @@ static bool is_sample(uint64_t sample)
         return true;
     is_drawn = true;
     tarn__intercept_countdown = draw_countdown(sample);
-    return was_drawn || --tarn__intercept_countdown == 0;
+    return was_drawn || --tarn__intercept_countdown == 0; /* one in N of the threads */
 }
 
 /* --- the check at exit --- */

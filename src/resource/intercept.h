@@ -6,8 +6,8 @@
  *
  * With samples most calls go straight to a pool, too. Each thread counts down to its next
  * sample. A free recognizes a sample by its address: pools and the driver return multiples
- * of 512, and the guard a multiple of 512 plus TARN__INTERCEPT_MARK. Other samples are
- * counted, and while there are any, all frees are looked up.
+ * of 512, and the guard a multiple of 512 plus TARN__INTERCEPT_MARK. While there are other
+ * samples, no call goes straight to a pool.
  */
 #ifndef TARN_RESOURCE_INTERCEPT_H
 #define TARN_RESOURCE_INTERCEPT_H
@@ -32,12 +32,12 @@ enum {
     TARN__INTERCEPT_OBSERVED = 1, /* an observer is set */
     TARN__INTERCEPT_ON = 2,       /* functions are set; permanent */
     TARN__INTERCEPT_SAMPLED = 4,  /* they serve samples alone */
-    TARN__INTERCEPT_MARK = 256    /* in the address of a sample */
+    TARN__INTERCEPT_UNMARKED = 8, /* a live sample has no mark in its address */
+    TARN__INTERCEPT_ON_SAMPLES = TARN__INTERCEPT_ON | TARN__INTERCEPT_SAMPLED,
+    TARN__INTERCEPT_MARK = 256 /* in the address of a sample */
 };
 extern atomic_uint tarn__intercept_word __attribute__((visibility("hidden")));
-/* Live samples without the mark in their address. */
-extern atomic_size_t tarn__intercept_unmarked __attribute__((visibility("hidden")));
-/* Allocations of this thread before the next sample. */
+/* Allocations of this thread up to the next sample; below 1: this is one. */
 extern _Thread_local int64_t tarn__intercept_countdown
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
@@ -49,15 +49,32 @@ static inline unsigned tarn__intercept_load(void)
 /* Count an allocation. Returns true if it is no sample. */
 static inline bool tarn__intercept_skips_allocation(unsigned word)
 {
-    return (word & TARN__INTERCEPT_SAMPLED) && tarn__intercept_countdown > 0 &&
-           --tarn__intercept_countdown > 0;
+    return (word & TARN__INTERCEPT_SAMPLED) && --tarn__intercept_countdown > 0;
 }
 
 /* Return true if the block is no sample. */
 static inline bool tarn__intercept_skips_free(unsigned word, tarn_device_ptr block)
 {
-    return (word & TARN__INTERCEPT_SAMPLED) && !(block & TARN__INTERCEPT_MARK) &&
-           atomic_load_explicit(&tarn__intercept_unmarked, memory_order_relaxed) == 0;
+    return (word & TARN__INTERCEPT_SAMPLED) && !(word & TARN__INTERCEPT_UNMARKED) &&
+           !(block & TARN__INTERCEPT_MARK);
+}
+
+/* Return true if an allocation or a free goes straight to a pool. Another word than these
+ * two is for the other path, which finds out more. */
+static inline bool tarn__intercept_is_direct_allocation(void)
+{
+    unsigned word = tarn__intercept_load();
+
+    return word == 0 ||
+           (word == TARN__INTERCEPT_ON_SAMPLES && --tarn__intercept_countdown > 0);
+}
+
+static inline bool tarn__intercept_is_direct_free(tarn_device_ptr block)
+{
+    unsigned word = tarn__intercept_load();
+
+    return word == 0 ||
+           (word == TARN__INTERCEPT_ON_SAMPLES && !(block & TARN__INTERCEPT_MARK));
 }
 
 /* Set the functions, once in a process. */
@@ -66,6 +83,9 @@ void tarn__intercept_set(const struct tarn__intercept_functions *functions,
 
 /* Return the functions. TARN__INTERCEPT_ON is set. */
 const struct tarn__intercept_functions *tarn__intercept_get(void);
+
+/* Count a live sample without the mark in its address, or one less. Any thread. */
+void tarn__intercept_count_unmarked(bool is_less);
 
 /* Set or clear the flag of the observer. */
 void tarn__intercept_set_observed(bool is_observed);

@@ -149,23 +149,6 @@ static inline bool is_plain(const tarn_resource *resource, size_t bytes, size_t 
            alignment <= TARN_ALIGNMENT && (alignment & (alignment - 1)) == 0;
 }
 
-/* Return true if no observer is set and the interceptor skips the allocation or free. */
-static inline bool is_direct_allocation(void)
-{
-    unsigned word = tarn__intercept_load();
-
-    return word == 0 ||
-           (!(word & TARN__INTERCEPT_OBSERVED) && tarn__intercept_skips_allocation(word));
-}
-
-static inline bool is_direct_free(tarn_device_ptr block)
-{
-    unsigned word = tarn__intercept_load();
-
-    return word == 0 || (!(word & TARN__INTERCEPT_OBSERVED) &&
-                         tarn__intercept_skips_free(word, block));
-}
-
 static tarn_status serve_empty(tarn_resource *resource, bool is_free, tarn_stream stream)
 {
     if (resource->ops.empty_request)
@@ -205,7 +188,8 @@ tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
                                    size_t alignment, tarn_stream stream,
                                    tarn_device_ptr *out)
 {
-    if (is_plain(resource, bytes, alignment) && out && is_direct_allocation())
+    if (is_plain(resource, bytes, alignment) && out &&
+        tarn__intercept_is_direct_allocation())
         return resource->ops.allocate(resource->self, bytes, TARN_ALIGNMENT, stream, out);
     return allocate_checked(resource, bytes, alignment, stream, out);
 }
@@ -304,7 +288,8 @@ __attribute__((noinline)) static tarn_status deallocate_checked(tarn_resource *r
 tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
                                      size_t bytes, size_t alignment, tarn_stream stream)
 {
-    if (is_plain(resource, bytes, alignment) && block && is_direct_free(block))
+    if (is_plain(resource, bytes, alignment) && block &&
+        tarn__intercept_is_direct_free(block))
         return resource->ops.deallocate(resource->self, block, bytes, TARN_ALIGNMENT,
                                         stream);
     return deallocate_checked(resource, block, bytes, alignment, stream);
