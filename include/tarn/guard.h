@@ -21,8 +21,9 @@
  *
  * A free queues the copies of the red zones. The host compares them once the stream has
  * got there. So a report appears in a later call on the same guard: an allocation, a free,
- * tarn_guard_check(), or exit. An allocation or a free never waits for the device, but for
- * two cases: it would fail for lack of memory, or many blocks were freed without a stream.
+ * tarn_guard_check(), or exit. Calls do not wait for the program's work, but for two
+ * cases: an allocation would fail for lack of memory, or many blocks were freed without a
+ * stream. An allocation without a stream waits for the fill of its red zones.
  *
  * Some blocks have no guard: see docs/guard.md. They are counted in
  * tarn_guard_counts.

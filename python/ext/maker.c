@@ -235,6 +235,26 @@ static PyObject *wrap_tracker(PyObject *module, PyObject *args)
     return replace(state, self, status, wrapper);
 }
 
+/* (self, text) */
+static PyObject *wrap_guard(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_guard_options options;
+    tarn_resource *wrapper = NULL;
+    PyObject *object;
+    const char *text;
+
+    if (!PyArg_ParseTuple(args, "Os", &object, &text))
+        return NULL;
+    tarn__resource_object *self = unwrapped(state, object);
+    if (self == NULL)
+        return NULL;
+    tarn_status status = tarn_guard_parse(text, &options);
+    if (status == TARN_OK)
+        status = tarn_guard_create(self->native, &options, &wrapper);
+    return replace(state, self, status, wrapper);
+}
+
 /* Wrap with an adaptor that takes no options. */
 static PyObject *wrap(PyObject *module, PyObject *object,
                       tarn_status (*create)(tarn_resource *upstream, tarn_resource **out))
@@ -407,6 +427,9 @@ static PyMethodDef maker_functions[] = {
      "_wrap_failure_callback(mr, /)\n--\n\n"
      "Put an adaptor over the upstream, which calls `mr._ask(nbytes)` when memory is "
      "short."},
+    {"_wrap_guard", wrap_guard, METH_VARARGS,
+     "_wrap_guard(mr, options, /)\n--\n\n"
+     "Put a guard over the upstream of an adaptor."},
     {"_wrap_tracker", wrap_tracker, METH_VARARGS,
      "_wrap_tracker(mr, stack_depth, /)\n--\n\n"
      "Put a tracker over the upstream of an adaptor."},

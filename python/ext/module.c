@@ -16,7 +16,7 @@ static int (*const parts[])(PyObject *module) = {
     tarn__log_methods_init,   tarn__log_observer_init,  tarn__nrt_init,
     tarn__deferred_init,      tarn__capsule_init,       tarn__gil_init,
     tarn__dlpack_export_init, tarn__dlpack_import_init, tarn__stack_init,
-    tarn__torch_init,         tarn__tracker_init,
+    tarn__torch_init,         tarn__tracker_init,       tarn__guard_init,
 };
 
 /* 3.12 checks the slot below only for isolated interpreters; 3.11 ignores it. */

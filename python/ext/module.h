@@ -35,5 +35,6 @@ int tarn__nrt_init(PyObject *module);
 int tarn__stack_init(PyObject *module);
 int tarn__torch_init(PyObject *module);
 int tarn__tracker_init(PyObject *module);
+int tarn__guard_init(PyObject *module);
 
 #endif

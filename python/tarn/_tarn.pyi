@@ -1436,6 +1436,18 @@ def _wrap_failure_callback(mr: UpstreamResourceAdaptor, /) -> None:
 def _wrap_prefetcher(mr: UpstreamResourceAdaptor, /) -> None:
     """Put a prefetcher over the upstream of an adaptor."""
 
+def _wrap_guard(mr: UpstreamResourceAdaptor, options: str, /) -> None:
+    """Put a guard over the upstream of an adaptor."""
+
+def _guard_check(mr: UpstreamResourceAdaptor | None, /) -> int:
+    """Check all blocks of a guard, or of the process's (None); return its reports."""
+
+def _guard_counts(mr: UpstreamResourceAdaptor | None, /) -> tuple[int, ...]:
+    """Return the counts of a guard, or of the process's (None)."""
+
+def _guard_enable(options: str, /) -> None:
+    """Switch guard mode on for all resources of the process."""
+
 def _wrap_tracker(mr: UpstreamResourceAdaptor, stack_depth: int, /) -> None:
     """Put a tracker over the upstream of an adaptor."""
 

@@ -45,6 +45,7 @@ from tarn._tarn import (
 )
 from tarn._torch_snapshot import write_snapshot
 from tarn._tracking import TrackingResourceAdaptor
+from tarn.guard import GuardResourceAdaptor
 
 __all__ = [
     "ArenaMemoryResource",
@@ -59,6 +60,7 @@ __all__ = [
     "ExportableMemoryResource",
     "FailureCallbackResourceAdaptor",
     "FixedSizeMemoryResource",
+    "GuardResourceAdaptor",
     "LimitingResourceAdaptor",
     "LoggingResourceAdaptor",
     "ManagedMemoryResource",
@@ -1170,5 +1172,6 @@ _tarn._resource_types.update(
         "limiter": LimitingResourceAdaptor,
         "counter": StatisticsResourceAdaptor,
         "tracker": TrackingResourceAdaptor,
+        "guard": GuardResourceAdaptor,
     }
 )

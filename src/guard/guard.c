@@ -249,15 +249,20 @@ static bool fill(struct tarn__guard *guard, struct tarn__workspace_use *use,
            calls->event_record(block->event, stream) == CUDA_SUCCESS_;
 }
 
-/* Fill the red zones of a new block. In a workspace. */
+/* Fill the red zones of a new block. In a workspace. A block without a stream is ready for
+ * all streams, so the fill has to be over. It waits for no work of the program. */
 static void begin_block(struct tarn__guard *guard, struct tarn__workspace_use *use,
                         struct tarn__guard_block *block, enum order order,
                         CUstream_ stream)
 {
-    if (order == NO_STREAM)
-        stream = tarn__workspace_fill_stream(use);
     block->context_generation = use->scope.context_generation;
-    block->is_filled = fill(guard, use, block, stream);
+    if (order == ON_STREAM) {
+        block->is_filled = fill(guard, use, block, stream);
+        return;
+    }
+    stream = tarn__workspace_fill_stream(use);
+    block->is_filled = fill(guard, use, block, stream) &&
+                       use->scope.calls->stream_synchronize(stream) == CUDA_SUCCESS_;
 }
 
 /* Allocate with red zones. In a workspace. TARN_OUT_OF_MEMORY: the resource has no

@@ -12,7 +12,8 @@
  * Life of a block:
  *
  *   1. Allocation. The red zones are filled on the stream of the allocation, and an event
- *      is recorded behind that. The block is in `blocks`.
+ *      is recorded behind that. Without a stream they are filled on a stream that has no
+ *      other work, and the call waits for it. The block is in `blocks`.
  *   2. Free. The stream of the free waits for that event, copies the red zones to pinned
  *      memory, and fills the block with poison. Without a quarantine the resource gets the
  *      block now, on the same stream.
@@ -31,9 +32,8 @@
  *
  * Invariants:
  *
- *   - Filled memory is written again only by the resource's next user. The fill is always
- *     before the copy: by one stream, or by an event. So a byte that differs was written
- *     by the program.
+ *   - The fill is always before the copy: by one stream, or by an event. So a byte that
+ *     differs was written by the program.
  *   - The guard writes a caller's bytes only after the work that may use them, in the
  *     order of the stream of the free.
  *   - A handle of a program's stream is used in the calls that pass it, and not later.

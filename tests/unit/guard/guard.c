@@ -225,8 +225,6 @@ static void write_wrongly(tarn_resource *resource, tarn_stream stream)
     begin_over(resource, "guard,poison");
     for (size_t i = 0; i < sizeof writes / sizeof *writes; i++) {
         tarn_device_ptr block = take_on(BYTES, stream);
-        /* Without a stream the fill is not ordered before the program's work. */
-        CHECK_OK(tarn_driver_synchronize(0));
         write_on(block, BYTES, stream);
         write_on(block + (tarn_device_ptr)writes[i].offset, writes[i].bytes, stream);
         put_on(block, BYTES, stream);
@@ -521,7 +519,7 @@ TEST(the_guard_orders_its_work_in_every_schedule)
 {
     if (!on_sim())
         skip();
-    seeds(200, exchange_patterns);
+    seeds(40, exchange_patterns);
 }
 
 /* --- captures --- */
@@ -648,7 +646,6 @@ TEST(a_reset_of_the_device_ends_the_guards_memory)
     reset_the_device();
     put_on(other, BYTES, NULL);
     block = take_on(BYTES, NULL);
-    CHECK_OK(tarn_driver_synchronize(0));
     write_on(block + BYTES, 1, NULL);
     put_on(block, BYTES, NULL);
     check();

@@ -80,7 +80,6 @@ static void guard_each_resource(void)
         CHILD_CHECK(counts().guarded == i + 1); /* once, also where they stack */
         CHILD_STATUS(TARN_OK, tarn_resource_requested_bytes(resources[i], block, &bytes));
         CHILD_CHECK(bytes == BYTES);
-        CHILD_STATUS(TARN_OK, tarn_driver_synchronize(0));
         write_at(block + BYTES, 1);
         put(resources[i], block);
         CHILD_STATUS(TARN_OK, tarn_guard_check(NULL, NULL));
