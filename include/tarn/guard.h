@@ -83,10 +83,11 @@ typedef struct tarn_guard_report {
     int device;               /**< Its device. */
     tarn_device_ptr address;  /**< Address of the block. */
     size_t bytes;             /**< Its requested bytes. */
-    /** First and last offset from `address` that was written; the first may be negative.
+    /** First offset from `address` that was written; negative before the block.
      *
-     * Both are 0 for TARN_GUARD_FREED_TWICE. */
-    int64_t first, last;
+     * 0 for TARN_GUARD_FREED_TWICE. */
+    int64_t first;
+    int64_t last;            /**< Last offset that was written. */
     size_t changed;          /**< Number of bytes that differ from the fill. */
     size_t found_count;      /**< Number of bytes in `found`. */
     unsigned char found[16]; /**< The bytes at the offset `first` and behind it. */

@@ -65,7 +65,7 @@ def test_an_adaptor_reports_a_write_behind_a_block(capfd):
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("options", ["", "gaurd", "guard=1/0", "quarantine=1MB", "abort"])
+@pytest.mark.parametrize("options", ["", "garde", "guard=1/0", "quarantine=1MB", "abort"])
 def test_a_wrong_option_is_an_error(options):
     with pytest.raises(tarn.InvalidArgumentError):
         mr.GuardResourceAdaptor(mr.PoolMemoryResource(), options)
@@ -124,7 +124,7 @@ assert tarn.guard.counts().guarded == 4
     assert "3 bytes behind a block were written" in text
     assert "1 byte before a block was written, offset -1 to -1, now 2a\n" in text
     assert "1 byte of a freed block was written, offset 5 to 5, now 2a\n" in text
-    assert f'File "<string>", line ' in text and "in make" in text
+    assert 'File "<string>", line ' in text and "in make" in text
 
 
 def test_numbas_memory_is_guarded_by_the_variable_alone():
@@ -151,12 +151,14 @@ assert right.copy_to_host().nbytes == 100
     text = run(code)
     assert text.count("tarn: guard:") == 1
     assert "4 bytes behind a block were written, offset 1000 to 1003, now 2a 2a 2a 2a\n" in text
-    assert 'in make\n' in text and 'in wrong\n' in text
+    assert "in make\n" in text and "in wrong\n" in text
 
 
 def test_cupys_memory_is_guarded_by_the_variable_alone():
     pytest.importorskip("cupy")
-    code = WRITER + """
+    code = (
+        WRITER
+        + """
 import cupy
 import tarn.cupy
 pool = tarn.mr.PoolMemoryResource()
@@ -167,11 +169,14 @@ write(array.data.ptr + 1000, 2)
 del array
 assert tarn.guard.check() == 1
 """
+    )
     assert "2 bytes behind a block were written" in run(code)
 
 
 def test_pytorchs_memory_is_guarded_by_the_variable_alone():
-    code = WRITER + """
+    code = (
+        WRITER
+        + """
 import tarn.torch
 import torch
 tarn.torch.use()
@@ -180,6 +185,7 @@ write(tensor.address + 1000, 2)
 tensor.drop()
 assert tarn.guard.check() == 1
 """
+    )
     text = run(code, PYTHONPATH=str(HERE / "stand_in_torch"))
     assert "2 bytes behind a block were written" in text
 

@@ -40,7 +40,7 @@ TEST(a_wrong_text_is_an_error_that_names_the_item)
         {"", "\"\" is not"},
         {"guard,", "\"\" is not"},
         {",guard", "\"\" is not"},
-        {"gaurd", "\"gaurd\" is not"},
+        {"garde", "\"garde\" is not"},
         {"guard,poisson", "\"poisson\" is not"},
         {"Guard", "\"Guard\" is not"},
         {"guard poison", "\"guard poison\" is not"},
