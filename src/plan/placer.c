@@ -1,0 +1,264 @@
+/* placer.c -- gives items their offsets, one after another in any order. */
+#include "plan/placer.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { STRIDE_MIN = 16, INSERTION_MAX = 24 };
+
+/* --- the structure ------------------------------------------------------------------- */
+
+/* The largest margin that the rules put between two of the items. */
+static uint32_t largest_margin(const struct tarn__boxes *boxes,
+                               const struct tarn__plan_rules *rules)
+{
+    for (size_t i = 0; i < boxes->count; i++)
+        if (boxes->items[i].stream != boxes->items[0].free_stream ||
+            boxes->items[i].free_stream != boxes->items[0].free_stream ||
+            boxes->items[i].stream == TARN__PLAN_NO_STREAM)
+            return rules->lag;
+    return 0;
+}
+
+/* The first item that starts at `time` or later. */
+static uint32_t item_at(const struct tarn__placer *placer, uint64_t time)
+{
+    size_t low = 0, high = placer->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (placer->items[middle].start < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return (uint32_t)low;
+}
+
+/* The lists of an item are those behind it that begin before its margin is over. */
+static uint32_t first_list(const struct tarn__placer *placer, uint32_t item)
+{
+    return item / placer->stride + 1;
+}
+
+static uint32_t end_of_lists(const struct tarn__placer *placer, uint32_t item)
+{
+    return (placer->behind[item] - 1) / placer->stride + 1;
+}
+
+static bool make_lists(struct tarn__placer *placer)
+{
+    size_t lists = placer->count / placer->stride + 2, total = 0;
+    uint32_t *counts = calloc(lists, sizeof *counts);
+
+    placer->list_begin = malloc((lists + 1) * sizeof *placer->list_begin);
+    placer->list_count = counts;
+    if (!counts || !placer->list_begin)
+        return false;
+    /* Differences first: an item is in consecutive lists. Sums below wrap back. */
+    for (uint32_t i = 0; i < placer->count; i++) {
+        counts[first_list(placer, i)]++;
+        counts[end_of_lists(placer, i)]--;
+    }
+    for (size_t i = 1; i < lists; i++)
+        counts[i] += counts[i - 1];
+    for (size_t i = 0; i < lists; i++) {
+        placer->list_begin[i] = total;
+        total += counts[i];
+    }
+    placer->list_begin[lists] = total;
+    placer->lists = malloc((total + 1) * sizeof *placer->lists);
+    return placer->lists;
+}
+
+bool tarn__placer_init(struct tarn__placer *placer, const struct tarn__boxes *boxes,
+                       const struct tarn__plan_rules *rules)
+{
+    size_t count = boxes->count;
+
+    *placer = (struct tarn__placer){.items = boxes->items,
+                                    .count = count,
+                                    .rules = rules,
+                                    .lag = largest_margin(boxes, rules),
+                                    .stride = STRIDE_MIN};
+    placer->behind = malloc((count + 1) * sizeof *placer->behind);
+    placer->offsets = malloc((count + 1) * sizeof *placer->offsets);
+    placer->conflicts = malloc((count + 1) * sizeof *placer->conflicts);
+    placer->scratch = malloc((count + 1) * sizeof *placer->scratch);
+    if (!placer->behind || !placer->offsets || !placer->conflicts || !placer->scratch ||
+        !tarn__bits_init(&placer->placed, count)) {
+        tarn__placer_free(placer);
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        placer->behind[i] = item_at(placer, (uint64_t)boxes->items[i].end + placer->lag);
+        placer->pairs += placer->behind[i] - i - 1;
+    }
+    while (placer->stride < placer->pairs / (count ? count : 1))
+        placer->stride *= 2;
+    if (!make_lists(placer)) {
+        tarn__placer_free(placer);
+        return false;
+    }
+    return true;
+}
+
+void tarn__placer_free(struct tarn__placer *placer)
+{
+    free(placer->behind);
+    free(placer->lists);
+    free(placer->list_begin);
+    free(placer->list_count);
+    free(placer->offsets);
+    free(placer->conflicts);
+    free(placer->scratch);
+    tarn__bits_free(&placer->placed);
+}
+
+/* --- sorting ------------------------------------------------------------------------ */
+
+static void sort_few(uint64_t *keys, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        uint64_t key = keys[i];
+        size_t at = i;
+        for (; at > 0 && keys[at - 1] > key; at--)
+            keys[at] = keys[at - 1];
+        keys[at] = key;
+    }
+}
+
+static uint64_t middle_of(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t low = a < b ? a : b, high = a < b ? b : a;
+
+    return c < low ? low : c > high ? high : c;
+}
+
+static void sort(uint64_t *keys, size_t count)
+{
+    while (count > INSERTION_MAX) {
+        uint64_t pivot = middle_of(keys[0], keys[count / 2], keys[count - 1]);
+        size_t low = 0, high = count - 1;
+        for (;;) {
+            while (keys[low] < pivot)
+                low++;
+            while (keys[high] > pivot)
+                high--;
+            if (low >= high)
+                break;
+            uint64_t key = keys[low];
+            keys[low++] = keys[high];
+            keys[high--] = key;
+        }
+        /* The shorter half first: the depth stays below the logarithm. */
+        if (low < count - low) {
+            sort(keys, low);
+            keys += low;
+            count -= low;
+        } else {
+            sort(keys + low, count - low);
+            count = low;
+        }
+    }
+    sort_few(keys, count);
+}
+
+/* --- placing ----------------------------------------------------------------------------- */
+
+static bool conflicts(const struct tarn__placer *placer, const struct tarn__item *a,
+                      const struct tarn__item *b)
+{
+    const struct tarn__item *from = a, *to = b;
+
+    if (a->start < b->end && b->start < a->end)
+        return true;
+    if (placer->lag == 0)
+        return false;
+    if (b->start < a->start) {
+        from = b;
+        to = a;
+    }
+    return to->start - from->end < tarn__plan_margin(placer->rules, from->free_stream,
+                                                     to->stream, to->never_waits);
+}
+
+/* Add a candidate if it conflicts. */
+static size_t consider(struct tarn__placer *placer, uint32_t item, uint32_t candidate,
+                       size_t found)
+{
+    uint64_t offset = placer->offsets[candidate];
+
+    if (conflicts(placer, &placer->items[item], &placer->items[candidate]))
+        placer->conflicts[found++] =
+            offset << 32 | (offset + placer->items[candidate].quanta);
+    return found;
+}
+
+/* The placed items that conflict with an item, in any order; returns their number. */
+static size_t find_conflicts(struct tarn__placer *placer, uint32_t item)
+{
+    uint32_t list = item / placer->stride, from = list * placer->stride;
+    const uint32_t *entries = placer->lists + placer->list_begin[list];
+    size_t found = 0;
+
+    for (uint32_t i = 0; i < placer->list_count[list]; i++)
+        found = consider(placer, item, entries[i], found);
+    placer->visits += placer->list_count[list] + 1;
+    for (uint32_t candidate = tarn__bits_next(&placer->placed, from);
+         candidate < placer->behind[item];
+         candidate = candidate + 1 < placer->count
+                         ? tarn__bits_next(&placer->placed, candidate + 1)
+                         : TARN__BITS_NONE) {
+        found = consider(placer, item, candidate, found);
+        placer->visits++;
+    }
+    return found;
+}
+
+/* The offset of the smallest gap between the conflicts, else the end of the last one. */
+static uint32_t best_gap(const uint64_t *sorted, size_t count, uint32_t quanta)
+{
+    uint32_t end = 0, best = 0, best_gap = UINT32_MAX;
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t begin = (uint32_t)(sorted[i] >> 32), last = (uint32_t)sorted[i];
+        if (begin > end && begin - end >= quanta && begin - end < best_gap) {
+            best = end;
+            best_gap = begin - end;
+        }
+        end = last > end ? last : end;
+    }
+    return best_gap == UINT32_MAX ? end : best;
+}
+
+static void mark_placed(struct tarn__placer *placer, uint32_t item)
+{
+    uint32_t end = end_of_lists(placer, item);
+
+    tarn__bits_add(&placer->placed, item);
+    for (uint32_t list = first_list(placer, item); list < end; list++)
+        placer->lists[placer->list_begin[list] + placer->list_count[list]++] = item;
+}
+
+uint32_t tarn__placer_run(struct tarn__placer *placer, const uint32_t *order,
+                          uint32_t limit)
+{
+    size_t lists = placer->count / placer->stride + 2;
+    uint64_t height = 0;
+
+    tarn__bits_clear(&placer->placed);
+    memset(placer->list_count, 0, lists * sizeof *placer->list_count);
+    for (size_t i = 0; i < placer->count; i++) {
+        uint32_t item = order[i], quanta = placer->items[item].quanta;
+        size_t found = find_conflicts(placer, item);
+        sort(placer->conflicts, found);
+        uint64_t offset = best_gap(placer->conflicts, found, quanta);
+        if (offset + quanta > height)
+            height = offset + quanta;
+        if (height >= limit)
+            return UINT32_MAX;
+        placer->offsets[item] = (uint32_t)offset;
+        mark_placed(placer, item);
+    }
+    return (uint32_t)height;
+}

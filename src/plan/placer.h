@@ -1,0 +1,45 @@
+/* placer.h -- gives items their offsets, one after another in any order.
+ *
+ * Two items conflict if they overlap in time, or if less than the margin lies between the
+ * end of one and the start of the other (plan.h). An item goes into the smallest gap
+ * between the placed items that conflict with it, else on top of them.
+ *
+ * The placed items that may conflict are found by the start: a set of those that are
+ * placed, and for every `stride` items the list of those that still live there. With a
+ * stride of about the number of items alive, one search reads as many candidates as
+ * there are conflicts, and all lists have about as many entries as there are items.
+ */
+#ifndef TARN_PLAN_PLACER_H
+#define TARN_PLAN_PLACER_H
+
+#include "plan/bits.h"
+#include "plan/boxes.h"
+
+struct tarn__placer {
+    const struct tarn__item *items;
+    size_t count;
+    const struct tarn__plan_rules *rules;
+    uint32_t lag;       /* the largest margin between two of the items */
+    uint32_t *behind;   /* by item: the first that starts its margin after its end */
+    uint64_t pairs;     /* of items that may conflict: what one layout costs */
+    uint32_t stride;    /* items from one list to the next */
+    uint32_t *lists;    /* the entries of all lists */
+    size_t *list_begin; /* by list, and the end of the last */
+    uint32_t *list_count;
+    struct tarn__bits placed;
+    uint32_t *offsets;  /* by item, of those that are placed */
+    uint64_t *conflicts, *scratch; /* of the present item: offset, end */
+    uint64_t visits;    /* candidates so far: a measure of the time */
+};
+
+/* false: no host memory. The items are borrowed. */
+bool tarn__placer_init(struct tarn__placer *placer, const struct tarn__boxes *boxes,
+                       const struct tarn__plan_rules *rules);
+void tarn__placer_free(struct tarn__placer *placer);
+
+/* Place all items in this order. Stops as soon as the height reaches `limit`. Returns the
+ * height, in quanta, or UINT32_MAX: it is at least `limit`. */
+uint32_t tarn__placer_run(struct tarn__placer *placer, const uint32_t *order,
+                          uint32_t limit);
+
+#endif

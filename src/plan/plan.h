@@ -1,0 +1,76 @@
+/* plan.h -- what a plan is: blocks in time and addresses, and the rules between them.
+ *
+ * A plan is the layout of recorded work. Time is counted in operations of the recording:
+ * each allocation and each free is one. Addresses are offsets into one range.
+ *
+ * A slot is the place of one block. Invariants of the slots of a plan:
+ *
+ *   1. They are sorted by `start`, and no two have the same.
+ *   2. start < end <= operations; quanta > 0; offset + quanta <= height.
+ *   3. Where two slots share addresses, let `from` be the last one before `to`. Then
+ *      from->end + tarn__plan_margin(rules, from, to) <= to->start.
+ *
+ * The third rule implies that no two blocks overlap in time and address. check.c tests
+ * all three, and shares no code with the files that lay blocks out.
+ *
+ * Order. A slot may take addresses that another stream freed. The device may not have
+ * reached that free: it is assumed to be `lag` operations behind. Then the stream of the
+ * slot has to wait for the other one. A wait has a price in memory: a block below
+ * `price` saves less memory than a wait costs, so its slot keeps the lag as a margin, and
+ * no wait is expected. Work without a stream cannot wait, so it always keeps the margin.
+ *
+ * A plan says where blocks may go. It never says that memory is free: whoever follows a
+ * plan asks the pool.
+ */
+#ifndef TARN_PLAN_PLAN_H
+#define TARN_PLAN_PLAN_H
+
+#include <tarn/plan.h>
+
+enum { TARN__PLAN_QUANTUM = 512 };
+
+/* Bounds of a plan. A height has 32 bits of quanta, and so has a time. */
+#define TARN__PLAN_SLOTS_MAX ((size_t)1 << 28)
+#define TARN__PLAN_NO_STREAM UINT32_MAX
+#define TARN__PLAN_NO_SLOT UINT32_MAX
+
+struct tarn__plan_slot {
+    uint32_t start, end;  /* operations of the allocation and of the free */
+    uint32_t quanta;      /* size */
+    uint32_t offset;      /* quanta */
+    uint32_t stream;      /* of the allocation: 0, 1, 2 ...; or TARN__PLAN_NO_STREAM */
+    uint32_t free_stream; /* of the free, as `stream` */
+    uint32_t thread;      /* of the allocation: 0, 1, 2 ... */
+};
+
+struct tarn__plan_rules {
+    uint32_t lag;   /* operations that the device is behind */
+    uint32_t price; /* quanta; a smaller block waits for no other stream */
+};
+
+struct tarn_plan {
+    struct tarn__plan_slot *slots;
+    size_t count;
+    uint32_t operations, streams, threads;
+    struct tarn__plan_rules rules;
+    uint32_t height;          /* quanta: the highest end of a slot */
+    uint64_t peak_live_bytes; /* as requested, not rounded to quanta */
+};
+
+/* Operations that have to lie between the free of `from` and the allocation of `to`. */
+static inline uint32_t tarn__plan_margin(const struct tarn__plan_rules *rules,
+                                         uint32_t from_free_stream, uint32_t to_stream,
+                                         bool to_never_waits)
+{
+    if (from_free_stream == TARN__PLAN_NO_STREAM || to_stream == TARN__PLAN_NO_STREAM)
+        return rules->lag;
+    return from_free_stream != to_stream && to_never_waits ? rules->lag : 0;
+}
+
+static inline bool tarn__plan_never_waits(const struct tarn__plan_rules *rules,
+                                          uint32_t quanta)
+{
+    return quanta < rules->price;
+}
+
+#endif

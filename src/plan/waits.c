@@ -1,0 +1,55 @@
+/* waits.c -- the waits between streams that a plan expects. */
+#include "plan/waits.h"
+#include "base/map.h"
+#include "plan/owners.h"
+
+struct count {
+    struct tarn__map latest; /* (consumer, source) -> operation of the latest wait */
+    const struct tarn__plan_slot *consumer; /* of the latest hand-over */
+    uint32_t lag;
+    bool has_memory;
+    struct tarn__waits result;
+};
+
+static bool note(void *data, const struct tarn__plan_slot *from,
+                 const struct tarn__plan_slot *to)
+{
+    struct count *count = data;
+    uint64_t pair = ((uint64_t)to->stream + 1) << 32 | from->free_stream;
+
+    if (from->free_stream == to->stream)
+        return true;
+    if (count->consumer != to)
+        count->result.handovers++;
+    count->consumer = to;
+    /* Work without a stream keeps the margin: its memory is completed. */
+    if (to->stream == TARN__PLAN_NO_STREAM ||
+        from->free_stream == TARN__PLAN_NO_STREAM || to->start - from->end >= count->lag)
+        return true;
+    uint32_t *latest = tarn__map_get(&count->latest, pair);
+    if (latest && *latest >= from->end)
+        return true;
+    count->result.waits++;
+    if (latest)
+        *latest = to->start;
+    else
+        count->has_memory = tarn__map_put(&count->latest, pair, &to->start);
+    return count->has_memory;
+}
+
+tarn_status tarn__waits_count(const struct tarn_plan *plan, struct tarn__waits *out)
+{
+    struct count count = {.lag = plan->rules.lag, .has_memory = true};
+    bool ended;
+
+    tarn__map_init(&count.latest, sizeof(uint32_t));
+    tarn_status status =
+        tarn__owners_sweep(plan->slots, plan->count, note, &count, &ended);
+    tarn__map_free(&count.latest);
+    if (status == TARN_OK && ended)
+        status =
+            tarn_error_set(TARN_OUT_OF_MEMORY, "plan: no host memory to count waits");
+    if (status == TARN_OK)
+        *out = count.result;
+    return status;
+}
