@@ -133,16 +133,3 @@ void tarn__boxes_free(struct tarn__boxes *boxes)
     free(boxes->next);
     *boxes = (struct tarn__boxes){.items = NULL};
 }
-
-void tarn__boxes_unpack(const struct tarn__boxes *boxes, const uint32_t *offsets,
-                        struct tarn__plan_slot *slots)
-{
-    for (size_t i = 0; i < boxes->count; i++) {
-        uint32_t offset = offsets[i];
-        for (uint32_t slot = boxes->items[i].first; slot != TARN__PLAN_NO_SLOT;
-             slot = boxes->next[slot]) {
-            slots[slot].offset = offset;
-            offset += slots[slot].quanta;
-        }
-    }
-}

@@ -33,8 +33,4 @@ bool tarn__boxes_make(struct tarn__boxes *boxes, const struct tarn_plan *plan,
                       struct tarn__boxing boxing);
 void tarn__boxes_free(struct tarn__boxes *boxes);
 
-/* Set the offset of each slot from those of the items. */
-void tarn__boxes_unpack(const struct tarn__boxes *boxes, const uint32_t *offsets,
-                        struct tarn__plan_slot *slots);
-
 #endif

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Candidates for each block, and the blocks that a small plan counts as. */
-enum { CANDIDATES_A_BLOCK = 1000, BLOCKS_MIN = 20000 };
+enum { CANDIDATES_A_BLOCK = 1200, BLOCKS_MIN = 20000 };
 
 /* A way to group: blocks up to peak >> shift; 0: none. The finest come first. */
 struct level {
@@ -23,7 +23,7 @@ static const struct level levels[] = {{0, 0},  {14, 3}, {12, 3}, {10, 3},
                                       {10, 2}, {8, 2},  {8, 1},  {6, 0}};
 enum { LEVELS = sizeof levels / sizeof levels[0], LEVELS_TRIED = 4 };
 
-enum order { BY_SIZE, BY_START, BY_SIZE_AND_ROOT, BY_SIZE_AND_LIFE, ORDERS };
+enum order { BY_SIZE, BY_SIZE_AND_ROOT, BY_START, BY_SIZE_AND_LIFE, ORDERS };
 
 struct rank {
     double key;
@@ -90,7 +90,7 @@ static double key_of(const struct tarn__item *item, enum order order)
     switch (order) {
     case BY_START:
         return -(double)item->start;
-    case BY_SIZE_AND_ROOT:
+    case BY_SIZE_AND_ROOT: /* size times the root of life, squared */
         return size * size * life;
     case BY_SIZE_AND_LIFE:
         return size * life;
@@ -136,16 +136,14 @@ static uint32_t place(struct search *search, struct attempt *attempt, uint32_t l
     search->budget -= visits < search->budget ? visits : search->budget;
     if (height < search->height) {
         search->height = height;
-        tarn__boxes_unpack(&attempt->boxes, attempt->placer.offsets, search->plan->slots);
-        for (size_t i = 0; i < search->plan->count; i++)
-            search->best[i] = search->plan->slots[i].offset;
+        tarn__placer_unpack(&attempt->placer, &attempt->boxes, search->plan, search->best);
     }
     return height;
 }
 
 static bool is_affordable(const struct search *search, const struct attempt *attempt)
 {
-    return 2 * attempt->placer.pairs + attempt->boxes.count <= search->budget;
+    return attempt->placer.pairs * 3 / 2 + attempt->boxes.count <= search->budget;
 }
 
 static void try_orders(struct search *search, struct attempt *attempt, unsigned level)
@@ -173,7 +171,7 @@ static void raise_keys(const struct search *search, struct attempt *attempt,
 
     for (size_t i = 0; i < attempt->boxes.count; i++) {
         double end =
-            (double)attempt->placer.offsets[i] + attempt->boxes.items[i].quanta;
+            (double)attempt->placer.places[i].offset + attempt->boxes.items[i].quanta;
         if (end > target)
             attempt->keys[i] *= factor;
     }
@@ -185,8 +183,7 @@ static bool improve(struct search *search)
 
     if (!attempt_init(&attempt, search, search->level))
         return false;
-    enum order order = search->order == BY_START ? BY_SIZE : search->order;
-    set_keys(&attempt, order);
+    set_keys(&attempt, search->order == BY_START ? BY_SIZE : search->order);
     for (unsigned round = 0;
          search->height > search->bound && is_affordable(search, &attempt); round++) {
         if (place(search, &attempt, UINT32_MAX) == UINT32_MAX)
@@ -200,6 +197,7 @@ static bool improve(struct search *search)
 static bool try_levels(struct search *search)
 {
     uint64_t budget = search->budget;
+    size_t items = 0; /* of the level before: equal counts are equal items */
 
     for (int level = LEVELS_TRIED - 1; level >= 0; level--) {
         struct attempt attempt;
@@ -207,8 +205,9 @@ static bool try_levels(struct search *search)
             break;
         if (!attempt_init(&attempt, search, (unsigned)level))
             return false;
-        if (is_affordable(search, &attempt))
+        if (attempt.boxes.count != items && is_affordable(search, &attempt))
             try_orders(search, &attempt, (unsigned)level);
+        items = attempt.boxes.count;
         attempt_free(&attempt);
     }
     /* Coarser boxes for work whose blocks are too many at once. */

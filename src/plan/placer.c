@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STRIDE_MIN = 16, INSERTION_MAX = 24 };
+enum { STRIDE_MIN = 16, INSERTION_MAX = 48, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
 
 /* --- the structure ------------------------------------------------------------------- */
 
@@ -26,7 +26,7 @@ static uint32_t item_at(const struct tarn__placer *placer, uint64_t time)
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (placer->items[middle].start < time)
+        if (placer->places[middle].start < time)
             low = middle + 1;
         else
             high = middle;
@@ -75,19 +75,27 @@ bool tarn__placer_init(struct tarn__placer *placer, const struct tarn__boxes *bo
 {
     size_t count = boxes->count;
 
-    *placer = (struct tarn__placer){.items = boxes->items,
-                                    .count = count,
+    *placer = (struct tarn__placer){.count = count,
                                     .rules = rules,
                                     .lag = largest_margin(boxes, rules),
                                     .stride = STRIDE_MIN};
     placer->behind = malloc((count + 1) * sizeof *placer->behind);
-    placer->offsets = malloc((count + 1) * sizeof *placer->offsets);
+    placer->places = malloc((count + 1) * sizeof *placer->places);
     placer->conflicts = malloc((count + 1) * sizeof *placer->conflicts);
     placer->scratch = malloc((count + 1) * sizeof *placer->scratch);
-    if (!placer->behind || !placer->offsets || !placer->conflicts || !placer->scratch ||
+    if (!placer->behind || !placer->places || !placer->conflicts || !placer->scratch ||
         !tarn__bits_init(&placer->placed, count)) {
         tarn__placer_free(placer);
         return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct tarn__item *item = &boxes->items[i];
+        placer->places[i] = (struct tarn__place){.start = item->start,
+                                                 .end = item->end,
+                                                 .quanta = item->quanta,
+                                                 .stream = item->stream,
+                                                 .free_stream = item->free_stream,
+                                                 .never_waits = item->never_waits};
     }
     for (uint32_t i = 0; i < count; i++) {
         placer->behind[i] = item_at(placer, (uint64_t)boxes->items[i].end + placer->lag);
@@ -108,7 +116,7 @@ void tarn__placer_free(struct tarn__placer *placer)
     free(placer->lists);
     free(placer->list_begin);
     free(placer->list_count);
-    free(placer->offsets);
+    free(placer->places);
     free(placer->conflicts);
     free(placer->scratch);
     tarn__bits_free(&placer->placed);
@@ -127,48 +135,49 @@ static void sort_few(uint64_t *keys, size_t count)
     }
 }
 
-static uint64_t middle_of(uint64_t a, uint64_t b, uint64_t c)
+/* Sort by one digit of the offset, from `keys` to `out`. */
+static void sort_by_digit(const uint64_t *keys, uint64_t *out, size_t count,
+                          unsigned shift)
 {
-    uint64_t low = a < b ? a : b, high = a < b ? b : a;
+    uint32_t begins[DIGITS] = {0}, sum = 0;
 
-    return c < low ? low : c > high ? high : c;
+    for (size_t i = 0; i < count; i++)
+        begins[keys[i] >> shift & (DIGITS - 1)]++;
+    for (unsigned digit = 0; digit < DIGITS; digit++) {
+        uint32_t number = begins[digit];
+        begins[digit] = sum;
+        sum += number;
+    }
+    for (size_t i = 0; i < count; i++)
+        out[begins[keys[i] >> shift & (DIGITS - 1)]++] = keys[i];
 }
 
-static void sort(uint64_t *keys, size_t count)
+/* Sort by offset; returns the array that has the result. */
+static const uint64_t *sort(uint64_t *keys, uint64_t *scratch, size_t count)
 {
-    while (count > INSERTION_MAX) {
-        uint64_t pivot = middle_of(keys[0], keys[count / 2], keys[count - 1]);
-        size_t low = 0, high = count - 1;
-        for (;;) {
-            while (keys[low] < pivot)
-                low++;
-            while (keys[high] > pivot)
-                high--;
-            if (low >= high)
-                break;
-            uint64_t key = keys[low];
-            keys[low++] = keys[high];
-            keys[high--] = key;
-        }
-        /* The shorter half first: the depth stays below the logarithm. */
-        if (low < count - low) {
-            sort(keys, low);
-            keys += low;
-            count -= low;
-        } else {
-            sort(keys + low, count - low);
-            count = low;
-        }
+    uint64_t largest = 0;
+
+    if (count <= INSERTION_MAX) {
+        sort_few(keys, count);
+        return keys;
     }
-    sort_few(keys, count);
+    for (size_t i = 0; i < count; i++)
+        largest |= keys[i];
+    for (unsigned shift = 32; shift < 64 && largest >> shift; shift += DIGIT_BITS) {
+        sort_by_digit(keys, scratch, count, shift);
+        uint64_t *sorted = scratch;
+        scratch = keys;
+        keys = sorted;
+    }
+    return keys;
 }
 
 /* --- placing ----------------------------------------------------------------------------- */
 
-static bool conflicts(const struct tarn__placer *placer, const struct tarn__item *a,
-                      const struct tarn__item *b)
+static bool conflicts(const struct tarn__placer *placer, const struct tarn__place *a,
+                      const struct tarn__place *b)
 {
-    const struct tarn__item *from = a, *to = b;
+    const struct tarn__place *from = a, *to = b;
 
     if (a->start < b->end && b->start < a->end)
         return true;
@@ -183,14 +192,14 @@ static bool conflicts(const struct tarn__placer *placer, const struct tarn__item
 }
 
 /* Add a candidate if it conflicts. */
-static size_t consider(struct tarn__placer *placer, uint32_t item, uint32_t candidate,
-                       size_t found)
+static size_t consider(struct tarn__placer *placer, const struct tarn__place *place,
+                       uint32_t candidate, size_t found)
 {
-    uint64_t offset = placer->offsets[candidate];
+    const struct tarn__place *other = &placer->places[candidate];
 
-    if (conflicts(placer, &placer->items[item], &placer->items[candidate]))
+    if (conflicts(placer, place, other))
         placer->conflicts[found++] =
-            offset << 32 | (offset + placer->items[candidate].quanta);
+            (uint64_t)other->offset << 32 | (other->offset + other->quanta);
     return found;
 }
 
@@ -199,17 +208,18 @@ static size_t find_conflicts(struct tarn__placer *placer, uint32_t item)
 {
     uint32_t list = item / placer->stride, from = list * placer->stride;
     const uint32_t *entries = placer->lists + placer->list_begin[list];
+    const struct tarn__place *place = &placer->places[item];
     size_t found = 0;
 
     for (uint32_t i = 0; i < placer->list_count[list]; i++)
-        found = consider(placer, item, entries[i], found);
+        found = consider(placer, place, entries[i], found);
     placer->visits += placer->list_count[list] + 1;
     for (uint32_t candidate = tarn__bits_next(&placer->placed, from);
          candidate < placer->behind[item];
          candidate = candidate + 1 < placer->count
                          ? tarn__bits_next(&placer->placed, candidate + 1)
                          : TARN__BITS_NONE) {
-        found = consider(placer, item, candidate, found);
+        found = consider(placer, place, candidate, found);
         placer->visits++;
     }
     return found;
@@ -249,16 +259,30 @@ uint32_t tarn__placer_run(struct tarn__placer *placer, const uint32_t *order,
     tarn__bits_clear(&placer->placed);
     memset(placer->list_count, 0, lists * sizeof *placer->list_count);
     for (size_t i = 0; i < placer->count; i++) {
-        uint32_t item = order[i], quanta = placer->items[item].quanta;
+        uint32_t item = order[i], quanta = placer->places[item].quanta;
         size_t found = find_conflicts(placer, item);
-        sort(placer->conflicts, found);
-        uint64_t offset = best_gap(placer->conflicts, found, quanta);
+        const uint64_t *sorted = sort(placer->conflicts, placer->scratch, found);
+        uint64_t offset = best_gap(sorted, found, quanta);
         if (offset + quanta > height)
             height = offset + quanta;
         if (height >= limit)
             return UINT32_MAX;
-        placer->offsets[item] = (uint32_t)offset;
+        placer->places[item].offset = (uint32_t)offset;
         mark_placed(placer, item);
     }
     return (uint32_t)height;
+}
+
+void tarn__placer_unpack(const struct tarn__placer *placer,
+                         const struct tarn__boxes *boxes,
+                         const struct tarn_plan *plan, uint32_t *offsets)
+{
+    for (size_t i = 0; i < boxes->count; i++) {
+        uint32_t offset = placer->places[i].offset;
+        for (uint32_t slot = boxes->items[i].first; slot != TARN__PLAN_NO_SLOT;
+             slot = boxes->next[slot]) {
+            offsets[slot] = offset;
+            offset += plan->slots[slot].quanta;
+        }
+    }
 }

@@ -15,8 +15,15 @@
 #include "plan/bits.h"
 #include "plan/boxes.h"
 
+/* An item and its place, together: a search reads many, each at a place of its own. */
+struct tarn__place {
+    uint32_t start, end, quanta, offset; /* the offset is valid once it is placed */
+    uint32_t stream, free_stream;
+    bool never_waits;
+};
+
 struct tarn__placer {
-    const struct tarn__item *items;
+    struct tarn__place *places; /* by item */
     size_t count;
     const struct tarn__plan_rules *rules;
     uint32_t lag;       /* the largest margin between two of the items */
@@ -27,12 +34,12 @@ struct tarn__placer {
     size_t *list_begin; /* by list, and the end of the last */
     uint32_t *list_count;
     struct tarn__bits placed;
-    uint32_t *offsets;  /* by item, of those that are placed */
-    uint64_t *conflicts, *scratch; /* of the present item: offset, end */
-    uint64_t visits;    /* candidates so far: a measure of the time */
+    uint64_t *conflicts; /* of the present item: offset << 32 | end */
+    uint64_t *scratch;   /* as many, for sorting */
+    uint64_t visits;     /* candidates so far: a measure of the time */
 };
 
-/* false: no host memory. The items are borrowed. */
+/* false: no host memory. The rules are borrowed. */
 bool tarn__placer_init(struct tarn__placer *placer, const struct tarn__boxes *boxes,
                        const struct tarn__plan_rules *rules);
 void tarn__placer_free(struct tarn__placer *placer);
@@ -41,5 +48,10 @@ void tarn__placer_free(struct tarn__placer *placer);
  * height, in quanta, or UINT32_MAX: it is at least `limit`. */
 uint32_t tarn__placer_run(struct tarn__placer *placer, const uint32_t *order,
                           uint32_t limit);
+
+/* Write the offset of each slot of each item, by slot. */
+void tarn__placer_unpack(const struct tarn__placer *placer,
+                         const struct tarn__boxes *boxes,
+                         const struct tarn_plan *plan, uint32_t *offsets);
 
 #endif
