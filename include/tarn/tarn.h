@@ -69,6 +69,9 @@
 /** @defgroup tarn_trace Memory event logs
  * These calls record, write and read logs of memory events. */
 
+/** @defgroup tarn_plan Plans
+ * A plan is a layout of recorded work, made in advance. */
+
 /** @defgroup tarn_stack Call stacks
  * These calls capture call stacks, each of which has a number in the process. */
 
@@ -104,6 +107,7 @@
 #include <tarn/guard.h>
 #include <tarn/resource.h>
 #include <tarn/pool.h>
+#include <tarn/plan.h>
 #include <tarn/trace.h>
 #include <tarn/stack.h>
 #include <tarn/adaptor.h>

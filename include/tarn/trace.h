@@ -20,13 +20,15 @@
  *   - tarn_trace_writer: writes events to a file or a function, from any thread;
  *   - tarn_trace_read_all(), tarn_trace_read(): parse a log and pass on what it has;
  *   - tarn_trace_accounting: follows the live blocks of a log and finds impossible rows;
- *   - tarn_trace and tarn_replay(): load a log and run it against a resource.
+ *   - tarn_trace and tarn_replay(): load a log and run it against a resource;
+ *   - tarn_trace_plan(): lay the blocks of a log out in advance (plan.h).
  *
  * See docs/glossary.md for registered streams and no-stream frees.
  */
 #ifndef TARN_TRACE_H
 #define TARN_TRACE_H
 
+#include <tarn/plan.h>
 #include <tarn/pool.h>
 #include <tarn/stack.h>
 
@@ -851,6 +853,30 @@ TARN_API void tarn_trace_release(tarn_trace *trace);
  * @since 0.1
  */
 TARN_API void tarn_trace_summarize(const tarn_trace *trace, tarn_trace_summary *out);
+
+/** Lay out the blocks of a trace in advance.
+ *
+ * The plan depends only on the trace and the options. Its search needs about 200 bytes of
+ * host memory for each block.
+ *
+ * Operations without a stream count as work of one stream if the log names no stream at
+ * all. Else the device has to be done with a block that they free, or that they take,
+ * before other work uses it.
+ *
+ * Thread-safety: any thread; the call does not change the trace.
+ *
+ * @param trace    the trace; borrowed for the call.
+ * @param options  the options; NULL selects the defaults.
+ * @param[out] out the plan, which the caller releases with tarn_plan_release().
+ * @return
+ * - TARN_OK: the plan exists.
+ * - TARN_INVALID_ARGUMENT: `trace` or `out` is NULL, or an option is out of its range.
+ * - TARN_OUT_OF_MEMORY: no host memory for the search.
+ * - TARN_NOT_SUPPORTED: a block has 1 TiB or more, or the plan would need 2 TiB.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_trace_plan(const tarn_trace *trace,
+                                     const tarn_plan_options *options, tarn_plan **out);
 
 /** Options of a replay; zeros select the defaults. */
 typedef struct tarn_replay_options {

@@ -67,8 +67,8 @@ static uint32_t descend(const struct tarn__bits *bits, unsigned level, uint32_t 
 {
     while (level-- > 0) {
         uint64_t word = bits->levels[level][at];
-        at = at * 64 + (uint32_t)(last ? 63 - __builtin_clzll(word)
-                                       : __builtin_ctzll(word));
+        at = at * 64 +
+             (uint32_t)(last ? 63 - __builtin_clzll(word) : __builtin_ctzll(word));
     }
     return at;
 }
@@ -78,8 +78,8 @@ uint32_t tarn__bits_next(const struct tarn__bits *bits, uint32_t from)
     for (unsigned level = 0; level < bits->level_count; level++) {
         uint64_t word = bits->levels[level][from / 64] & UINT64_MAX << from % 64;
         if (word)
-            return descend(bits, level,
-                           from / 64 * 64 + (uint32_t)__builtin_ctzll(word), false);
+            return descend(bits, level, from / 64 * 64 + (uint32_t)__builtin_ctzll(word),
+                           false);
         from = from / 64 + 1; /* the word after this one, seen from the level above */
         if (level + 1 == bits->level_count ||
             &bits->levels[level][from] >= bits->levels[level + 1])

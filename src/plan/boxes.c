@@ -102,9 +102,9 @@ bool tarn__boxes_make(struct tarn__boxes *boxes, const struct tarn_plan *plan,
     uint32_t most = UINT32_MAX / BOX_BLOCKS;
     size_t small_count = 0;
 
-    *boxes = (struct tarn__boxes){
-        .items = malloc((plan->count + 1) * sizeof *boxes->items),
-        .next = malloc((plan->count + 1) * sizeof *boxes->next)};
+    *boxes =
+        (struct tarn__boxes){.items = malloc((plan->count + 1) * sizeof *boxes->items),
+                             .next = malloc((plan->count + 1) * sizeof *boxes->next)};
     if (!small || !boxes->items || !boxes->next) {
         free(small);
         tarn__boxes_free(boxes);

@@ -12,8 +12,8 @@
 struct tarn__item {
     uint32_t start, end, quanta; /* as in a slot */
     uint32_t stream, free_stream;
-    uint32_t first;    /* its first slot; the others follow in `next` */
-    bool never_waits;  /* one of its slots does not */
+    uint32_t first;   /* its first slot; the others follow in `next` */
+    bool never_waits; /* one of its slots does not */
 };
 
 struct tarn__boxes {

@@ -1,8 +1,9 @@
 /* check.c -- the verifier of plans: each invariant of plan.h. */
 #include "plan/check.h"
 #include "plan/owners.h"
+#include <stdlib.h>
 
-/* The first pair that breaks the third rule. */
+/* The first pair that breaks the last rule. */
 struct broken {
     const struct tarn__plan_rules *rules;
     const struct tarn__plan_slot *from, *to;
@@ -55,15 +56,48 @@ static tarn_status check_slot(const char *name, const struct tarn_plan *plan, si
     return TARN_OK;
 }
 
+/* An operation may belong to one slot only. */
+static tarn_status check_operations(const char *name, const struct tarn_plan *plan)
+{
+    unsigned char *is_used = calloc((size_t)plan->operations + 1, 1);
+    tarn_status status = TARN_OK;
+
+    if (!is_used)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "%.200s: no host memory to check",
+                              name);
+    for (size_t i = 0; i < plan->count; i++)
+        is_used[plan->slots[i].start] = true;
+    for (size_t i = 0; i < plan->count && status == TARN_OK; i++) {
+        uint32_t end = plan->slots[i].end;
+        if (end < plan->operations && is_used[end])
+            status = tarn_error_set(TARN_BAD_FORMAT,
+                                    "%.200s: block %zu ends at operation %u, which "
+                                    "belongs to another block",
+                                    name, i, end);
+        is_used[end] = true;
+    }
+    free(is_used);
+    return status;
+}
+
 tarn_status tarn__check_plan(const char *name, const struct tarn_plan *plan)
 {
     struct broken broken = {.rules = &plan->rules};
     tarn_status status = TARN_OK;
-    bool ended;
+    bool ended = false;
 
+    if (plan->operations > 2 * (uint64_t)plan->count ||
+        plan->streams > 2 * (uint64_t)plan->count || plan->threads > plan->count)
+        return tarn_error_set(TARN_BAD_FORMAT,
+                              "%.200s: %u operations, %u streams and %u threads with %zu "
+                              "blocks",
+                              name, plan->operations, plan->streams, plan->threads,
+                              plan->count);
     for (size_t i = 0; i < plan->count && status == TARN_OK; i++)
         status = check_slot(name, plan, i);
     if (status == TARN_OK)
+        status = check_operations(name, plan);
+    if (status == TARN_OK && plan->count > 0)
         status =
             tarn__owners_sweep(plan->slots, plan->count, is_ordered, &broken, &ended);
     if (status == TARN_OK && ended)

@@ -41,11 +41,11 @@ struct attempt {
 
 struct search {
     struct tarn_plan *plan;
-    uint64_t bound;    /* quanta: no layout is lower */
-    uint64_t budget;   /* candidates that are left */
-    uint32_t *best;    /* by slot: offsets of the best layout */
-    uint32_t height;   /* of the best layout; UINT32_MAX: there is none */
-    unsigned level;    /* of the best layout */
+    uint64_t bound;  /* quanta: no layout is lower */
+    uint64_t budget; /* candidates that are left */
+    uint32_t *best;  /* by slot: offsets of the best layout */
+    uint32_t height; /* of the best layout; UINT32_MAX: there is none */
+    unsigned level;  /* of the best layout */
     enum order order;
 };
 
@@ -136,7 +136,8 @@ static uint32_t place(struct search *search, struct attempt *attempt, uint32_t l
     search->budget -= visits < search->budget ? visits : search->budget;
     if (height < search->height) {
         search->height = height;
-        tarn__placer_unpack(&attempt->placer, &attempt->boxes, search->plan, search->best);
+        tarn__placer_unpack(&attempt->placer, &attempt->boxes, search->plan,
+                            search->best);
     }
     return height;
 }
@@ -164,9 +165,9 @@ static void try_orders(struct search *search, struct attempt *attempt, unsigned 
 static void raise_keys(const struct search *search, struct attempt *attempt,
                        unsigned round)
 {
-    double target = (double)search->bound +
-                    ((double)search->height - (double)search->bound) *
-                        (0.25 * (double)(round % 4));
+    double target =
+        (double)search->bound +
+        ((double)search->height - (double)search->bound) * (0.25 * (double)(round % 4));
     double factor = 1.2 + 0.2 * (double)(round % 5);
 
     for (size_t i = 0; i < attempt->boxes.count; i++) {
@@ -253,8 +254,8 @@ tarn_status tarn__layout_make(struct tarn_plan *plan, unsigned effort)
     bool has_memory = search.best && tarn__layout_bound(plan, &search.bound);
 
     if (has_memory && search.bound < UINT32_MAX && plan->count > 0)
-        has_memory = try_levels(&search) &&
-                     (search.height == UINT32_MAX || improve(&search));
+        has_memory =
+            try_levels(&search) && (search.height == UINT32_MAX || improve(&search));
     if (has_memory && search.height < UINT32_MAX)
         for (size_t i = 0; i < plan->count; i++)
             plan->slots[i].offset = search.best[i];

@@ -274,8 +274,8 @@ uint32_t tarn__placer_run(struct tarn__placer *placer, const uint32_t *order,
 }
 
 void tarn__placer_unpack(const struct tarn__placer *placer,
-                         const struct tarn__boxes *boxes,
-                         const struct tarn_plan *plan, uint32_t *offsets)
+                         const struct tarn__boxes *boxes, const struct tarn_plan *plan,
+                         uint32_t *offsets)
 {
     for (size_t i = 0; i < boxes->count; i++) {
         uint32_t offset = placer->places[i].offset;

@@ -51,7 +51,7 @@ uint32_t tarn__placer_run(struct tarn__placer *placer, const uint32_t *order,
 
 /* Write the offset of each slot of each item, by slot. */
 void tarn__placer_unpack(const struct tarn__placer *placer,
-                         const struct tarn__boxes *boxes,
-                         const struct tarn_plan *plan, uint32_t *offsets);
+                         const struct tarn__boxes *boxes, const struct tarn_plan *plan,
+                         uint32_t *offsets);
 
 #endif

@@ -5,13 +5,15 @@
  *
  * A slot is the place of one block. Invariants of the slots of a plan:
  *
- *   1. They are sorted by `start`, and no two have the same.
+ *   1. They are sorted by `start`. An operation is the start or the end of one slot at
+ *      most. Slots that live at the end of the recording end at `operations`.
  *   2. start < end <= operations; quanta > 0; offset + quanta <= height.
- *   3. Where two slots share addresses, let `from` be the last one before `to`. Then
+ *   3. operations <= 2 * count, streams <= 2 * count, threads <= count.
+ *   4. Where two slots share addresses, let `from` be the last one before `to`. Then
  *      from->end + tarn__plan_margin(rules, from, to) <= to->start.
  *
- * The third rule implies that no two blocks overlap in time and address. check.c tests
- * all three, and shares no code with the files that lay blocks out.
+ * The last rule implies that no two blocks overlap in time and address. check.c tests
+ * all four, and shares no code with the files that lay blocks out.
  *
  * Order. A slot may take addresses that another stream freed. The device may not have
  * reached that free: it is assumed to be `lag` operations behind. Then the stream of the
@@ -30,7 +32,8 @@
 enum { TARN__PLAN_QUANTUM = 512 };
 
 /* Bounds of a plan. A height has 32 bits of quanta, and so has a time. */
-#define TARN__PLAN_SLOTS_MAX ((size_t)1 << 28)
+#define TARN__PLAN_SLOTS_MAX ((uint64_t)1 << 28)
+#define TARN__PLAN_LAG_MAX ((uint32_t)1 << 30)
 #define TARN__PLAN_NO_STREAM UINT32_MAX
 #define TARN__PLAN_NO_SLOT UINT32_MAX
 
@@ -53,8 +56,9 @@ struct tarn_plan {
     size_t count;
     uint32_t operations, streams, threads;
     struct tarn__plan_rules rules;
-    uint32_t height;          /* quanta: the highest end of a slot */
-    uint64_t peak_live_bytes; /* as requested, not rounded to quanta */
+    uint32_t height;           /* quanta: the highest end of a slot */
+    uint64_t peak_live_bytes;  /* as requested, not rounded to quanta */
+    uint64_t handovers, waits; /* waits.h */
 };
 
 /* Operations that have to lie between the free of `from` and the allocation of `to`. */

@@ -8,7 +8,7 @@ struct count {
     const struct tarn__plan_slot *consumer; /* of the latest hand-over */
     uint32_t lag;
     bool has_memory;
-    struct tarn__waits result;
+    uint64_t handovers, waits;
 };
 
 static bool note(void *data, const struct tarn__plan_slot *from,
@@ -20,16 +20,16 @@ static bool note(void *data, const struct tarn__plan_slot *from,
     if (from->free_stream == to->stream)
         return true;
     if (count->consumer != to)
-        count->result.handovers++;
+        count->handovers++;
     count->consumer = to;
     /* Work without a stream keeps the margin: its memory is completed. */
-    if (to->stream == TARN__PLAN_NO_STREAM ||
-        from->free_stream == TARN__PLAN_NO_STREAM || to->start - from->end >= count->lag)
+    if (to->stream == TARN__PLAN_NO_STREAM || from->free_stream == TARN__PLAN_NO_STREAM ||
+        to->start - from->end >= count->lag)
         return true;
     uint32_t *latest = tarn__map_get(&count->latest, pair);
     if (latest && *latest >= from->end)
         return true;
-    count->result.waits++;
+    count->waits++;
     if (latest)
         *latest = to->start;
     else
@@ -37,19 +37,22 @@ static bool note(void *data, const struct tarn__plan_slot *from,
     return count->has_memory;
 }
 
-tarn_status tarn__waits_count(const struct tarn_plan *plan, struct tarn__waits *out)
+tarn_status tarn__waits_count(struct tarn_plan *plan)
 {
     struct count count = {.lag = plan->rules.lag, .has_memory = true};
-    bool ended;
+    tarn_status status = TARN_OK;
+    bool ended = false;
 
     tarn__map_init(&count.latest, sizeof(uint32_t));
-    tarn_status status =
-        tarn__owners_sweep(plan->slots, plan->count, note, &count, &ended);
+    if (plan->count > 0)
+        status = tarn__owners_sweep(plan->slots, plan->count, note, &count, &ended);
     tarn__map_free(&count.latest);
     if (status == TARN_OK && ended)
         status =
             tarn_error_set(TARN_OUT_OF_MEMORY, "plan: no host memory to count waits");
-    if (status == TARN_OK)
-        *out = count.result;
+    if (status == TARN_OK) {
+        plan->handovers = count.handovers;
+        plan->waits = count.waits;
+    }
     return status;
 }

@@ -4,13 +4,11 @@
 
 #include "plan/plan.h"
 
-struct tarn__waits {
-    uint64_t handovers; /* allocations of addresses that another stream freed last */
-    uint64_t waits;     /* waits that these need, while the device lags */
-};
-
-/* Count. A wait of one stream for another covers all that the other freed before it.
+/* Set `handovers`, the allocations of addresses that another stream freed last, and
+ * `waits`, the waits that these need while the device lags. A wait of one stream for
+ * another covers all that the other freed before it.
+ *
  * TARN_OUT_OF_MEMORY: no host memory for the count. */
-tarn_status tarn__waits_count(const struct tarn_plan *plan, struct tarn__waits *out);
+tarn_status tarn__waits_count(struct tarn_plan *plan);
 
 #endif

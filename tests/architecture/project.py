@@ -42,6 +42,7 @@ MODULES = (
     Module("aot", "src/aot", library=("src/base", "src/nrt")),
     Module("prune", "src/prune", library=("src/base",)),
     Module("resource", "src/resource", header="internal.h"),
+    Module("plan", "src/plan", header="plan.h"),
     Module(
         "pool",
         "src/pool",
