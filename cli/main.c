@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct verb *const verbs[] = {&verb_convert, &verb_info,   &verb_log,
-                                           &verb_prune,   &verb_replay, &verb_report,
-                                           &verb_run,     &verb_sim};
+static const struct verb *const verbs[] = {&verb_convert, &verb_info,  &verb_log,
+                                           &verb_plan,    &verb_prune, &verb_replay,
+                                           &verb_report,  &verb_run,   &verb_sim};
 enum { VERBS = sizeof verbs / sizeof verbs[0] };
 
 static int run_help(int argc, char **argv);

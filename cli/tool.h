@@ -19,8 +19,8 @@ struct verb {
     const char *help;                  /* the rest of its help; whole lines */
     int (*run)(int argc, char **argv); /* argv[0] is the verb */
 };
-extern const struct verb verb_convert, verb_info, verb_log, verb_prune, verb_replay,
-    verb_report, verb_run, verb_sim;
+extern const struct verb verb_convert, verb_info, verb_log, verb_plan, verb_prune,
+    verb_replay, verb_report, verb_run, verb_sim;
 
 /* --- verbs (tool.c) ----------------------------------------------------------------- */
 
