@@ -11,12 +11,18 @@ enum { STRIDE_MIN = 16, INSERTION_MAX = 48, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_
 static uint32_t largest_margin(const struct tarn__boxes *boxes,
                                const struct tarn__plan_rules *rules)
 {
-    for (size_t i = 0; i < boxes->count; i++)
-        if (boxes->items[i].stream != boxes->items[0].free_stream ||
-            boxes->items[i].free_stream != boxes->items[0].free_stream ||
-            boxes->items[i].stream == TARN__PLAN_NO_STREAM)
+    bool has_streams = false, never_waits = false;
+
+    for (size_t i = 0; i < boxes->count; i++) {
+        const struct tarn__item *item = &boxes->items[i];
+        if (item->stream == TARN__PLAN_NO_STREAM ||
+            item->free_stream == TARN__PLAN_NO_STREAM)
             return rules->lag;
-    return 0;
+        has_streams |= item->stream != boxes->items[0].stream ||
+                       item->free_stream != boxes->items[0].stream;
+        never_waits |= item->never_waits;
+    }
+    return has_streams && never_waits ? rules->lag : 0;
 }
 
 /* The first item that starts at `time` or later. */
