@@ -41,6 +41,14 @@ static double ratio(const struct job *job, uint64_t bytes)
                : 0.0;
 }
 
+/* The memory that a plan reserves: whole pages, as the pool does. */
+static uint64_t reserved_of(const struct job *job)
+{
+    const uint64_t page = (uint64_t)2 << 20;
+
+    return (job->summary.height_bytes + page - 1) / page * page;
+}
+
 static double per_thousand(const struct job *job, uint64_t count)
 {
     return job->summary.blocks ? 1000.0 * (double)count / (double)job->summary.blocks
@@ -145,9 +153,9 @@ static void print_result(const struct job *job)
            plan->blocks, plan->streams, plan->streams == 1 ? "" : "s", job->seconds);
     print_line("", "plan", "plain pool");
     print_line("peak live", bytes_text(plan->peak_live_bytes).text, "");
-    print_line("reserved", bytes_text(plan->height_bytes).text,
+    print_line("reserved", bytes_text(reserved_of(job)).text,
                pool->has_run ? bytes_text(reserved).text : "-");
-    snprintf(texts[0], sizeof texts[0], "%.4f", ratio(job, plan->height_bytes));
+    snprintf(texts[0], sizeof texts[0], "%.4f", ratio(job, reserved_of(job)));
     snprintf(texts[1], sizeof texts[1], "%.4f", ratio(job, reserved));
     print_line("reserved : live", texts[0], pool->has_run ? texts[1] : "-");
     print_number("waits", plan->waits, pool, pool->statistics.stream_waits);
@@ -195,7 +203,8 @@ static void write_result(const struct job *job)
     json_number(&out, "wait_price_bytes", plan->wait_price_bytes);
     json_real(&out, "seconds", job->seconds);
     json_open(&out, "plan", '{');
-    json_number(&out, "reserved_bytes", plan->height_bytes);
+    json_number(&out, "height_bytes", plan->height_bytes);
+    json_number(&out, "reserved_bytes", reserved_of(job));
     json_number(&out, "handovers", plan->handovers);
     json_number(&out, "waits", plan->waits);
     json_close(&out, '}');

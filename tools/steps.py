@@ -404,6 +404,8 @@ FULL = (
          1300, 700, PACKAGES, full=True, jobs=("fuzz",)),
     Step("fuzz-reader", "two minutes of random bytes read as logs", "fuzz reader 120 2000",
          320, 180, PACKAGES, full=True, jobs=("fuzz",)),
+    Step("fuzz-plan", "two minutes of random bytes read as plans", "fuzz plan 120 2000 tests/fuzz/plan",
+         320, 180, PACKAGES, full=True, jobs=("fuzz",)),
     Step("order-million", "a million reuses of memory, seeded", "build/release/bin/order --reuses 65000 --seeds 100",
          600, 320, RELEASE, full=True),
     Step("order-million-threads", "a million reuses of memory, with threads",

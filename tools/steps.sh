@@ -51,14 +51,15 @@ builds() {
     done
 }
 
-# Run a fuzz target: fuzz NAME SECONDS BYTES, with inputs of at most BYTES bytes.
+# Run a fuzz target: fuzz NAME SECONDS BYTES [FOLDER], with inputs of at most BYTES bytes. The
+# folder has inputs to begin with.
 fuzz() {
     CC=clang cmake -G Ninja -S . -B build/fuzz -DTARN_FUZZ=ON -DTARN_EXAMPLES=OFF -DTARN_TESTS=ON \
         -DTARN_SANITIZE=address,fuzzer-no-link &&
         cmake --build build/fuzz -j "$JOBS" --target "fuzz-$1" -- --quiet &&
         mkdir -p "build/fuzz/$1" &&
         "build/fuzz/bin/fuzz-$1" -max_total_time="$2" -max_len="$3" \
-            -artifact_prefix=build/fuzz/ "build/fuzz/$1"
+            -artifact_prefix=build/fuzz/ "build/fuzz/$1" "${@:4}"
 }
 
 # Without the tests for --full, unless the arguments have another -m.

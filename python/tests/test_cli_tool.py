@@ -11,12 +11,12 @@ def test_lists_its_verbs():
     for args in [], ["--help"], ["-h"], ["help"]:
         done = tarn_tool(*args)
         assert done.returncode == 0
-        for verb in "info", "log", "replay", "report", "run", "help":
+        for verb in "info", "log", "plan", "replay", "report", "run", "help":
             assert f"\n  {verb} " in done.stdout
 
 
 def test_helps_with_each_verb():
-    for verb in "info", "log", "replay", "report", "run", "help":
+    for verb in "info", "log", "plan", "replay", "report", "run", "help":
         asked, told = tarn_tool(verb, "--help"), tarn_tool("help", verb)
         assert asked.returncode == told.returncode == 0
         assert asked.stdout == told.stdout
