@@ -32,6 +32,7 @@ const struct sim_hooks sim_hooks = {
     .capture_add_host_function = sim_capture_add_host_function,
     .capture_add_copy = sim_capture_add_copy,
     .capture_add_fill = sim_capture_add_fill,
+    .capture_add_kernel = sim_capture_add_kernel,
     .capture_add_allocation = sim_capture_add_allocation,
     .capture_add_free = sim_capture_add_free,
 };

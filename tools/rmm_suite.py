@@ -68,7 +68,7 @@ def pytest_collectreport(report):
 def pytest_sessionfinish(session):
     if hasattr(session.config, "workerinput"):
         return
-    with open(os.environ["RMM_SUITE_RESULTS"], "w") as file:
+    with open(os.environ["SUITE_RESULTS"], "w") as file:
         json.dump(results, file)
 """
 
@@ -106,7 +106,7 @@ def environment_of(options, place):
     variables = dict(
         os.environ,
         PYTHONPATH=os.pathsep.join(filter(None, [str(place), os.environ.get("PYTHONPATH")])),
-        RMM_SUITE_RESULTS=str(place / "results.json"),
+        SUITE_RESULTS=str(place / "results.json"),
         TARN_DRIVER=options.driver,
     )
     if options.driver == "sim":

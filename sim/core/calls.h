@@ -88,6 +88,9 @@
     X(cuMemHostUnregister, 4000, cuMemHostUnregister, (void *)) \
     Z(cuMemPrefetchAsync, 8000, cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz, (CUdeviceptr a, size_t b, CUdevice c, CUstream d), (a, b, c, d)) \
     Z(cuMemPrefetchAsync, 12020, cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz, (CUdeviceptr a, size_t b, CUmemLocation c, unsigned int d, CUstream e), (a, b, c, d, e)) \
+    Z(cuMemPrefetchBatchAsync, 13000, cuMemPrefetchBatchAsync, cuMemPrefetchBatchAsync_ptsz, (CUdeviceptr *a, size_t *b, size_t c, CUmemLocation *d, size_t *e, size_t f, unsigned long long g, CUstream h), (a, b, c, d, e, f, g, h)) \
+    Z(cuMemDiscardBatchAsync, 13000, cuMemDiscardBatchAsync, cuMemDiscardBatchAsync_ptsz, (CUdeviceptr *a, size_t *b, size_t c, unsigned long long d, CUstream e), (a, b, c, d, e)) \
+    Z(cuMemDiscardAndPrefetchBatchAsync, 13000, cuMemDiscardAndPrefetchBatchAsync, cuMemDiscardAndPrefetchBatchAsync_ptsz, (CUdeviceptr *a, size_t *b, size_t c, CUmemLocation *d, size_t *e, size_t f, unsigned long long g, CUstream h), (a, b, c, d, e, f, g, h)) \
     X(cuMemAdvise, 8000, cuMemAdvise, (CUdeviceptr, size_t, CUmem_advise, CUdevice)) \
     X(cuMemAdvise, 12020, cuMemAdvise_v2, (CUdeviceptr, size_t, CUmem_advise, CUmemLocation)) \
     X(cuMemRangeGetAttribute, 8000, cuMemRangeGetAttribute, (void *, size_t, CUmem_range_attribute, CUdeviceptr, size_t)) \
@@ -157,6 +160,33 @@
     Z(cuMemcpy3DAsync, 3020, cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz, (const CUDA_MEMCPY3D *a, CUstream b), (a, b)) \
     Z(cuMemcpy3DPeer, 4000, cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, (const CUDA_MEMCPY3D_PEER *a), (a)) \
     Z(cuMemcpy3DPeerAsync, 4000, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz, (const CUDA_MEMCPY3D_PEER *a, CUstream b), (a, b)) \
+    /* arrays, textures, surfaces, tensor maps */ \
+    X(cuArrayCreate, 3020, cuArrayCreate_v2, (CUarray *, const CUDA_ARRAY_DESCRIPTOR *)) \
+    X(cuArray3DCreate, 3020, cuArray3DCreate_v2, (CUarray *, const CUDA_ARRAY3D_DESCRIPTOR *)) \
+    X(cuArrayGetDescriptor, 3020, cuArrayGetDescriptor_v2, (CUDA_ARRAY_DESCRIPTOR *, CUarray)) \
+    X(cuArray3DGetDescriptor, 3020, cuArray3DGetDescriptor_v2, (CUDA_ARRAY3D_DESCRIPTOR *, CUarray)) \
+    X(cuArrayDestroy, 2000, cuArrayDestroy, (CUarray)) \
+    X(cuMipmappedArrayCreate, 5000, cuMipmappedArrayCreate, (CUmipmappedArray *, const CUDA_ARRAY3D_DESCRIPTOR *, unsigned int)) \
+    X(cuMipmappedArrayGetLevel, 5000, cuMipmappedArrayGetLevel, (CUarray *, CUmipmappedArray, unsigned int)) \
+    X(cuMipmappedArrayDestroy, 5000, cuMipmappedArrayDestroy, (CUmipmappedArray)) \
+    X(cuTexObjectCreate, 5000, cuTexObjectCreate, (CUtexObject *, const CUDA_RESOURCE_DESC *, const CUDA_TEXTURE_DESC *, const CUDA_RESOURCE_VIEW_DESC *)) \
+    X(cuTexObjectDestroy, 5000, cuTexObjectDestroy, (CUtexObject)) \
+    X(cuTexObjectGetResourceDesc, 5000, cuTexObjectGetResourceDesc, (CUDA_RESOURCE_DESC *, CUtexObject)) \
+    X(cuTexObjectGetTextureDesc, 5000, cuTexObjectGetTextureDesc, (CUDA_TEXTURE_DESC *, CUtexObject)) \
+    X(cuTexObjectGetResourceViewDesc, 5000, cuTexObjectGetResourceViewDesc, (CUDA_RESOURCE_VIEW_DESC *, CUtexObject)) \
+    X(cuSurfObjectCreate, 5000, cuSurfObjectCreate, (CUsurfObject *, const CUDA_RESOURCE_DESC *)) \
+    X(cuSurfObjectDestroy, 5000, cuSurfObjectDestroy, (CUsurfObject)) \
+    X(cuSurfObjectGetResourceDesc, 5000, cuSurfObjectGetResourceDesc, (CUDA_RESOURCE_DESC *, CUsurfObject)) \
+    X(cuTensorMapEncodeTiled, 12000, cuTensorMapEncodeTiled, (CUtensorMap *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *, int, int, int, int)) \
+    X(cuTensorMapEncodeIm2col, 12000, cuTensorMapEncodeIm2col, (CUtensorMap *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const int *, const int *, uint32_t, uint32_t, const uint32_t *, int, int, int, int)) \
+    X(cuTensorMapReplaceAddress, 12000, cuTensorMapReplaceAddress, (CUtensorMap *, void *)) \
+    Z(cuMemcpyAtoH, 3020, cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds, (void *a, CUarray b, size_t c, size_t d), (a, b, c, d)) \
+    Z(cuMemcpyHtoA, 3020, cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds, (CUarray a, size_t b, const void *c, size_t d), (a, b, c, d)) \
+    Z(cuMemcpyAtoD, 3020, cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds, (CUdeviceptr a, CUarray b, size_t c, size_t d), (a, b, c, d)) \
+    Z(cuMemcpyDtoA, 3020, cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds, (CUarray a, size_t b, CUdeviceptr c, size_t d), (a, b, c, d)) \
+    Z(cuMemcpyAtoA, 3020, cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds, (CUarray a, size_t b, CUarray c, size_t d, size_t e), (a, b, c, d, e)) \
+    Z(cuMemcpyAtoHAsync, 3020, cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz, (void *a, CUarray b, size_t c, size_t d, CUstream e), (a, b, c, d, e)) \
+    Z(cuMemcpyHtoAAsync, 3020, cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz, (CUarray a, size_t b, const void *c, size_t d, CUstream e), (a, b, c, d, e)) \
     /* fills */ \
     Z(cuMemsetD8, 3020, cuMemsetD8_v2, cuMemsetD8_v2_ptds, (CUdeviceptr a, unsigned char b, size_t c), (a, b, c)) \
     Z(cuMemsetD16, 3020, cuMemsetD16_v2, cuMemsetD16_v2_ptds, (CUdeviceptr a, unsigned short b, size_t c), (a, b, c)) \
@@ -286,6 +316,20 @@
     X(cuGraphChildGraphNodeGetGraph, 10000, cuGraphChildGraphNodeGetGraph, (CUgraphNode, CUgraph *)) \
     X(cuGraphEventRecordNodeGetEvent, 11010, cuGraphEventRecordNodeGetEvent, (CUgraphNode, CUevent *)) \
     X(cuGraphEventWaitNodeGetEvent, 11010, cuGraphEventWaitNodeGetEvent, (CUgraphNode, CUevent *)) \
+    X(cuGraphAddKernelNode, 10000, cuGraphAddKernelNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_KERNEL_NODE_PARAMS_v1 *)) \
+    X(cuGraphAddKernelNode, 12000, cuGraphAddKernelNode_v2, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_KERNEL_NODE_PARAMS *)) \
+    X(cuGraphKernelNodeGetParams, 10000, cuGraphKernelNodeGetParams, (CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v1 *)) \
+    X(cuGraphKernelNodeGetParams, 12000, cuGraphKernelNodeGetParams_v2, (CUgraphNode, CUDA_KERNEL_NODE_PARAMS *)) \
+    X(cuGraphKernelNodeSetParams, 10000, cuGraphKernelNodeSetParams, (CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1 *)) \
+    X(cuGraphKernelNodeSetParams, 12000, cuGraphKernelNodeSetParams_v2, (CUgraphNode, const CUDA_KERNEL_NODE_PARAMS *)) \
+    X(cuGraphConditionalHandleCreate, 12030, cuGraphConditionalHandleCreate, (CUgraphConditionalHandle *, CUgraph, CUcontext, unsigned int, unsigned int)) \
+    X(cuGraphMemcpyNodeGetParams, 10000, cuGraphMemcpyNodeGetParams, (CUgraphNode, CUDA_MEMCPY3D *)) \
+    X(cuGraphEventRecordNodeSetEvent, 11010, cuGraphEventRecordNodeSetEvent, (CUgraphNode, CUevent)) \
+    X(cuGraphEventWaitNodeSetEvent, 11010, cuGraphEventWaitNodeSetEvent, (CUgraphNode, CUevent)) \
+    X(cuGraphMemAllocNodeGetParams, 11040, cuGraphMemAllocNodeGetParams, (CUgraphNode, CUDA_MEM_ALLOC_NODE_PARAMS *)) \
+    X(cuDeviceGetGraphMemAttribute, 11040, cuDeviceGetGraphMemAttribute, (CUdevice, CUgraphMem_attribute, void *)) \
+    X(cuDeviceSetGraphMemAttribute, 11040, cuDeviceSetGraphMemAttribute, (CUdevice, CUgraphMem_attribute, void *)) \
+    X(cuDeviceGraphMemTrim, 11040, cuDeviceGraphMemTrim, (CUdevice)) \
     X(cuGraphMemFreeNodeGetParams, 11040, cuGraphMemFreeNodeGetParams, (CUgraphNode, CUdeviceptr *)) \
     X(cuGraphInstantiateWithFlags, 11040, cuGraphInstantiateWithFlags, (CUgraphExec *, CUgraph, unsigned long long)) \
     Z(cuGraphInstantiateWithParams, 12000, cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz, (CUgraphExec *a, CUgraph b, CUDA_GRAPH_INSTANTIATE_PARAMS *c), (a, b, c)) \

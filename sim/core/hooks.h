@@ -16,6 +16,7 @@ struct sim_captured;
 struct sim_context;
 struct sim_fill;
 struct sim_host_function;
+struct sim_kernel;
 struct sim_pool;
 struct sim_stream;
 
@@ -57,6 +58,8 @@ struct sim_hooks {
                                           const struct sim_host_function *host);
     CUresult (*capture_add_copy)(struct sim_stream *stream, const struct sim_box *box);
     CUresult (*capture_add_fill)(struct sim_stream *stream, const struct sim_fill *fill);
+    CUresult (*capture_add_kernel)(struct sim_stream *stream,
+                                   const struct sim_kernel *kernel);
     CUresult (*capture_add_allocation)(struct sim_stream *stream, CUdevice device,
                                        size_t bytes, CUdeviceptr *out);
     CUresult (*capture_add_free)(struct sim_stream *stream, CUdeviceptr address);

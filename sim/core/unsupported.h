@@ -8,33 +8,28 @@
 
 /* clang-format off */
 #define SIM_UNSUPPORTED(X) \
-    X(cuArray3DCreate, 3020, cuArray3DCreate_v2) \
-    X(cuArray3DGetDescriptor, 3020, cuArray3DGetDescriptor_v2) \
-    X(cuArrayCreate, 3020, cuArrayCreate_v2) \
-    X(cuArrayDestroy, 2000, cuArrayDestroy) \
-    X(cuArrayGetDescriptor, 3020, cuArrayGetDescriptor_v2) \
     X(cuArrayGetMemoryRequirements, 11060, cuArrayGetMemoryRequirements) \
     X(cuArrayGetPlane, 11020, cuArrayGetPlane) \
     X(cuArrayGetSparseProperties, 11010, cuArrayGetSparseProperties) \
+    X(cuCheckpointProcessCheckpoint, 12080, cuCheckpointProcessCheckpoint) \
+    X(cuCheckpointProcessGetRestoreThreadId, 12080, cuCheckpointProcessGetRestoreThreadId) \
+    X(cuCheckpointProcessGetState, 12080, cuCheckpointProcessGetState) \
+    X(cuCheckpointProcessLock, 12080, cuCheckpointProcessLock) \
+    X(cuCheckpointProcessRestore, 12080, cuCheckpointProcessRestore) \
+    X(cuCheckpointProcessUnlock, 12080, cuCheckpointProcessUnlock) \
+    X(cuTensorMapEncodeIm2colWide, 12080, cuTensorMapEncodeIm2colWide) \
     X(cuDestroyExternalMemory, 10000, cuDestroyExternalMemory) \
     X(cuDestroyExternalSemaphore, 10000, cuDestroyExternalSemaphore) \
-    X(cuDeviceGetGraphMemAttribute, 11040, cuDeviceGetGraphMemAttribute) \
     X(cuDeviceGetNvSciSyncAttributes, 10020, cuDeviceGetNvSciSyncAttributes) \
     X(cuDeviceGetTexture1DLinearMaxWidth, 11010, cuDeviceGetTexture1DLinearMaxWidth) \
-    X(cuDeviceGraphMemTrim, 11040, cuDeviceGraphMemTrim) \
-    X(cuDeviceSetGraphMemAttribute, 11040, cuDeviceSetGraphMemAttribute) \
     X(cuExternalMemoryGetMappedBuffer, 10000, cuExternalMemoryGetMappedBuffer) \
     X(cuExternalMemoryGetMappedMipmappedArray, 10000, cuExternalMemoryGetMappedMipmappedArray) \
     X(cuFlushGPUDirectRDMAWrites, 11030, cuFlushGPUDirectRDMAWrites) \
     X(cuGraphAddBatchMemOpNode, 11070, cuGraphAddBatchMemOpNode) \
     X(cuGraphAddExternalSemaphoresSignalNode, 11020, cuGraphAddExternalSemaphoresSignalNode) \
     X(cuGraphAddExternalSemaphoresWaitNode, 11020, cuGraphAddExternalSemaphoresWaitNode) \
-    X(cuGraphAddKernelNode, 10000, cuGraphAddKernelNode) \
-    X(cuGraphAddKernelNode, 12000, cuGraphAddKernelNode_v2) \
     X(cuGraphBatchMemOpNodeGetParams, 11070, cuGraphBatchMemOpNodeGetParams) \
     X(cuGraphBatchMemOpNodeSetParams, 11070, cuGraphBatchMemOpNodeSetParams) \
-    X(cuGraphEventRecordNodeSetEvent, 11010, cuGraphEventRecordNodeSetEvent) \
-    X(cuGraphEventWaitNodeSetEvent, 11010, cuGraphEventWaitNodeSetEvent) \
     X(cuGraphExecBatchMemOpNodeSetParams, 11070, cuGraphExecBatchMemOpNodeSetParams) \
     X(cuGraphExecChildGraphNodeSetParams, 11010, cuGraphExecChildGraphNodeSetParams) \
     X(cuGraphExecEventRecordNodeSetEvent, 11010, cuGraphExecEventRecordNodeSetEvent) \
@@ -52,13 +47,7 @@
     X(cuGraphExternalSemaphoresWaitNodeSetParams, 11020, cuGraphExternalSemaphoresWaitNodeSetParams) \
     X(cuGraphKernelNodeCopyAttributes, 11000, cuGraphKernelNodeCopyAttributes) \
     X(cuGraphKernelNodeGetAttribute, 11000, cuGraphKernelNodeGetAttribute) \
-    X(cuGraphKernelNodeGetParams, 10000, cuGraphKernelNodeGetParams) \
-    X(cuGraphKernelNodeGetParams, 12000, cuGraphKernelNodeGetParams_v2) \
     X(cuGraphKernelNodeSetAttribute, 11000, cuGraphKernelNodeSetAttribute) \
-    X(cuGraphKernelNodeSetParams, 10000, cuGraphKernelNodeSetParams) \
-    X(cuGraphKernelNodeSetParams, 12000, cuGraphKernelNodeSetParams_v2) \
-    X(cuGraphMemAllocNodeGetParams, 11040, cuGraphMemAllocNodeGetParams) \
-    X(cuGraphMemcpyNodeGetParams, 10000, cuGraphMemcpyNodeGetParams) \
     X(cuGraphNodeGetEnabled, 11060, cuGraphNodeGetEnabled) \
     X(cuGraphNodeSetEnabled, 11060, cuGraphNodeSetEnabled) \
     X(cuImportExternalMemory, 10000, cuImportExternalMemory) \
@@ -66,16 +55,6 @@
     X(cuLaunchCooperativeKernelMultiDevice, 9000, cuLaunchCooperativeKernelMultiDevice) \
     X(cuMemGetHandleForAddressRange, 11070, cuMemGetHandleForAddressRange) \
     X(cuMemMapArrayAsync, 11010, cuMemMapArrayAsync) \
-    X(cuMemcpyAtoA, 3020, cuMemcpyAtoA_v2) \
-    X(cuMemcpyAtoD, 3020, cuMemcpyAtoD_v2) \
-    X(cuMemcpyAtoH, 3020, cuMemcpyAtoH_v2) \
-    X(cuMemcpyAtoHAsync, 3020, cuMemcpyAtoHAsync_v2) \
-    X(cuMemcpyDtoA, 3020, cuMemcpyDtoA_v2) \
-    X(cuMemcpyHtoA, 3020, cuMemcpyHtoA_v2) \
-    X(cuMemcpyHtoAAsync, 3020, cuMemcpyHtoAAsync_v2) \
-    X(cuMipmappedArrayCreate, 5000, cuMipmappedArrayCreate) \
-    X(cuMipmappedArrayDestroy, 5000, cuMipmappedArrayDestroy) \
-    X(cuMipmappedArrayGetLevel, 5000, cuMipmappedArrayGetLevel) \
     X(cuMipmappedArrayGetMemoryRequirements, 11060, cuMipmappedArrayGetMemoryRequirements) \
     X(cuMipmappedArrayGetSparseProperties, 11010, cuMipmappedArrayGetSparseProperties) \
     X(cuSignalExternalSemaphoresAsync, 10000, cuSignalExternalSemaphoresAsync) \
@@ -89,17 +68,6 @@
     X(cuStreamWriteValue32, 11070, cuStreamWriteValue32_v2) \
     X(cuStreamWriteValue64, 9000, cuStreamWriteValue64) \
     X(cuStreamWriteValue64, 11070, cuStreamWriteValue64_v2) \
-    X(cuSurfObjectCreate, 5000, cuSurfObjectCreate) \
-    X(cuSurfObjectDestroy, 5000, cuSurfObjectDestroy) \
-    X(cuSurfObjectGetResourceDesc, 5000, cuSurfObjectGetResourceDesc) \
-    X(cuTensorMapEncodeIm2col, 12000, cuTensorMapEncodeIm2col) \
-    X(cuTensorMapEncodeTiled, 12000, cuTensorMapEncodeTiled) \
-    X(cuTensorMapReplaceAddress, 12000, cuTensorMapReplaceAddress) \
-    X(cuTexObjectCreate, 5000, cuTexObjectCreate) \
-    X(cuTexObjectDestroy, 5000, cuTexObjectDestroy) \
-    X(cuTexObjectGetResourceDesc, 5000, cuTexObjectGetResourceDesc) \
-    X(cuTexObjectGetResourceViewDesc, 5000, cuTexObjectGetResourceViewDesc) \
-    X(cuTexObjectGetTextureDesc, 5000, cuTexObjectGetTextureDesc) \
     X(cuWaitExternalSemaphoresAsync, 10000, cuWaitExternalSemaphoresAsync)
 /* clang-format on */
 

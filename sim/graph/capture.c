@@ -144,7 +144,8 @@ static CUresult join(struct sim_capture *capture, struct sim_stream *stream,
 
     if (!member)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *member = (struct sim_member){capture, capture->members, stream, *nodes};
+    *member = (struct sim_member){
+        .capture = capture, .next = capture->members, .stream = stream, .nodes = *nodes};
     *nodes = (struct sim_nodes){0};
     capture->members = member;
     stream->member = member;
@@ -301,6 +302,7 @@ static struct sim_graph *release_capture(struct sim_capture *capture)
         member->stream->member = NULL;
         sim_stream_release(member->stream);
         sim_nodes_free(&member->nodes);
+        free(member->edges);
         free(member);
     }
     graph->capture = NULL;

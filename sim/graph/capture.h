@@ -29,6 +29,8 @@ struct sim_member {
     struct sim_member *next;
     struct sim_stream *stream; /* counted */
     struct sim_nodes nodes;    /* the next captured node comes after these */
+    CUgraphEdgeData *edges;    /* a list of no data for clients, as long as edge_count */
+    size_t edge_count;
 };
 
 /* --- what the rules imply; called only while there are captures. */

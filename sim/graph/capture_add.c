@@ -46,6 +46,19 @@ CUresult sim_capture_add_fill(struct sim_stream *stream, const struct sim_fill *
     return result;
 }
 
+CUresult sim_capture_add_kernel(struct sim_stream *stream,
+                                const struct sim_kernel *kernel)
+{
+    struct sim_node *node;
+    CUresult result = sim_capture_node(stream, NODE_KERNEL, &node);
+
+    if (result == CUDA_SUCCESS) {
+        node->kernel = *kernel;
+        sim_kernel_retain(kernel);
+    }
+    return result;
+}
+
 CUresult sim_capture_add_allocation(struct sim_stream *stream, CUdevice device,
                                     size_t bytes, CUdeviceptr *out)
 {

@@ -8,6 +8,7 @@
 struct sim_box;
 struct sim_fill;
 struct sim_host_function;
+struct sim_kernel;
 
 /* Add a record of `event`, or a wait for it, to be done at every launch. */
 CUresult sim_capture_add_event(struct sim_stream *stream, CUevent event, bool records);
@@ -18,6 +19,8 @@ CUresult sim_capture_add_host_function(struct sim_stream *stream,
 /* Pageable memory is read at the launch too: the client must keep it valid. */
 CUresult sim_capture_add_copy(struct sim_stream *stream, const struct sim_box *box);
 CUresult sim_capture_add_fill(struct sim_stream *stream, const struct sim_fill *fill);
+CUresult sim_capture_add_kernel(struct sim_stream *stream,
+                                const struct sim_kernel *kernel);
 
 /* Allocate memory in the graph, and free it there. */
 CUresult sim_capture_add_allocation(struct sim_stream *stream, CUdevice device,

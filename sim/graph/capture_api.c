@@ -4,6 +4,7 @@
 #include "sim/core/thread.h"
 #include "sim/graph/capture.h"
 #include "sim/work/stream_lookup.h"
+#include <stdlib.h>
 
 /* --- beginning and ending --- */
 
@@ -66,7 +67,8 @@ static CUresult begin_to(const char *call, CUstream handle, CUgraph graph_handle
 
     if (result != CUDA_SUCCESS)
         return result;
-    if (!graph || graph->capture || graph->owner)
+    if (!graph || graph->capture ||
+        (graph->owner && graph->owner->kind != NODE_CONDITION))
         return CUDA_ERROR_INVALID_VALUE;
     result = sim_graph_find_nodes(graph, handles, count, &nodes);
     if (result != CUDA_SUCCESS)
@@ -142,14 +144,33 @@ struct outputs {
     size_t *count;
 };
 
+/* No edge has data, so the list is all 0. Clients read it, so there is one. */
+static bool reserve_edges(struct sim_member *member)
+{
+    size_t count = member->nodes.count ? member->nodes.count : 1;
+
+    if (member->edge_count >= count)
+        return true;
+    CUgraphEdgeData *edges = calloc(count, sizeof *edges);
+    if (!edges)
+        return false;
+    free(member->edges);
+    member->edges = edges;
+    member->edge_count = count;
+    return true;
+}
+
 /* If the stream is not capturing, or its capture is invalidated, only the status is
  * returned. A node's handle is its address, so the list of nodes is a list of handles.
  */
-static void write_outputs(const struct outputs *outputs, const struct sim_stream *stream)
+static CUresult write_outputs(const struct outputs *outputs,
+                              const struct sim_stream *stream)
 {
     *outputs->status = status_of(stream);
     if (*outputs->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-        return;
+        return CUDA_SUCCESS;
+    if (outputs->edges && !reserve_edges(stream->member))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (outputs->id)
         *outputs->id = stream->member->capture->id;
     if (outputs->graph)
@@ -157,9 +178,10 @@ static void write_outputs(const struct outputs *outputs, const struct sim_stream
     if (outputs->nodes)
         *outputs->nodes = (const CUgraphNode *)(void *)stream->member->nodes.list;
     if (outputs->edges)
-        *outputs->edges = NULL; /* no edge has data */
+        *outputs->edges = stream->member->edges;
     if (outputs->count)
         *outputs->count = stream->member->nodes.count;
+    return CUDA_SUCCESS;
 }
 
 static CUresult capture_info(const char *call, CUstream handle,
@@ -173,7 +195,7 @@ static CUresult capture_info(const char *call, CUstream handle,
     sim_lock();
     result = sim_stream_lookup(call, handle, &stream);
     if (result == CUDA_SUCCESS)
-        write_outputs(outputs, stream);
+        result = write_outputs(outputs, stream);
     return sim_lock_leave(result);
 }
 

@@ -95,6 +95,9 @@ unsigned sim_capture_rules_find(const char *call);
     X(cuMemHostUnregister, CAPTURE_UNSAFE) \
     X(cuMemPrefetchAsync, CAPTURE_HARMLESS) \
     X(cuMemPrefetchAsync_v2, CAPTURE_HARMLESS) \
+    X(cuMemPrefetchBatchAsync, CAPTURE_HARMLESS) \
+    X(cuMemDiscardBatchAsync, CAPTURE_HARMLESS) \
+    X(cuMemDiscardAndPrefetchBatchAsync, CAPTURE_HARMLESS) \
     X(cuMemAdvise, CAPTURE_UNSAFE) \
     X(cuMemAdvise_v2, CAPTURE_UNSAFE) \
     X(cuMemRangeGetAttribute, CAPTURE_HARMLESS) \
@@ -256,6 +259,32 @@ unsigned sim_capture_rules_find(const char *call);
     X(cuStreamEndCapture, CAPTURE_CAPTURED | CAPTURE_QUERY) \
     X(cuStreamUpdateCaptureDependencies, CAPTURE_CAPTURED) \
     X(cuStreamUpdateCaptureDependencies_v2, CAPTURE_CAPTURED) \
+    X(cuArrayCreate_v2, CAPTURE_UNSAFE) \
+    X(cuArray3DCreate_v2, CAPTURE_UNSAFE) \
+    X(cuArrayGetDescriptor_v2, CAPTURE_HARMLESS) \
+    X(cuArray3DGetDescriptor_v2, CAPTURE_HARMLESS) \
+    X(cuArrayDestroy, CAPTURE_UNSAFE) \
+    X(cuMipmappedArrayCreate, CAPTURE_UNSAFE) \
+    X(cuMipmappedArrayGetLevel, CAPTURE_HARMLESS) \
+    X(cuMipmappedArrayDestroy, CAPTURE_UNSAFE) \
+    X(cuTexObjectCreate, CAPTURE_HARMLESS) \
+    X(cuTexObjectDestroy, CAPTURE_HARMLESS) \
+    X(cuTexObjectGetResourceDesc, CAPTURE_HARMLESS) \
+    X(cuTexObjectGetTextureDesc, CAPTURE_HARMLESS) \
+    X(cuTexObjectGetResourceViewDesc, CAPTURE_HARMLESS) \
+    X(cuSurfObjectCreate, CAPTURE_HARMLESS) \
+    X(cuSurfObjectDestroy, CAPTURE_HARMLESS) \
+    X(cuSurfObjectGetResourceDesc, CAPTURE_HARMLESS) \
+    X(cuTensorMapEncodeTiled, CAPTURE_HARMLESS) \
+    X(cuTensorMapEncodeIm2col, CAPTURE_HARMLESS) \
+    X(cuTensorMapReplaceAddress, CAPTURE_HARMLESS) \
+    X(cuMemcpyAtoH_v2, CAPTURE_DEFAULT) \
+    X(cuMemcpyHtoA_v2, CAPTURE_DEFAULT) \
+    X(cuMemcpyAtoD_v2, CAPTURE_DEFAULT) \
+    X(cuMemcpyDtoA_v2, CAPTURE_DEFAULT) \
+    X(cuMemcpyAtoA_v2, CAPTURE_DEFAULT) \
+    X(cuMemcpyAtoHAsync_v2, CAPTURE_CAPTURED) \
+    X(cuMemcpyHtoAAsync_v2, CAPTURE_CAPTURED) \
     X(cuGraphCreate, CAPTURE_HARMLESS) \
     X(cuGraphDestroy, CAPTURE_HARMLESS) \
     X(cuGraphClone, CAPTURE_HARMLESS) \
@@ -284,6 +313,18 @@ unsigned sim_capture_rules_find(const char *call);
     X(cuGraphAddEventWaitNode, CAPTURE_HARMLESS) \
     X(cuGraphAddMemAllocNode, CAPTURE_HARMLESS) \
     X(cuGraphAddMemFreeNode, CAPTURE_HARMLESS) \
+    X(cuGraphAddKernelNode, CAPTURE_HARMLESS) \
+    X(cuGraphAddKernelNode_v2, CAPTURE_HARMLESS) \
+    X(cuGraphKernelNodeGetParams, CAPTURE_HARMLESS) \
+    X(cuGraphKernelNodeGetParams_v2, CAPTURE_HARMLESS) \
+    X(cuGraphKernelNodeSetParams, CAPTURE_HARMLESS) \
+    X(cuGraphKernelNodeSetParams_v2, CAPTURE_HARMLESS) \
+    X(cuGraphConditionalHandleCreate, CAPTURE_HARMLESS) \
+    X(cuGraphEventRecordNodeSetEvent, CAPTURE_HARMLESS) \
+    X(cuGraphEventWaitNodeSetEvent, CAPTURE_HARMLESS) \
+    X(cuDeviceGetGraphMemAttribute, CAPTURE_HARMLESS) \
+    X(cuDeviceSetGraphMemAttribute, CAPTURE_HARMLESS) \
+    X(cuDeviceGraphMemTrim, CAPTURE_HARMLESS) \
     X(cuGraphAddNode, CAPTURE_HARMLESS) \
     X(cuGraphAddNode_v2, CAPTURE_HARMLESS) \
     X(cuGraphMemcpyNodeGetParams, CAPTURE_HARMLESS) \

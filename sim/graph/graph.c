@@ -3,6 +3,7 @@
 #include "base/map.h"
 #include "sim/core/misuse.h"
 #include "sim/core/thread.h"
+#include "sim/graph/condition.h"
 #include "sim/graph/user_object.h"
 #include "sim/memory/graph_memory.h"
 #include <stdlib.h>
@@ -132,8 +133,39 @@ static void forget(struct sim_nodes *nodes, const struct sim_node *node)
             nodes->list[i--] = nodes->list[--nodes->count];
 }
 
+/* The branches that exist: a copy that failed has fewer than it counts. */
+static void drop_branches(struct sim_branches *branches)
+{
+    for (unsigned i = 0; branches->graphs && i < branches->count; i++)
+        if (branches->graphs[i])
+            sim_graph_destroy(branches->graphs[i]);
+    free(branches->graphs);
+    free(branches->handles);
+}
+
+bool sim_graph_set_branches(struct sim_node *node, unsigned count)
+{
+    struct sim_branches *branches = &node->branches;
+
+    branches->count = count;
+    branches->graphs = calloc(count, sizeof *branches->graphs);
+    branches->handles = calloc(count, sizeof *branches->handles);
+    return branches->graphs && branches->handles;
+}
+
+void sim_graph_set_branch(struct sim_node *node, unsigned number, struct sim_graph *graph)
+{
+    graph->owner = node;
+    node->branches.graphs[number] = graph;
+    node->branches.handles[number] = (CUgraph)(void *)graph;
+}
+
 static void drop_content(struct sim_node *node)
 {
+    if (node->kind == NODE_KERNEL)
+        sim_kernel_release(&node->kernel);
+    if (node->kind == NODE_CONDITION)
+        drop_branches(&node->branches);
     if (node->kind == NODE_GRAPH && node->child)
         sim_graph_destroy(node->child);
     if ((node->kind == NODE_ALLOCATE || node->kind == NODE_FREE) && node->memory) {
@@ -218,9 +250,26 @@ void sim_graph_destroy(struct sim_graph *graph)
         destroy_node(node);
     }
     sim_user_objects_drop(graph);
+    sim_conditions_drop(graph);
     if (!graph->is_private)
         unlist(graph);
     free(graph);
+}
+
+static bool copy_branches(struct sim_node *to, const struct sim_node *from)
+{
+    struct sim_graph *clone;
+
+    to->branches = from->branches;
+    if (!sim_graph_set_branches(to, from->branches.count))
+        return false;
+    for (unsigned i = 0; i < from->branches.count; i++) {
+        clone = sim_graph_clone(from->branches.graphs[i], to->graph->is_private);
+        if (!clone)
+            return false;
+        sim_graph_set_branch(to, i, clone);
+    }
+    return true;
 }
 
 /* Copy the content of `from` to its copy `to`; false: no host memory. */
@@ -230,6 +279,7 @@ static bool copy_content(struct sim_node *to, const struct sim_node *from)
     switch (from->kind) {
     case NODE_COPY:
         to->box = from->box;
+        to->copy = from->copy;
         return true;
     case NODE_FILL:
         to->fill = from->fill;
@@ -253,6 +303,11 @@ static bool copy_content(struct sim_node *to, const struct sim_node *from)
         to->graph->memory_nodes++;
         return true;
     case NODE_KERNEL:
+        to->kernel = from->kernel;
+        sim_kernel_retain(&to->kernel);
+        return true;
+    case NODE_CONDITION:
+        return copy_branches(to, from);
     case NODE_EMPTY:
         break;
     }
@@ -293,8 +348,9 @@ struct sim_graph *sim_graph_clone(const struct sim_graph *graph, bool is_private
     struct sim_node **copies = calloc(graph->count + 1, sizeof *copies);
     struct sim_graph *clone = sim_graph_new(is_private);
 
-    if (clone && (!copies || !copy_nodes(clone, graph, copies) ||
-                  !sim_user_objects_copy(clone, graph))) {
+    if (clone &&
+        (!copies || !copy_nodes(clone, graph, copies) ||
+         !sim_user_objects_copy(clone, graph) || !sim_conditions_copy(clone, graph))) {
         sim_graph_destroy(clone);
         clone = NULL;
     }

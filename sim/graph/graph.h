@@ -9,10 +9,12 @@
 #include "sim/graph/nodes.h"
 #include "sim/memory/copy.h"
 #include "sim/memory/fill.h"
+#include "sim/module/kernel.h"
 #include "sim/work/host_function.h"
 #include <stdbool.h>
 
 struct sim_capture;
+struct sim_condition;
 struct sim_exec;
 struct sim_graph_memory;
 struct sim_user_use;
@@ -29,6 +31,17 @@ enum sim_node_kind {
     NODE_RECORD = 7,
     NODE_ALLOCATE = 10,
     NODE_FREE = 11,
+    NODE_CONDITION = 13,
+};
+
+/* A conditional node: one of its graphs runs, by the value of its handle. */
+struct sim_branches {
+    CUgraphConditionalHandle handle;
+    int type;       /* CU_GRAPH_COND_TYPE_... */
+    unsigned value; /* of the handle at a launch; no kernel runs that could set it */
+    unsigned count;
+    struct sim_graph **graphs; /* owned */
+    CUgraph *handles;          /* the same ones: clients keep the pointer to them */
 };
 
 struct sim_node {
@@ -40,7 +53,12 @@ struct sim_node {
     size_t index;           /* scratch, for traversals of the graph */
     bool is_marked;
     union {
-        struct sim_box box;
+        struct {
+            struct sim_box box;
+            CUDA_MEMCPY3D copy; /* as the client described it */
+        };
+        struct sim_kernel kernel; /* its arguments are counted */
+        struct sim_branches branches;
         struct sim_fill fill;
         struct sim_host_function host;
         CUevent event;
@@ -53,10 +71,11 @@ struct sim_graph {
     struct sim_node *first, *last;
     size_t count;
     size_t memory_nodes;         /* with any, it is not cloned and has one executable */
-    struct sim_node *owner;      /* the node whose child graph it is */
+    struct sim_node *owner;      /* the node whose child graph or branch it is */
     struct sim_capture *capture; /* the capture that writes it */
-    struct sim_user_use *uses;   /* references to user objects, user_object.h */
-    bool is_private;             /* of an executable graph: it has no handles */
+    struct sim_condition *conditions; /* its conditional handles, condition.h */
+    struct sim_user_use *uses;        /* references to user objects, user_object.h */
+    bool is_private;                  /* of an executable graph: it has no handles */
 };
 
 /* The live object of a handle, or NULL. */
@@ -84,6 +103,12 @@ void sim_graph_destroy_node(struct sim_node *node);
 /* Set the memory that `node`, of kind NODE_ALLOCATE or NODE_FREE, allocates or frees.
  * The node takes over the caller's reference. */
 void sim_graph_set_node_memory(struct sim_node *node, struct sim_graph_memory *memory);
+
+/* Give `node`, of kind NODE_CONDITION, space for its branches; false: no host memory, and
+ * the caller destroys the node. Set one of them; the node owns the graph. */
+bool sim_graph_set_branches(struct sim_node *node, unsigned count);
+void sim_graph_set_branch(struct sim_node *node, unsigned number,
+                          struct sim_graph *graph);
 
 /* The memory at `address` that a new node of `graph` may free, or NULL. */
 struct sim_graph_memory *sim_graph_find_to_free(const struct sim_graph *graph,

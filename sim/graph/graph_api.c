@@ -321,6 +321,8 @@ static const char *name_of(enum sim_node_kind kind)
         return "allocation";
     case NODE_FREE:
         return "free";
+    case NODE_CONDITION:
+        return "condition";
     }
     return "?";
 }

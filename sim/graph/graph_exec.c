@@ -1,6 +1,7 @@
 /* graph_exec.c -- converts a graph, with its child graphs, to a list of steps and their
  * branches. */
 #include "sim/graph/graph_exec.h"
+#include "sim/graph/condition.h"
 #include "sim/memory/graph_memory.h"
 #include "sim/work/stream.h"
 #include <stdlib.h>
@@ -135,7 +136,10 @@ static CUresult add_end(struct sim_exec *exec, size_t from, struct sim_node *nod
 /* Add a node. Its dependencies are steps already: their `index` is the step's number. */
 static CUresult add_node(struct sim_exec *exec, struct sim_node *node, ptrdiff_t begin)
 {
-    ptrdiff_t number = add_step(exec, node->kind == NODE_GRAPH ? NULL : node);
+    const struct sim_graph *inner = NULL;
+    bool is_frame = node->kind == NODE_GRAPH ||
+                    (node->kind == NODE_CONDITION && sim_condition_branch(node, &inner));
+    ptrdiff_t number = add_step(exec, is_frame ? NULL : node);
     struct sim_step *step;
     CUresult result;
 
@@ -154,9 +158,11 @@ static CUresult add_node(struct sim_exec *exec, struct sim_node *node, ptrdiff_t
             return CUDA_ERROR_OUT_OF_MEMORY;
     }
     node->index = (size_t)number;
-    if (node->kind != NODE_GRAPH)
+    if (node->kind == NODE_GRAPH)
+        inner = node->child;
+    if (!inner)
         return CUDA_SUCCESS;
-    result = add_graph(exec, node->child, number);
+    result = add_graph(exec, inner, number);
     return result == CUDA_SUCCESS ? add_end(exec, (size_t)number, node) : result;
 }
 

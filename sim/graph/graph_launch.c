@@ -7,6 +7,7 @@
 #include "sim/graph/graph_launch.h"
 #include "sim/core/misuse.h"
 #include "sim/memory/graph_memory.h"
+#include "sim/module/launch.h"
 #include "sim/races/races.h"
 #include "sim/work/event.h"
 #include "sim/work/work.h"
@@ -97,6 +98,10 @@ static CUresult check_step(const struct sim_exec *exec, const struct sim_step *s
     case NODE_WAIT:
     case NODE_RECORD:
         return sim_event_check(node->event);
+    case NODE_KERNEL:
+        return sim_launch_refuse(&node->kernel);
+    case NODE_CONDITION: /* a loop that a kernel would have to end */
+        return CUDA_ERROR_NOT_SUPPORTED;
     default:
         return CUDA_SUCCESS;
     }

@@ -2,44 +2,17 @@
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include "sim/core/device.h"
-#include "sim/graph/graph.h"
+#include "sim/graph/graph_kernel.h"
+#include "sim/graph/graph_condition.h"
 #include "sim/memory/copy_shape.h"
 #include "sim/memory/graph_memory.h"
 #include "sim/work/event.h"
 
-/* The place of a new node, from the arguments that all these calls have. */
-struct place {
-    CUgraphNode *out;
-    CUgraph graph;
-    const CUgraphNode *after;
-    size_t count;
-};
-
-static CUresult add(const struct place *place, enum sim_node_kind kind,
-                    struct sim_node **out)
-{
-    struct sim_graph *graph = sim_graph_find(place->graph);
-    struct sim_nodes after;
-    CUresult result;
-
-    if (!graph || !place->out)
-        return CUDA_ERROR_INVALID_VALUE;
-    result = sim_graph_find_nodes(graph, place->after, place->count, &after);
-    if (result != CUDA_SUCCESS)
-        return result;
-    *out = sim_graph_add_node(graph, kind, &after);
-    sim_nodes_free(&after);
-    if (!*out)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *place->out = (CUgraphNode)(void *)*out;
-    return CUDA_SUCCESS;
-}
-
-static CUresult add_empty(const struct place *place)
+static CUresult add_empty(const struct sim_graph_place *place)
 {
     struct sim_node *node;
 
-    return add(place, NODE_EMPTY, &node);
+    return sim_graph_place_add(place, NODE_EMPTY, &node);
 }
 
 CUresult cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
@@ -47,12 +20,20 @@ CUresult cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode 
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_lock_leave(add_empty(&(struct place){out, graph, after, count}));
+    return sim_lock_leave(add_empty(&(struct sim_graph_place){out, graph, after, count}));
 }
 
 /* --- copies and memsets --- */
 
-static CUresult add_copy(const struct place *place, const CUDA_MEMCPY3D *copy,
+static void set_copy(struct sim_node *node, const CUDA_MEMCPY3D *copy,
+                     const struct sim_box *box)
+{
+    node->copy = *copy;
+    node->box = *box;
+    sim_copy_set_known(&node->box);
+}
+
+static CUresult add_copy(const struct sim_graph_place *place, const CUDA_MEMCPY3D *copy,
                          CUcontext context)
 {
     struct sim_context *alive;
@@ -66,11 +47,9 @@ static CUresult add_copy(const struct place *place, const CUDA_MEMCPY3D *copy,
     if (result == CUDA_SUCCESS)
         result = sim_copy_shape_read(copy, &box);
     if (result == CUDA_SUCCESS)
-        result = add(place, NODE_COPY, &node);
-    if (result == CUDA_SUCCESS) {
-        node->box = box;
-        sim_copy_set_known(&node->box);
-    }
+        result = sim_graph_place_add(place, NODE_COPY, &node);
+    if (result == CUDA_SUCCESS)
+        set_copy(node, copy, &box);
     return result;
 }
 
@@ -80,7 +59,7 @@ CUresult cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode
     ENTER(CALL_ALLOCATES);
     sim_lock();
     return sim_lock_leave(
-        add_copy(&(struct place){out, graph, after, count}, copy, context));
+        add_copy(&(struct sim_graph_place){out, graph, after, count}, copy, context));
 }
 
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *copy)
@@ -95,11 +74,20 @@ CUresult cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *cop
     if (!node || node->kind != NODE_COPY)
         return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
     CUresult result = sim_copy_shape_read(copy, &box);
-    if (result == CUDA_SUCCESS) {
-        node->box = box;
-        sim_copy_set_known(&node->box);
-    }
+    if (result == CUDA_SUCCESS)
+        set_copy(node, copy, &box);
     return sim_lock_leave(result);
+}
+
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D *out)
+{
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    const struct sim_node *node = sim_graph_find_node(handle);
+    if (!out || !node || node->kind != NODE_COPY)
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
+    *out = node->copy;
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
 static CUresult read_fill(const CUDA_MEMSET_NODE_PARAMS *from, struct sim_fill *out)
@@ -120,8 +108,8 @@ static CUresult read_fill(const CUDA_MEMSET_NODE_PARAMS *from, struct sim_fill *
     return sim_fill_check(out, NULL, &place);
 }
 
-static CUresult add_fill(const struct place *place, const CUDA_MEMSET_NODE_PARAMS *from,
-                         CUcontext context)
+static CUresult add_fill(const struct sim_graph_place *place,
+                         const CUDA_MEMSET_NODE_PARAMS *from, CUcontext context)
 {
     struct sim_context *alive;
     struct sim_node *node;
@@ -132,7 +120,7 @@ static CUresult add_fill(const struct place *place, const CUDA_MEMSET_NODE_PARAM
     if (result == CUDA_SUCCESS)
         result = read_fill(from, &fill);
     if (result == CUDA_SUCCESS)
-        result = add(place, NODE_FILL, &node);
+        result = sim_graph_place_add(place, NODE_FILL, &node);
     if (result == CUDA_SUCCESS)
         node->fill = fill;
     return result;
@@ -145,7 +133,7 @@ CUresult cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph, const CUgraphNode
     ENTER(CALL_ALLOCATES);
     sim_lock();
     return sim_lock_leave(
-        add_fill(&(struct place){out, graph, after, count}, fill, context));
+        add_fill(&(struct sim_graph_place){out, graph, after, count}, fill, context));
 }
 
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS *out)
@@ -184,14 +172,15 @@ CUresult cuGraphMemsetNodeSetParams(CUgraphNode handle,
 
 /* --- host functions --- */
 
-static CUresult add_host(const struct place *place, const CUDA_HOST_NODE_PARAMS *host)
+static CUresult add_host(const struct sim_graph_place *place,
+                         const CUDA_HOST_NODE_PARAMS *host)
 {
     struct sim_node *node;
     CUresult result;
 
     if (!host || !host->fn)
         return CUDA_ERROR_INVALID_VALUE;
-    result = add(place, NODE_HOST, &node);
+    result = sim_graph_place_add(place, NODE_HOST, &node);
     if (result == CUDA_SUCCESS)
         node->host =
             (struct sim_host_function){.function = host->fn, .data = host->userData};
@@ -203,7 +192,8 @@ CUresult cuGraphAddHostNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_lock_leave(add_host(&(struct place){out, graph, after, count}, host));
+    return sim_lock_leave(
+        add_host(&(struct sim_graph_place){out, graph, after, count}, host));
 }
 
 CUresult cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS *out)
@@ -230,7 +220,7 @@ CUresult cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAM
 
 /* --- child graphs --- */
 
-static CUresult add_child(const struct place *place, CUgraph handle)
+static CUresult add_child(const struct sim_graph_place *place, CUgraph handle)
 {
     struct sim_graph *child = sim_graph_find(handle), *clone;
     struct sim_node *node;
@@ -244,7 +234,7 @@ static CUresult add_child(const struct place *place, CUgraph handle)
     clone = sim_graph_clone(child, false);
     if (!clone)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = add(place, NODE_GRAPH, &node);
+    result = sim_graph_place_add(place, NODE_GRAPH, &node);
     if (result != CUDA_SUCCESS) {
         sim_graph_destroy(clone);
         return result;
@@ -259,7 +249,8 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_lock_leave(add_child(&(struct place){out, graph, after, count}, child));
+    return sim_lock_leave(
+        add_child(&(struct sim_graph_place){out, graph, after, count}, child));
 }
 
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph *out)
@@ -275,7 +266,7 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph *out)
 
 /* --- events --- */
 
-static CUresult add_event(const struct place *place, enum sim_node_kind kind,
+static CUresult add_event(const struct sim_graph_place *place, enum sim_node_kind kind,
                           CUevent event)
 {
     struct sim_node *node;
@@ -283,7 +274,7 @@ static CUresult add_event(const struct place *place, enum sim_node_kind kind,
 
     if (sim_event_check(event) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_VALUE;
-    result = add(place, kind, &node);
+    result = sim_graph_place_add(place, kind, &node);
     if (result == CUDA_SUCCESS)
         node->event = event;
     return result;
@@ -294,8 +285,8 @@ CUresult cuGraphAddEventRecordNode(CUgraphNode *out, CUgraph graph,
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_lock_leave(
-        add_event(&(struct place){out, graph, after, count}, NODE_RECORD, event));
+    return sim_lock_leave(add_event(&(struct sim_graph_place){out, graph, after, count},
+                                    NODE_RECORD, event));
 }
 
 CUresult cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph graph,
@@ -304,7 +295,7 @@ CUresult cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph graph,
     ENTER(CALL_ALLOCATES);
     sim_lock();
     return sim_lock_leave(
-        add_event(&(struct place){out, graph, after, count}, NODE_WAIT, event));
+        add_event(&(struct sim_graph_place){out, graph, after, count}, NODE_WAIT, event));
 }
 
 static CUresult get_event(CUgraphNode handle, enum sim_node_kind kind, CUevent *out)
@@ -331,22 +322,52 @@ CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent *out)
     return sim_lock_leave(get_event(node, NODE_WAIT, out));
 }
 
+static CUresult set_event(CUgraphNode handle, enum sim_node_kind kind, CUevent event)
+{
+    struct sim_node *node = sim_graph_find_node(handle);
+
+    if (!node || node->kind != kind || sim_event_check(event) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_VALUE;
+    node->event = event;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event)
+{
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    return sim_lock_leave(set_event(node, NODE_RECORD, event));
+}
+
+CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event)
+{
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    return sim_lock_leave(set_event(node, NODE_WAIT, event));
+}
+
 /* --- memory --- */
 
+/* A graph allocates memory of a device, or managed memory. */
 static CUresult check_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS *wanted)
 {
     const CUmemPoolProps *from = wanted ? &wanted->poolProps : NULL;
 
     if (!wanted || wanted->bytesize == 0 ||
-        from->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+        (from->allocType != CU_MEM_ALLOCATION_TYPE_PINNED &&
+         from->allocType != CU_MEM_ALLOCATION_TYPE_MANAGED) ||
         from->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
-        from->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        (wanted->accessDescCount > 0 && !wanted->accessDescs))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (from->location.type == CU_MEM_LOCATION_TYPE_HOST)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (from->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
     return sim_device_exists(from->location.id) ? CUDA_SUCCESS
                                                 : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static CUresult add_allocation(const struct place *place,
+static CUresult add_allocation(const struct sim_graph_place *place,
                                CUDA_MEM_ALLOC_NODE_PARAMS *wanted)
 {
     struct sim_graph_memory *memory;
@@ -358,7 +379,13 @@ static CUresult add_allocation(const struct place *place,
     memory = sim_graph_memory_new(wanted->poolProps.location.id, wanted->bytesize);
     if (!memory)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = add(place, NODE_ALLOCATE, &node);
+    memory->is_managed = wanted->poolProps.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
+    if (!sim_graph_memory_set_access(memory, wanted->accessDescs,
+                                     wanted->accessDescCount)) {
+        sim_graph_memory_release(memory);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    result = sim_graph_place_add(place, NODE_ALLOCATE, &node);
     if (result != CUDA_SUCCESS) {
         sim_graph_memory_release(memory);
         return result;
@@ -374,10 +401,31 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph graph, const CUgraphNo
     ENTER(CALL_ALLOCATES);
     sim_lock();
     return sim_lock_leave(
-        add_allocation(&(struct place){out, graph, after, count}, wanted));
+        add_allocation(&(struct sim_graph_place){out, graph, after, count}, wanted));
 }
 
-static CUresult add_free(const struct place *place, CUdeviceptr address)
+/* The list of devices with access belongs to the node. */
+CUresult cuGraphMemAllocNodeGetParams(CUgraphNode handle, CUDA_MEM_ALLOC_NODE_PARAMS *out)
+{
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    const struct sim_node *node = sim_graph_find_node(handle);
+    if (!out || !node || node->kind != NODE_ALLOCATE)
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
+    const struct sim_graph_memory *memory = node->memory;
+    *out = (CUDA_MEM_ALLOC_NODE_PARAMS){
+        .poolProps = {.allocType = memory->is_managed ? CU_MEM_ALLOCATION_TYPE_MANAGED
+                                                      : CU_MEM_ALLOCATION_TYPE_PINNED,
+                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, memory->device}},
+        .accessDescs = memory->access,
+        .accessDescCount = memory->access_count,
+        .bytesize = memory->range.bytes,
+        .dptr = memory->range.start,
+    };
+    return sim_lock_leave(CUDA_SUCCESS);
+}
+
+static CUresult add_free(const struct sim_graph_place *place, CUdeviceptr address)
 {
     const struct sim_graph *graph = sim_graph_find(place->graph);
     struct sim_graph_memory *memory =
@@ -387,7 +435,7 @@ static CUresult add_free(const struct place *place, CUdeviceptr address)
 
     if (!memory)
         return CUDA_ERROR_INVALID_VALUE;
-    result = add(place, NODE_FREE, &node);
+    result = sim_graph_place_add(place, NODE_FREE, &node);
     if (result == CUDA_SUCCESS) {
         sim_graph_memory_retain(memory);
         sim_graph_set_node_memory(node, memory);
@@ -400,7 +448,8 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph graph, const CUgraphNod
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_lock_leave(add_free(&(struct place){out, graph, after, count}, address));
+    return sim_lock_leave(
+        add_free(&(struct sim_graph_place){out, graph, after, count}, address));
 }
 
 CUresult cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr *out)
@@ -416,11 +465,15 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr *out)
 
 /* --- any kind --- */
 
-static CUresult add_any(const struct place *place, CUgraphNodeParams *wanted)
+static CUresult add_any(const struct sim_graph_place *place, CUgraphNodeParams *wanted)
 {
     if (!wanted)
         return CUDA_ERROR_INVALID_VALUE;
     switch (wanted->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return sim_graph_kernel_add(place, &wanted->kernel);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        return sim_graph_condition_add(place, &wanted->conditional);
     case CU_GRAPH_NODE_TYPE_EMPTY:
         return add_empty(place);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
@@ -449,7 +502,8 @@ CUresult cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *afte
 {
     ENTER(CALL_ALLOCATES);
     sim_lock();
-    return sim_lock_leave(add_any(&(struct place){out, graph, after, count}, wanted));
+    return sim_lock_leave(
+        add_any(&(struct sim_graph_place){out, graph, after, count}, wanted));
 }
 
 CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
@@ -459,5 +513,6 @@ CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *a
     ENTER(CALL_ALLOCATES);
     (void)edges;
     sim_lock();
-    return sim_lock_leave(add_any(&(struct place){out, graph, after, count}, wanted));
+    return sim_lock_leave(
+        add_any(&(struct sim_graph_place){out, graph, after, count}, wanted));
 }

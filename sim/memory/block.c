@@ -4,6 +4,7 @@
 #include "sim/core/api.h"
 #include "sim/core/device.h"
 #include "sim/core/lock.h"
+#include "sim/memory/graph_memory.h"
 #include "sim/memory/pool.h"
 #include "sim/races/races.h"
 #include <stdlib.h>
@@ -32,7 +33,7 @@ struct sim_block *sim_block_new(struct sim_context *context, enum sim_block_kind
         block->context_generation = context->id;
         block->device = context->device;
     }
-    block->preferred = block->accessed_by = block->prefetched = CU_DEVICE_INVALID;
+    block->preferred = block->prefetched = CU_DEVICE_INVALID;
     return block;
 }
 
@@ -97,7 +98,8 @@ bool sim_block_is_host(const struct sim_block *block)
 bool sim_block_is_managed(const struct sim_block *block)
 {
     return block->kind == BLOCK_MANAGED ||
-           (block->kind == BLOCK_POOL && block->pool->kind == POOL_MANAGED);
+           (block->kind == BLOCK_POOL && block->pool->kind == POOL_MANAGED) ||
+           (block->kind == BLOCK_GRAPH && block->graph_memory->is_managed);
 }
 
 bool sim_block_is_reached(const struct sim_block *block,

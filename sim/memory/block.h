@@ -51,7 +51,8 @@ struct sim_block {
     struct sim_physical *physical; /* BLOCK_MAPPED: the memory mapped there, */
     uint64_t may_read, may_write;  /* and the devices with access, one bit each */
     bool read_mostly;              /* BLOCK_MANAGED: the last advice of the client */
-    CUdevice preferred, accessed_by, prefetched;
+    CUdevice preferred, prefetched;
+    uint32_t accessed_by; /* a set: one bit for each device, and one for the host */
 };
 
 /* The table. Under the lock, as are all functions here. */

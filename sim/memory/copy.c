@@ -12,6 +12,7 @@
 #include "sim/memory/block.h"
 #include "sim/memory/graph_memory.h"
 #include "sim/memory/guard.h"
+#include "sim/memory/pool.h"
 #include "sim/memory/vmm.h"
 #include "sim/races/races.h"
 #include "sim/work/stream_lookup.h"
@@ -166,7 +167,7 @@ static void check_not_freed(const struct sim_stream *stream, uintptr_t address)
 }
 
 /* Which side must be device memory; the other may be any memory. */
-enum needs { NEEDS_NONE = 0, TO_DEVICE = 1, FROM_DEVICE = 2 };
+enum needs { NEEDS_NONE = 0, TO_DEVICE = 1, FROM_DEVICE = 2, IS_PEER = 4 };
 
 static bool is_allowed(enum sim_place to, enum sim_place from, unsigned needs)
 {
@@ -175,6 +176,16 @@ static bool is_allowed(enum sim_place to, enum sim_place from, unsigned needs)
     if (needs & TO_DEVICE && !sim_place_is_accessible(to))
         return false;
     return !(needs & FROM_DEVICE) || sim_place_is_accessible(from);
+}
+
+/* Memory of another device's pool needs access, except for copies that name both contexts.
+ * That of cuMemAlloc does not. */
+static bool is_denied(const struct sim_stream *stream, uintptr_t address)
+{
+    const struct sim_block *block = sim_block_find(address);
+
+    return block && block->kind == BLOCK_POOL && block->pool->kind == POOL_DEVICE &&
+           !sim_block_is_reached(block, stream->context);
 }
 
 static CUresult copy_row(struct sim_stream *stream, uintptr_t to, uintptr_t from,
@@ -196,7 +207,8 @@ static CUresult copy_row(struct sim_stream *stream, uintptr_t to, uintptr_t from
     }
     enum sim_place to_place = sim_place_for(stream, to, bytes),
                    from_place = sim_place_for(stream, from, bytes);
-    if (!is_allowed(to_place, from_place, needs))
+    if (!is_allowed(to_place, from_place, needs) ||
+        (!(needs & IS_PEER) && (is_denied(stream, to) || is_denied(stream, from))))
         return CUDA_ERROR_INVALID_VALUE;
     return sim_copy(stream, &box, to_place, from_place, mode);
 }
@@ -297,7 +309,7 @@ CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
     CUresult result = check_alive(to_context, from_context);
     if (result != CUDA_SUCCESS)
         return result;
-    return copy(to, from, bytes, TO_DEVICE | FROM_DEVICE);
+    return copy(to, from, bytes, TO_DEVICE | FROM_DEVICE | IS_PEER);
 }
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
@@ -307,5 +319,6 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
     CUresult result = check_alive(to_context, from_context);
     if (result != CUDA_SUCCESS)
         return result;
-    return copy_async(__func__, to, from, bytes, TO_DEVICE | FROM_DEVICE, stream);
+    return copy_async(__func__, to, from, bytes, TO_DEVICE | FROM_DEVICE | IS_PEER,
+                      stream);
 }

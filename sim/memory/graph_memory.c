@@ -5,8 +5,41 @@
 #include "sim/memory/pool.h"
 #include "sim/work/work.h"
 #include <stdlib.h>
+#include <string.h>
 
 static struct sim_ranges memories;
+
+struct sim_graph_memory_use sim_graph_memory_used[SIM_DEVICES_MAX],
+    sim_graph_memory_reserved[SIM_DEVICES_MAX];
+
+/* Freed, and still counted as used: the driver notices it later. */
+static uint64_t freed[SIM_DEVICES_MAX];
+
+static void count(struct sim_graph_memory_use *use, uint64_t bytes, bool is_more)
+{
+    use->now = is_more ? use->now + bytes : use->now - bytes;
+    if (use->now > use->high)
+        use->high = use->now;
+}
+
+void sim_graph_memory_count_freed(CUdevice device)
+{
+    count(&sim_graph_memory_used[device], freed[device], false);
+    freed[device] = 0;
+}
+
+bool sim_graph_memory_set_access(struct sim_graph_memory *memory,
+                                 const CUmemAccessDesc *access, size_t count)
+{
+    if (count == 0)
+        return true;
+    memory->access = calloc(count, sizeof *access);
+    if (!memory->access)
+        return false;
+    memcpy(memory->access, access, count * sizeof *access);
+    memory->access_count = count;
+    return true;
+}
 
 struct sim_graph_memory *sim_graph_memory_new(CUdevice device, size_t bytes)
 {
@@ -26,6 +59,7 @@ struct sim_graph_memory *sim_graph_memory_new(CUdevice device, size_t bytes)
     memory->range.start = memory->memory->start;
     memory->range.bytes = bytes;
     sim_ranges_insert(&memories, &memory->range);
+    count(&sim_graph_memory_reserved[device], memory->memory->bytes, true);
     return memory;
 }
 
@@ -39,9 +73,11 @@ void sim_graph_memory_release(struct sim_graph_memory *memory)
     if (--memory->references > 0)
         return;
     sim_ranges_remove(&memories, &memory->range);
+    count(&sim_graph_memory_reserved[memory->device], memory->memory->bytes, false);
     sim_device_return(&sim_devices[memory->device], memory->memory);
     if (memory->stream)
         sim_stream_release(memory->stream);
+    free(memory->access);
     free(memory);
 }
 
@@ -74,6 +110,8 @@ void sim_graph_memory_set_allocated(struct sim_graph_memory *memory,
                                     struct sim_block *block)
 {
     memory->block = block;
+    sim_graph_memory_count_freed(memory->device);
+    count(&sim_graph_memory_used[memory->device], memory->range.bytes, true);
     sim_graph_memory_retain(memory);
     sim_block_insert(block);
 }
@@ -89,14 +127,18 @@ void sim_graph_memory_set_freed(struct sim_graph_memory *memory,
     memory->stream = stream;
     memory->freed_at = until;
     memory->block = NULL;
+    freed[memory->device] += memory->range.bytes;
     sim_block_remove(block);
     free(block);
 }
 
 void sim_graph_memory_block_freed(struct sim_block *block)
 {
-    block->graph_memory->block = NULL;
-    sim_graph_memory_release(block->graph_memory);
+    struct sim_graph_memory *memory = block->graph_memory;
+
+    memory->block = NULL;
+    count(&sim_graph_memory_used[memory->device], memory->range.bytes, false);
+    sim_graph_memory_release(memory);
 }
 
 /* --- cuMemFreeAsync --- */

@@ -8,6 +8,7 @@
 #ifndef TARN_SIM_GRAPH_MEMORY_H
 #define TARN_SIM_GRAPH_MEMORY_H
 
+#include "sim/core/options.h"
 #include "sim/core/queue.h"
 #include "sim/memory/block.h"
 
@@ -15,6 +16,10 @@ struct sim_graph_memory {
     struct sim_range range;   /* first: the table finds it; the requested bytes */
     struct sim_range *memory; /* what was allocated for it */
     CUdevice device;
+    bool is_managed;
+    CUmemAccessDesc
+        *access; /* the other devices with access, as the client listed them */
+    size_t access_count;
     unsigned references; /* its nodes, and the block */
     /* of the allocating node, only to compare; it may be destroyed */
     const void *graph;
@@ -31,6 +36,22 @@ struct sim_graph_memory {
 struct sim_graph_memory *sim_graph_memory_new(CUdevice device, size_t bytes);
 void sim_graph_memory_retain(struct sim_graph_memory *memory);
 void sim_graph_memory_release(struct sim_graph_memory *memory);
+
+/* Set its list of devices with access. False: no host memory. */
+bool sim_graph_memory_set_access(struct sim_graph_memory *memory,
+                                 const CUmemAccessDesc *access, size_t count);
+
+/* Bytes of the memory of graphs, by device: of what is allocated, and of all; `high` is the
+ * most since the client last reset it. */
+struct sim_graph_memory_use {
+    uint64_t now, high;
+};
+extern struct sim_graph_memory_use sim_graph_memory_used[SIM_DEVICES_MAX],
+    sim_graph_memory_reserved[SIM_DEVICES_MAX];
+
+/* What launches have freed counts as used until this call: at a trim, and at the next
+ * allocation. */
+void sim_graph_memory_count_freed(CUdevice device);
 
 /* The graph memory that holds [address, address + bytes), allocated or not, or NULL. */
 struct sim_graph_memory *sim_graph_memory_find(uintptr_t address, size_t bytes);

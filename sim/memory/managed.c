@@ -19,6 +19,10 @@ enum {
     RANGE_PREFERRED,
     RANGE_ACCESSED_BY,
     RANGE_PREFETCHED,
+    RANGE_PREFERRED_TYPE,
+    RANGE_PREFERRED_ID,
+    RANGE_PREFETCHED_TYPE,
+    RANGE_PREFETCHED_ID,
 };
 
 /* The managed block that holds all of the range, or NULL. */
@@ -92,6 +96,116 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation 
     return prefetch(__func__, address, bytes, where, stream);
 }
 
+/* The bit of a location in `accessed_by`: the host's comes after those of the devices. */
+static uint32_t bit_of(CUdevice where)
+{
+    return (uint32_t)1 << (where == CU_DEVICE_CPU ? SIM_DEVICES_MAX : where);
+}
+
+/* --- many ranges in a call: all are checked before the first one changes --- */
+
+struct batch {
+    const CUdeviceptr *addresses;
+    const size_t *bytes;
+    size_t count;
+    const CUmemLocation *locations; /* NULL: the ranges are discarded only */
+    const size_t *first;            /* of each location: its first range */
+    size_t location_count;
+};
+
+/* The lists of locations: the first begins with range 0, each begins after the last. */
+static bool are_locations(const struct batch *batch)
+{
+    CUdevice where;
+
+    if (batch->location_count == 0 || batch->location_count > batch->count ||
+        !batch->first || batch->first[0] != 0)
+        return false;
+    for (size_t i = 0; i < batch->location_count; i++)
+        if (!device_of(&batch->locations[i], &where) || batch->first[i] >= batch->count ||
+            (i > 0 && batch->first[i] <= batch->first[i - 1]))
+            return false;
+    return true;
+}
+
+static CUresult check_batch(const struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        if (!find_managed(batch->addresses[i], batch->bytes[i]))
+            return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+static void prefetch_batch(const struct batch *batch)
+{
+    CUdevice where = CU_DEVICE_INVALID;
+    size_t location = 0;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        if (location < batch->location_count && batch->first[location] == i)
+            device_of(&batch->locations[location++], &where);
+        find_managed(batch->addresses[i], batch->bytes[i])->prefetched = where;
+    }
+}
+
+/* Discarded bytes are undefined, so they may stay as they are. */
+static CUresult run_batch(const char *call, const struct batch *batch,
+                          unsigned long long flags, CUstream handle)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    if (batch->count == 0 || !batch->addresses || !batch->bytes || flags != 0 ||
+        (batch->locations && !are_locations(batch)))
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = sim_stream_lookup(call, handle, &stream);
+    if (result == CUDA_SUCCESS)
+        result = check_batch(batch);
+    if (result == CUDA_SUCCESS && batch->locations)
+        prefetch_batch(batch);
+    return sim_lock_leave(result);
+}
+
+CUresult cuMemPrefetchBatchAsync(CUdeviceptr *addresses, size_t *bytes, size_t count,
+                                 CUmemLocation *locations, size_t *first,
+                                 size_t location_count, unsigned long long flags,
+                                 CUstream stream)
+{
+    ENTER(CALL_PLAIN);
+    if (!locations)
+        return CUDA_ERROR_INVALID_VALUE;
+    return run_batch(
+        __func__,
+        &(struct batch){addresses, bytes, count, locations, first, location_count}, flags,
+        stream);
+}
+
+CUresult cuMemDiscardBatchAsync(CUdeviceptr *addresses, size_t *bytes, size_t count,
+                                unsigned long long flags, CUstream stream)
+{
+    ENTER(CALL_PLAIN);
+    return run_batch(
+        __func__, &(struct batch){.addresses = addresses, .bytes = bytes, .count = count},
+        flags, stream);
+}
+
+CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *addresses, size_t *bytes,
+                                           size_t count, CUmemLocation *locations,
+                                           size_t *first, size_t location_count,
+                                           unsigned long long flags, CUstream stream)
+{
+    ENTER(CALL_PLAIN);
+    if (!locations)
+        return CUDA_ERROR_INVALID_VALUE;
+    return run_batch(
+        __func__,
+        &(struct batch){addresses, bytes, count, locations, first, location_count}, flags,
+        stream);
+}
+
+/* --- advice --- */
+
 static CUresult advise(CUdeviceptr address, size_t bytes, CUmem_advise advice,
                        CUdevice where)
 {
@@ -106,8 +220,10 @@ static CUresult advise(CUdeviceptr address, size_t bytes, CUmem_advise advice,
         block->read_mostly = advice == ADVISE_SET_READ_MOSTLY;
     else if (advice <= ADVISE_UNSET_PREFERRED)
         block->preferred = advice == ADVISE_SET_PREFERRED ? where : CU_DEVICE_INVALID;
+    else if (advice == ADVISE_SET_ACCESSED_BY)
+        block->accessed_by |= bit_of(where);
     else
-        block->accessed_by = advice == ADVISE_SET_ACCESSED_BY ? where : CU_DEVICE_INVALID;
+        block->accessed_by &= ~bit_of(where);
     return sim_lock_leave(CUDA_SUCCESS);
 }
 
@@ -127,10 +243,30 @@ CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice,
     CUdevice where = CU_DEVICE_INVALID;
 
     ENTER(CALL_CONTEXT);
-    if (!device_of(&location, &where) && advice > ADVISE_UNSET_READ_MOSTLY &&
-        advice != ADVISE_UNSET_PREFERRED)
+    if (!device_of(&location, &where) && advice > ADVISE_UNSET_READ_MOSTLY)
         return CUDA_ERROR_INVALID_VALUE;
     return advise(address, bytes, advice, where);
+}
+
+static int type_of(CUdevice where)
+{
+    return where == CU_DEVICE_INVALID ? CU_MEM_LOCATION_TYPE_INVALID
+           : where == CU_DEVICE_CPU   ? CU_MEM_LOCATION_TYPE_HOST
+                                      : CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+/* Write the devices in the set, then the host, and fill the rest. */
+static void list_accessed_by(uint32_t set, int *out, size_t count)
+{
+    size_t used = 0;
+
+    for (int i = 0; i < SIM_DEVICES_MAX && used < count; i++)
+        if (set & bit_of(i))
+            out[used++] = i;
+    if (used < count && set & bit_of(CU_DEVICE_CPU))
+        out[used++] = CU_DEVICE_CPU;
+    while (used < count)
+        out[used++] = CU_DEVICE_INVALID;
 }
 
 /* Write one value into `out`, of `bytes` bytes. */
@@ -149,10 +285,18 @@ static CUresult range_attribute(const struct sim_block *block,
         *value = block->preferred;
         return CUDA_SUCCESS;
     case RANGE_ACCESSED_BY:
-        *value = block->accessed_by;
-        for (size_t i = 1; i < bytes / sizeof *value; i++)
-            value[i] = CU_DEVICE_INVALID;
+        list_accessed_by(block->accessed_by, value, bytes / sizeof *value);
         return CUDA_SUCCESS;
+    case RANGE_PREFERRED_TYPE:
+        *value = type_of(block->preferred);
+        return CUDA_SUCCESS;
+    case RANGE_PREFERRED_ID:
+        *value = block->preferred;
+        return CUDA_SUCCESS;
+    case RANGE_PREFETCHED_TYPE:
+        *value = type_of(block->prefetched);
+        return CUDA_SUCCESS;
+    case RANGE_PREFETCHED_ID:
     case RANGE_PREFETCHED:
         *value = block->prefetched;
         return CUDA_SUCCESS;

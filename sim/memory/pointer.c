@@ -206,7 +206,7 @@ static void clear_attribute(CUdeviceptr address, CUpointer_attribute attribute,
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes,
                                 void **values, CUdeviceptr address)
 {
-    ENTER(CALL_CONTEXT);
+    ENTER(CALL_SURVIVES);
     if (count == 0 || !attributes || !values)
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++)

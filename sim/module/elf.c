@@ -70,7 +70,8 @@ static bool visit_symbol(const unsigned char *image, size_t bytes,
     const char *name = text_at(image, bytes, strings, symbol->st_name);
 
     if (!name || *name == '\0' || symbol->st_shndx == SHN_UNDEF ||
-        ELF64_ST_BIND(symbol->st_info) != STB_GLOBAL ||
+        (ELF64_ST_BIND(symbol->st_info) != STB_GLOBAL &&
+         ELF64_ST_BIND(symbol->st_info) != STB_WEAK) ||
         (type != STT_FUNC && type != STT_OBJECT))
         return true;
     return visit(self, name, type == STT_FUNC, (size_t)symbol->st_size);
@@ -153,30 +154,84 @@ static bool is_symbol(const unsigned char *image, size_t bytes, const Elf64_Ehdr
     return is_called(text_at(image, bytes, &strings, symbol.st_name), "", name);
 }
 
-/* An entry is a form, a note and 16 bits; in one form those are the length of what
- * follows, for a kernel's number the index of its symbol and the number. */
+/* An entry of a section of notes: a form, a note and 16 bits. In one form those are the
+ * length of what follows. */
+enum { SIZED = 4, HEAD = 4 };
+
+struct entry {
+    unsigned note;
+    size_t bytes; /* of what follows; 0 in the other forms */
+    const unsigned char *data;
+};
+
+/* The section of notes named `prefix` followed by `name`; false: it is not there, or not
+ * inside of the image. */
+static bool find_notes(const unsigned char *image, size_t bytes, const char *prefix,
+                       const char *name, Elf64_Ehdr *header, Elf64_Shdr *section)
+{
+    return read_header(image, bytes, header) &&
+           find_section(image, bytes, header, prefix, name, section) &&
+           holds(bytes, section->sh_offset, section->sh_size);
+}
+
+/* Read the entry at *at of `section`, and move *at behind it. False: there is none. */
+static bool next_entry(const unsigned char *image, const Elf64_Shdr *section,
+                       uint64_t *at, struct entry *out)
+{
+    const unsigned char *head = image + section->sh_offset + *at;
+
+    if (*at + HEAD > section->sh_size)
+        return false;
+    *out = (struct entry){.note = head[1], .data = head + HEAD};
+    if (head[0] == SIZED)
+        out->bytes = (size_t)(head[2] | head[3] << 8);
+    *at += HEAD + out->bytes;
+    return *at <= section->sh_size;
+}
+
+/* A note about a kernel in .nv.info has the index of its symbol and a number. */
 bool sim_elf_note(const unsigned char *image, size_t bytes, unsigned note,
                   const char *name, uint32_t *out)
 {
-    enum { SIZED = 4, HEAD = 4 };
     Elf64_Ehdr header;
     Elf64_Shdr section;
+    struct entry entry;
+    uint32_t words[2];
 
-    if (!read_header(image, bytes, &header) ||
-        !find_section(image, bytes, &header, ".nv.info", "", &section) ||
-        !holds(bytes, section.sh_offset, section.sh_size))
+    if (!find_notes(image, bytes, ".nv.info", "", &header, &section))
         return false;
-    for (uint64_t at = 0; at + HEAD <= section.sh_size;) {
-        const unsigned char *entry = image + section.sh_offset + at;
-        uint32_t words[2];
-        uint16_t length = entry[0] == SIZED ? (uint16_t)(entry[2] | entry[3] << 8) : 0;
-        at += HEAD + length;
-        if (length != sizeof words || entry[1] != note || at > section.sh_size)
+    for (uint64_t at = 0; next_entry(image, &section, &at, &entry);) {
+        if (entry.bytes != sizeof words || entry.note != note)
             continue;
-        memcpy(words, entry + HEAD, sizeof words);
+        memcpy(words, entry.data, sizeof words);
         if (!is_symbol(image, bytes, &header, words[0], name))
             continue;
         *out = words[1];
+        return true;
+    }
+    return false;
+}
+
+/* A parameter's note has an index, two halves (its number and offset), and its size in
+ * the upper bits of a word. */
+bool sim_elf_parameter(const unsigned char *image, size_t bytes, const char *name,
+                       unsigned number, struct sim_parameter *out)
+{
+    enum { PARAMETER = 0x17, SIZE_SHIFT = 18 };
+    Elf64_Ehdr header;
+    Elf64_Shdr section;
+    struct entry entry;
+    uint32_t words[3];
+
+    if (!find_notes(image, bytes, ".nv.info.", name, &header, &section))
+        return false;
+    for (uint64_t at = 0; next_entry(image, &section, &at, &entry);) {
+        if (entry.note != PARAMETER || entry.bytes != sizeof words)
+            continue;
+        memcpy(words, entry.data, sizeof words);
+        if ((words[1] & 0xffff) != number)
+            continue;
+        *out = (struct sim_parameter){words[1] >> 16, words[2] >> SIZE_SHIFT};
         return true;
     }
     return false;

@@ -27,4 +27,12 @@ enum { SIM_ELF_FRAME_BYTES = 0x11, SIM_ELF_REGISTERS = 0x2f };
 bool sim_elf_note(const unsigned char *image, size_t bytes, unsigned note,
                   const char *name, uint32_t *out);
 
+/* Find the place of parameter `number` of the kernel `name` among all of them. False:
+ * there are fewer. */
+struct sim_parameter {
+    size_t offset, bytes;
+};
+bool sim_elf_parameter(const unsigned char *image, size_t bytes, const char *name,
+                       unsigned number, struct sim_parameter *out);
+
 #endif

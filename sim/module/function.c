@@ -8,6 +8,7 @@ enum {
     THREADS_PER_PROCESSOR = 2048,
     REGISTERS_PER_PROCESSOR = 65536,
     SHARED_PER_PROCESSOR = 233472,
+    SHARED_OF_SYSTEM = 1024, /* of each block */
     PROCESSORS = 132,
 };
 
@@ -127,13 +128,30 @@ CUresult cuFuncLoad(CUfunction function)
     return check(function);
 }
 
-/* The layout of parameters is in a part of cubins that the simulator does not read. */
+static CUresult get_parameter(const void *handle, size_t number, size_t *offset,
+                              size_t *bytes)
+{
+    struct sim_parameter parameter;
+
+    if (!offset)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    const struct sim_function *function = sim_image_find_function(handle);
+    CUresult result = function ? sim_image_parameter(function, number, &parameter)
+                               : CUDA_ERROR_INVALID_HANDLE;
+    if (result == CUDA_SUCCESS) {
+        *offset = parameter.offset;
+        if (bytes)
+            *bytes = parameter.bytes;
+    }
+    return sim_lock_leave(result);
+}
+
 CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset,
                             size_t *bytes)
 {
     ENTER(CALL_PLAIN);
-    (void)function, (void)index, (void)offset, (void)bytes;
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return get_parameter(function, index, offset, bytes);
 }
 
 /* --- kernels of libraries --- */
@@ -195,8 +213,7 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset,
                               size_t *bytes)
 {
     ENTER(CALL_PLAIN);
-    (void)kernel, (void)index, (void)offset, (void)bytes;
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return get_parameter(kernel, index, offset, bytes);
 }
 
 /* --- occupancy --- */
@@ -303,24 +320,72 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *out, CUfunction handle,
     if (!function)
         return sim_lock_leave(CUDA_ERROR_INVALID_HANDLE);
     size_t own = (size_t)function->attributes[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES];
+    size_t most =
+        (size_t)function->attributes[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES];
     size_t share = (size_t)SHARED_PER_PROCESSOR / (size_t)blocks;
-    *out = share > own ? share - own : 0;
+    share = share > own + SHARED_OF_SYSTEM ? share - own - SHARED_OF_SYSTEM : 0;
+    *out = share < most ? share : most;
     return sim_lock_leave(CUDA_SUCCESS);
 }
 
-/* Clusters only matter for running kernels, which the simulator does not do. */
-CUresult cuOccupancyMaxActiveClusters(int *out, CUfunction function,
+/* --- clusters of blocks --- */
+
+enum { ATTRIBUTE_CLUSTER = 4, PORTABLE_CLUSTER = 8, CLUSTER_MAX = 16 };
+
+/* The number of blocks of the cluster that `config` asks for; 0: none, or no such size. */
+static unsigned cluster_of(const CUlaunchConfig *config)
+{
+    uint64_t blocks;
+
+    for (unsigned i = 0; config->attrs && i < config->numAttrs; i++) {
+        const CUlaunchAttribute *attribute = &config->attrs[i];
+        if (attribute->id != ATTRIBUTE_CLUSTER)
+            continue;
+        blocks = (uint64_t)attribute->value.words[0] * attribute->value.words[1];
+        if (blocks > CLUSTER_MAX || attribute->value.words[2] > CLUSTER_MAX)
+            return 0;
+        blocks *= attribute->value.words[2];
+        return blocks <= CLUSTER_MAX ? (unsigned)blocks : 0;
+    }
+    return 1;
+}
+
+static bool is_config(const CUlaunchConfig *config)
+{
+    uint64_t threads = config ? (uint64_t)config->blockDimX * config->blockDimY : 0;
+
+    if (threads == 0 || threads > 1024 || config->blockDimZ == 0 ||
+        config->blockDimZ > 1024 || threads * config->blockDimZ > 1024)
+        return false;
+    return config->gridDimX > 0 && config->gridDimY > 0 && config->gridDimZ > 0;
+}
+
+CUresult cuOccupancyMaxActiveClusters(int *out, CUfunction handle,
                                       const CUlaunchConfig *config)
 {
     ENTER(CALL_CONTEXT);
-    (void)out, (void)function, (void)config;
-    return CUDA_ERROR_NOT_SUPPORTED;
+    if (!out || !is_config(config) || cluster_of(config) == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    const struct sim_function *function = sim_image_find_function(handle);
+    if (!function)
+        return sim_lock_leave(CUDA_ERROR_INVALID_HANDLE);
+    int threads = (int)(config->blockDimX * config->blockDimY * config->blockDimZ);
+    *out = blocks_per_processor(function, threads, config->sharedMemBytes) * PROCESSORS /
+           (int)cluster_of(config);
+    return sim_lock_leave(CUDA_SUCCESS);
 }
 
-CUresult cuOccupancyMaxPotentialClusterSize(int *out, CUfunction function,
+/* The size that every device of this capability has. */
+CUresult cuOccupancyMaxPotentialClusterSize(int *out, CUfunction handle,
                                             const CUlaunchConfig *config)
 {
     ENTER(CALL_CONTEXT);
-    (void)out, (void)function, (void)config;
-    return CUDA_ERROR_NOT_SUPPORTED;
+    if (!out || !is_config(config))
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    bool is_found = sim_image_find_function(handle) != NULL;
+    if (is_found)
+        *out = PORTABLE_CLUSTER;
+    return sim_lock_leave(is_found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }

@@ -9,6 +9,7 @@
 
 #define FAT_BINARY_MAGIC 0xba55ed50u
 #define FAT_WRAPPER_MAGIC 0x466243b1u
+#define LTO_MAGIC 0x7f4e43edu
 enum { REGISTERS_PER_KERNEL = 32, COMPUTE = 90 }; /* if the image does not specify it */
 enum { SYSTEM_SHARED_BYTES = 1024 };
 
@@ -36,7 +37,14 @@ static bool is_ptx(const char *text)
     return false;
 }
 
-/* The length of the image at *data, which may be in a wrapper. 0: not an image. */
+/* A library of object files: only a file is one, because it needs a linker. */
+static bool is_archive(const void *data)
+{
+    return strncmp(data, "!<arch>\n", 8) == 0;
+}
+
+/* The length of the image at *data, which may be in a wrapper. 0: not an image. Of
+ * intermediate code for the linker nothing is stored but its first word. */
 static size_t image_bytes(const void **data)
 {
     struct fat_wrapper wrapper;
@@ -47,6 +55,8 @@ static size_t image_bytes(const void **data)
         return sim_elf_bytes(*data);
     if (strnlen(*data, sizeof magic) == sizeof magic) /* text may be shorter */
         memcpy(&magic, *data, sizeof magic);
+    if (magic == LTO_MAGIC)
+        return sizeof magic;
     if (magic == FAT_WRAPPER_MAGIC) {
         memcpy(&wrapper, *data, sizeof wrapper);
         *data = wrapper.data;
@@ -95,6 +105,20 @@ static void read_needs(struct sim_function *function)
     attributes[CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT] = -1;
     if (!function->image->is_open)
         read_cubin_needs(function);
+}
+
+CUresult sim_image_parameter(const struct sim_function *function, size_t number,
+                             struct sim_parameter *out)
+{
+    const struct sim_image *image = function->image;
+
+    if (image->is_open)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return number <= UINT16_MAX &&
+                   sim_elf_parameter(image->bytes, image->byte_count, function->name,
+                                     (unsigned)number, out)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 static struct sim_function *add_function(struct sim_image *image, const char *name)
@@ -235,9 +259,9 @@ static void free_image(struct sim_image *image)
     free(image);
 }
 
-CUresult sim_image_load(const void *data, bool is_library, struct sim_image **out)
+static CUresult load(const void *data, size_t bytes, bool is_library,
+                     struct sim_image **out)
 {
-    size_t bytes = image_bytes(&data);
     struct sim_image *image;
 
     if (bytes == 0)
@@ -262,6 +286,13 @@ CUresult sim_image_load(const void *data, bool is_library, struct sim_image **ou
     images = image;
     *out = image;
     return CUDA_SUCCESS;
+}
+
+CUresult sim_image_load(const void *data, bool is_library, struct sim_image **out)
+{
+    size_t bytes = image_bytes(&data);
+
+    return load(data, bytes, is_library, out);
 }
 
 /* Read all of the file, with a 0 after it, because PTX is text. NULL: no such file. */
@@ -291,7 +322,8 @@ CUresult sim_image_load_file(const char *path, bool is_library, struct sim_image
 
     if (!data)
         return CUDA_ERROR_FILE_NOT_FOUND;
-    result = sim_image_load(data, is_library, out);
+    result = is_archive(data) && is_library ? load(data, 1, is_library, out)
+                                            : sim_image_load(data, is_library, out);
     free(data);
     return result;
 }

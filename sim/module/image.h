@@ -9,6 +9,7 @@
 #define TARN_SIM_IMAGE_H
 
 #include "sim/core/cuda.h"
+#include "sim/module/elf.h"
 #include <stdbool.h>
 
 enum { SIM_FUNCTION_ATTRIBUTES = 16 };
@@ -59,6 +60,11 @@ CUresult sim_image_function(struct sim_image *image, const char *name,
 /* Find the address of the variable of that name in the memory of the current device. */
 CUresult sim_image_variable(struct sim_image *image, const char *name,
                             CUdeviceptr *address, size_t *bytes);
+
+/* Find the place of a parameter of a kernel. CUDA_ERROR_INVALID_VALUE: it has no such one;
+ * CUDA_ERROR_NOT_SUPPORTED: the image is not a cubin, so that they are unknown. */
+CUresult sim_image_parameter(const struct sim_function *function, size_t number,
+                             struct sim_parameter *out);
 
 /* The kernel of `handle`, a CUfunction or a CUkernel, or NULL. */
 struct sim_function *sim_image_find_function(const void *handle);

@@ -1,8 +1,9 @@
 /* launch.c -- kernel launches. Kernels do not run; the first launch of a process prints
  * that on stderr. */
+#include "sim/module/launch.h"
 #include "sim/core/api.h"
 #include "sim/core/call.h"
-#include "sim/module/image.h"
+#include "sim/core/hooks.h"
 #include "sim/work/stream_lookup.h"
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,35 +19,30 @@ static void print_once(const char *kernel)
                 kernel);
 }
 
-static bool is_shape(const unsigned grid[3], const unsigned block[3])
+CUresult sim_launch_refuse(const struct sim_kernel *kernel)
 {
-    for (int i = 0; i < 3; i++)
-        if (grid[i] == 0 || block[i] == 0)
-            return false;
-    return grid[0] <= 2147483647 && grid[1] <= 65535 && grid[2] <= 65535 &&
-           block[0] <= 1024 && block[1] <= 1024 && block[2] <= 64 &&
-           (uint64_t)block[0] * block[1] * block[2] <= 1024;
+    print_once(sim_kernel_name(kernel));
+    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* A launch fails as the real driver's does for arguments that the real driver rejects.
- */
-static CUresult launch(const char *call, CUfunction handle, const unsigned grid[3],
-                       const unsigned block[3], CUstream stream_handle)
+/* A launch fails as the real driver's does for arguments that the real driver rejects. In
+ * a capture it becomes a node, and the launch of the graph fails. */
+static CUresult launch(const char *call, struct sim_kernel kernel, void **parameters,
+                       void **extra, CUstream stream_handle)
 {
     struct sim_stream *stream;
     CUresult result;
 
     sim_lock();
-    const struct sim_function *function = sim_image_find_function(handle);
-    if (!function)
-        return sim_lock_leave(CUDA_ERROR_INVALID_HANDLE);
-    if (!is_shape(grid, block))
-        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
-    result = sim_stream_lookup(call, stream_handle, &stream);
+    result = sim_kernel_read(&kernel, parameters, extra);
     if (result != CUDA_SUCCESS)
         return sim_lock_leave(result);
-    print_once(function->name);
-    return sim_lock_leave(CUDA_ERROR_NOT_SUPPORTED);
+    result = sim_stream_lookup(call, stream_handle, &stream);
+    if (result == CUDA_SUCCESS)
+        result = stream->member ? sim_hooks.capture_add_kernel(stream, &kernel)
+                                : sim_launch_refuse(&kernel);
+    sim_kernel_release(&kernel);
+    return sim_lock_leave(result);
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
@@ -54,24 +50,28 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
                         unsigned int block_z, unsigned int shared, CUstream stream,
                         void **parameters, void **extra)
 {
-    const unsigned grid[3] = {grid_x, grid_y, grid_z},
-                   block[3] = {block_x, block_y, block_z};
+    const struct sim_kernel kernel = {.function = function,
+                                      .grid = {grid_x, grid_y, grid_z},
+                                      .block = {block_x, block_y, block_z},
+                                      .shared = shared};
 
     ENTER(CALL_CONTEXT);
-    (void)shared, (void)parameters, (void)extra;
-    return launch(__func__, function, grid, block, stream);
+    return launch(__func__, kernel, parameters, extra, stream);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
                           void **parameters, void **extra)
 {
     ENTER(CALL_CONTEXT);
-    (void)parameters, (void)extra;
     if (!config)
         return CUDA_ERROR_INVALID_VALUE;
-    const unsigned grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
-    const unsigned block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
-    return launch(__func__, function, grid, block, config->hStream);
+    const struct sim_kernel kernel = {
+        .function = function,
+        .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+        .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+        .shared = config->sharedMemBytes,
+    };
+    return launch(__func__, kernel, parameters, extra, config->hStream);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x,
@@ -80,10 +80,11 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x,
                                    unsigned int block_z, unsigned int shared,
                                    CUstream stream, void **parameters)
 {
-    const unsigned grid[3] = {grid_x, grid_y, grid_z},
-                   block[3] = {block_x, block_y, block_z};
+    const struct sim_kernel kernel = {.function = function,
+                                      .grid = {grid_x, grid_y, grid_z},
+                                      .block = {block_x, block_y, block_z},
+                                      .shared = shared};
 
     ENTER(CALL_CONTEXT);
-    (void)shared, (void)parameters;
-    return launch(__func__, function, grid, block, stream);
+    return launch(__func__, kernel, parameters, NULL, stream);
 }

@@ -36,7 +36,7 @@ MODULES = (
         "sim",
         "sim",
         library=("src/base", "src/driver/cuda_abi.h"),
-        layers=("core", "races", "work", "memory", "graph", "module", "."),
+        layers=("core", "races", "work", "memory", "module", "graph", "."),
     ),
     Module("nrt", "src/nrt", header="runtime.h"),
     Module("aot", "src/aot", library=("src/base", "src/nrt")),
