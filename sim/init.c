@@ -5,6 +5,7 @@
 #include "sim/graph/capture_add.h"
 #include "sim/memory/memory.h"
 #include "sim/memory/pool.h"
+#include "sim/memory/unknown.h"
 #include "sim/races/races.h"
 #include "sim/work/work.h"
 
@@ -18,6 +19,7 @@ const struct sim_hooks sim_hooks = {
     .pool_create_default = sim_pool_create_default,
     .pool_trim_all_to_threshold = sim_pool_trim_all_to_threshold,
     .memory_free_context = sim_memory_free_context,
+    .unknown_start = sim_unknown_start,
     .capture_enter = sim_capture_enter,
     .capture_stream = sim_capture_stream,
     .capture_context = sim_capture_context,

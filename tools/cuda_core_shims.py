@@ -61,10 +61,15 @@ def replace_nvml():
 
 
 libc = ctypes.CDLL(None)
+libcuda = ctypes.CDLL("libcuda.so.1")
 
 
-def address(function):
-    return driver.CUhostFn(ctypes.cast(function, ctypes.c_void_p).value)
+def queue(stream, function, data):
+    """Queue a function of libc. cuda.bindings would call it with the GIL held."""
+    pointer = ctypes.cast(function, ctypes.c_void_p)
+    handle = ctypes.c_void_p(int(stream.handle))
+    if error := libcuda.cuLaunchHostFunc(handle, pointer, ctypes.c_void_p(data)):
+        raise RuntimeError(f"cuLaunchHostFunc: {error}")
 
 
 class Latch:
@@ -76,8 +81,7 @@ class Latch:
         self.busy_wait_flag = [0]
 
     def launch(self, stream):
-        wait = address(libc.sem_wait)
-        call(driver.cuLaunchHostFunc, stream.handle, wait, ctypes.addressof(self.semaphore))
+        queue(stream, libc.sem_wait, ctypes.addressof(self.semaphore))
 
     def release(self):
         self.busy_wait_flag[0] = 1
@@ -91,7 +95,7 @@ class Sleep:
         self.microseconds = sleep_duration_ms * 1000
 
     def launch(self, stream):
-        call(driver.cuLaunchHostFunc, stream.handle, address(libc.usleep), self.microseconds)
+        queue(stream, libc.usleep, self.microseconds)
 
 
 def replace_kernels():

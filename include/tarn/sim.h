@@ -64,6 +64,12 @@ typedef unsigned long long tarn_sim_races_fn(void);
  * finds the next race, on any thread, or until the next configure. */
 typedef const char *tarn_sim_race_fn(void);
 
+/** Returns the number of copies to the host of bytes that an ignored launch may have
+ * written, with `launches=ignore`.
+ *
+ * The count starts at the last configure. Any thread may call the function. */
+typedef unsigned long long tarn_sim_unknown_reads_fn(void);
+
 /** Returns the number of driver calls since the last configure, failed ones included.
  *
  * It leaves out calls that cannot fail: names of errors, the driver's version, looking up

@@ -25,6 +25,7 @@ SIM_EXPORT tarn_sim_faults_fn tarn_sim_faults;
 SIM_EXPORT tarn_sim_misuses_fn tarn_sim_misuses;
 SIM_EXPORT tarn_sim_races_fn tarn_sim_races;
 SIM_EXPORT tarn_sim_race_fn tarn_sim_race;
+SIM_EXPORT tarn_sim_unknown_reads_fn tarn_sim_unknown_reads;
 SIM_EXPORT tarn_sim_calls_fn tarn_sim_calls;
 SIM_EXPORT tarn_sim_live_bytes_fn tarn_sim_live_bytes;
 

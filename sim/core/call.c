@@ -90,6 +90,7 @@ static void apply_options(void)
         extra |= EXTRA_RACES;
     atomic_store(&calls, 0);
     sim_misuse_start();
+    sim_hooks.unknown_start();
     sim_faults_start();
     sim_seeded_start(&sim_options);
     sim_hooks.races_start(sim_options.finds_races);

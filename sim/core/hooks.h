@@ -36,6 +36,7 @@ struct sim_hooks {
     void (*pool_trim_all_to_threshold)(CUdevice device);
     void (*memory_free_context)(const struct sim_context *context,
                                 uint64_t context_generation);
+    void (*unknown_start)(void);
 
     /* graph/: the rules of captures */
     CUresult (*capture_enter)(const char *call);

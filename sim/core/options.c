@@ -224,6 +224,11 @@ static bool parse_dead(const char *value, struct sim_options *out)
     return parse_word(value, "abort", "error", &out->dead_is_error);
 }
 
+static bool parse_launches(const char *value, struct sim_options *out)
+{
+    return parse_word(value, "fail", "ignore", &out->ignores_launches);
+}
+
 static bool parse_races(const char *value, struct sim_options *out)
 {
     return parse_word(value, "off", "on", &out->finds_races);

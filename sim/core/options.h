@@ -28,6 +28,7 @@ struct sim_options {
     uint64_t host_memory_nth;
     bool dead_is_error; /* otherwise it aborts */
     bool finds_races;
+    bool ignores_launches;    /* of kernels; otherwise they fail */
     bool has_no_peers;        /* no device can access another device's memory */
     uint64_t attribute;       /* a device attribute with another value; 0: none */
     uint64_t attribute_value; /* that value */
@@ -63,6 +64,8 @@ extern struct sim_options sim_options;
       "the N-th host allocation of the simulator from now on fails") \
     X(dead, "abort or error", parse_dead, "abort", \
       "a call with a destroyed or unknown stream aborts, like the real driver, or returns CUDA_ERROR_INVALID_HANDLE and is counted") \
+    X(launches, "fail or ignore", parse_launches, "fail", \
+      "a launch of a kernel fails, or does nothing and makes the memory in its arguments unknown") \
     X(races, "on or off", parse_races, "off", \
       "report unordered operations on the same bytes") \
     X(peers, "on or off", parse_peers, "on", \

@@ -19,6 +19,10 @@ struct sim_condition {
 const struct sim_condition *sim_condition_find(const struct sim_graph *graph,
                                                CUgraphConditionalHandle handle);
 
+/* Add a handle to `graph`; false: no host memory. */
+bool sim_condition_add(struct sim_graph *graph, CUgraphConditionalHandle handle,
+                       unsigned value);
+
 /* Copy the handles of `from` to `to`, which is a copy of it (false: no host memory); drop
  * those of `graph`. */
 bool sim_conditions_copy(struct sim_graph *to, const struct sim_graph *from);

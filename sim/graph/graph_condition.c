@@ -1,5 +1,7 @@
-/* graph_condition.c -- adds conditional nodes. */
+/* graph_condition.c -- the calls for conditional handles and nodes. */
 #include "sim/graph/graph_condition.h"
+#include "sim/core/api.h"
+#include "sim/core/call.h"
 #include "sim/core/context.h"
 #include "sim/graph/condition.h"
 
@@ -57,4 +59,30 @@ CUresult sim_graph_condition_add(const struct sim_graph_place *place,
     }
     wanted->phGraph_out = node->branches.handles;
     return CUDA_SUCCESS;
+}
+
+/* Without the flag a real device keeps the value of the launch before; the first one has
+ * 0, as all have here. */
+CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *out, CUgraph handle,
+                                        CUcontext context, unsigned int value,
+                                        unsigned int flags)
+{
+    struct sim_context *alive;
+    CUresult result;
+
+    ENTER(CALL_ALLOCATES);
+    if (!out || (flags & ~(unsigned)CU_GRAPH_COND_ASSIGN_DEFAULT))
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    struct sim_graph *graph = sim_graph_find(handle);
+    if (!graph)
+        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
+    result = sim_context_alive(context, &alive);
+    if (result != CUDA_SUCCESS)
+        return sim_lock_leave(result);
+    uint64_t id = sim_lock_next_id();
+    if (!sim_condition_add(graph, id, flags & CU_GRAPH_COND_ASSIGN_DEFAULT ? value : 0))
+        return sim_lock_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    *out = id;
+    return sim_lock_leave(CUDA_SUCCESS);
 }

@@ -99,7 +99,7 @@ static CUresult check_step(const struct sim_exec *exec, const struct sim_step *s
     case NODE_RECORD:
         return sim_event_check(node->event);
     case NODE_KERNEL:
-        return sim_launch_refuse(&node->kernel);
+        return sim_launch_check(&node->kernel);
     case NODE_CONDITION: /* a loop that a kernel would have to end */
         return CUDA_ERROR_NOT_SUPPORTED;
     default:
@@ -135,6 +135,10 @@ static CUresult new_op(struct launch *launch, const struct sim_step *step,
         return sim_fill_op(branch, &node->fill, out);
     if (node && node->kind == NODE_RECORD)
         return sim_event_record_op(node->event, out);
+    if (node && node->kind == NODE_KERNEL) {
+        *out = sim_launch_op(&node->kernel);
+        return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    }
     *out = node && node->kind == NODE_HOST ? sim_host_function_op(&node->host)
                                            : sim_op_new(0, NULL, NULL);
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

@@ -50,6 +50,7 @@ struct sim_block {
     struct sim_block *next_opened;
     struct sim_physical *physical; /* BLOCK_MAPPED: the memory mapped there, */
     uint64_t may_read, may_write;  /* and the devices with access, one bit each */
+    bool is_unknown;               /* an ignored launch may have written it: unknown.h */
     bool read_mostly;              /* BLOCK_MANAGED: the last advice of the client */
     CUdevice preferred, prefetched;
     uint32_t accessed_by; /* a set: one bit for each device, and one for the host */

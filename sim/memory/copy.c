@@ -13,6 +13,7 @@
 #include "sim/memory/graph_memory.h"
 #include "sim/memory/guard.h"
 #include "sim/memory/pool.h"
+#include "sim/memory/unknown.h"
 #include "sim/memory/vmm.h"
 #include "sim/races/races.h"
 #include "sim/work/stream_lookup.h"
@@ -91,6 +92,15 @@ static bool guard_box(struct sim_op *op, struct sim_context *context,
     return sim_guard_set((struct sim_guard *)(void *)op->data, context, touches);
 }
 
+static void note_unknown(const struct sim_box *box)
+{
+    bool is_row = (box->height == 1 || box->to_pitch == box->width) &&
+                  (box->depth == 1 || box->to_slice == box->width * box->height);
+
+    sim_unknown_copy((uintptr_t)box->to, (uintptr_t)box->from,
+                     is_row ? box->width * box->height * box->depth : 0);
+}
+
 /* Create a copy operation, with space for `staged` bytes of the source. */
 static CUresult new_copy(struct sim_stream *stream, const struct sim_box *box,
                          size_t staged, struct sim_op **out)
@@ -105,6 +115,7 @@ static CUresult new_copy(struct sim_stream *stream, const struct sim_box *box,
         return CUDA_ERROR_INVALID_VALUE;
     }
     op->touch = touch_box;
+    note_unknown(box);
     copy = (struct copy *)(void *)op->data;
     copy->box = *box;
     if (staged)

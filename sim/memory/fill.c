@@ -7,6 +7,7 @@
 #include "sim/core/hooks.h"
 #include "sim/memory/block.h"
 #include "sim/memory/guard.h"
+#include "sim/memory/unknown.h"
 #include "sim/races/races.h"
 #include "sim/work/stream_lookup.h"
 #include "sim/work/work.h"
@@ -88,6 +89,7 @@ CUresult sim_fill_op(struct sim_stream *stream, const struct sim_fill *fill,
         return CUDA_ERROR_INVALID_VALUE;
     }
     op->touch = touch_fill;
+    sim_unknown_fill((uintptr_t)fill->to, fill->rows == 1 ? bytes : 0);
     ((struct queued_fill *)(void *)op->data)->fill = *fill;
     *out = op;
     return CUDA_SUCCESS;

@@ -73,6 +73,51 @@ typedef struct {
     unsigned char reserved[64];
 } CUmemPoolPtrExportData;
 
+typedef struct CUarray_st *CUarray;
+typedef unsigned long long CUgraphConditionalHandle;
+
+typedef struct {
+    CUmemPoolProps poolProps;
+    const CUmemAccessDesc *accessDescs;
+    size_t accessDescCount;
+    size_t bytesize;
+    CUdeviceptr dptr;
+} CUDA_MEM_ALLOC_NODE_PARAMS;
+
+typedef struct {
+    CUdeviceptr dst;
+    size_t pitch;
+    unsigned int value;
+    unsigned int elementSize;
+    size_t width;
+    size_t height;
+} CUDA_MEMSET_NODE_PARAMS;
+
+typedef struct {
+    int type;
+    int reserved0[3];
+    union {
+        long long reserved1[29];
+        struct {
+            CUgraphConditionalHandle handle;
+            int type;
+            unsigned int size;
+            CUgraph *phGraph_out;
+            CUcontext ctx;
+        } conditional;
+    };
+    long long reserved2;
+} CUgraphNodeParams;
+
+typedef struct {
+    size_t Width;
+    size_t Height;
+    size_t Depth;
+    int Format;
+    unsigned int NumChannels;
+    unsigned int Flags;
+} CUDA_ARRAY3D_DESCRIPTOR;
+
 typedef struct {
     size_t srcXInBytes, srcY;
     int srcMemoryType;
@@ -171,6 +216,7 @@ enum { /* CUmem_advise, CUmem_range_attribute */
 enum { /* VMM and pools */
        CU_MEM_LOCATION_TYPE_DEVICE = 1,
        CU_MEM_LOCATION_TYPE_HOST = 2,
+       CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
        CU_MEM_ALLOCATION_TYPE_PINNED = 1,
        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
        CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,

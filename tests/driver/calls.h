@@ -161,6 +161,19 @@ enum { NOT_FOUND_HERE = -404 };
     X(cuGraphGetEdges, "cuGraphGetEdges", 10000, (CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count)) \
     X(cuGraphNodeGetType, "cuGraphNodeGetType", 10000, (CUgraphNode node, int *out)) \
     X(cuGraphAddEmptyNode, "cuGraphAddEmptyNode", 10000, (CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count)) \
+    X(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040, (CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *wanted)) \
+    X(cuGraphMemAllocNodeGetParams, "cuGraphMemAllocNodeGetParams", 11040, (CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *out)) \
+    X(cuDeviceGetGraphMemAttribute, "cuDeviceGetGraphMemAttribute", 11040, (CUdevice device, int attribute, void *out)) \
+    X(cuDeviceSetGraphMemAttribute, "cuDeviceSetGraphMemAttribute", 11040, (CUdevice device, int attribute, void *value)) \
+    X(cuDeviceGraphMemTrim, "cuDeviceGraphMemTrim", 11040, (CUdevice device)) \
+    X(cuGraphAddMemsetNode, "cuGraphAddMemsetNode", 10000, (CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count, const CUDA_MEMSET_NODE_PARAMS *wanted, CUcontext context)) \
+    X(cuGraphAddNode, "cuGraphAddNode", 12030, (CUgraphNode *out, CUgraph graph, const CUgraphNode *after, const void *edges, size_t count, CUgraphNodeParams *wanted)) \
+    X(cuGraphConditionalHandleCreate, "cuGraphConditionalHandleCreate", 12030, (CUgraphConditionalHandle *out, CUgraph graph, CUcontext context, unsigned int value, unsigned int flags)) \
+    X(cuMemAdvise_v2, "cuMemAdvise", 12020, (CUdeviceptr pointer, size_t bytes, int advice, CUmemLocation where)) \
+    X(cuMemPrefetchBatchAsync, "cuMemPrefetchBatchAsync", 13000, (CUdeviceptr *pointers, size_t *bytes, size_t count, CUmemLocation *where, size_t *first, size_t locations, unsigned long long flags, CUstream stream)) \
+    X(cuMemDiscardBatchAsync, "cuMemDiscardBatchAsync", 13000, (CUdeviceptr *pointers, size_t *bytes, size_t count, unsigned long long flags, CUstream stream)) \
+    X(cuArray3DCreate, "cuArray3DCreate", 3020, (CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *wanted)) \
+    X(cuArrayDestroy, "cuArrayDestroy", 2000, (CUarray array)) \
     X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", 11040, (CUgraphExec *out, CUgraph graph, unsigned long long flags)) \
     X(cuGraphExecDestroy, "cuGraphExecDestroy", 10000, (CUgraphExec exec)) \
     X(cuGraphLaunch, "cuGraphLaunch", 10000, (CUgraphExec exec, CUstream stream)) \

@@ -40,12 +40,12 @@ enum {
 };
 
 static const struct theme *const themes[] = {
-    &theme_init,    &theme_devices, &theme_context,  &theme_memory,  &theme_host,
-    &theme_managed, &theme_copy,    &theme_pageable, &theme_stream,  &theme_event,
-    &theme_order,   &theme_hostfn,  &theme_waits,    &theme_mempool, &theme_vmm,
-    &theme_ipc,     &theme_pointer, &theme_range,    &theme_peer,    &theme_handles,
-    &theme_capture, &theme_corners, &theme_threads,  &theme_graph,   &theme_objects,
-    &theme_exit,
+    &theme_init,      &theme_devices, &theme_context,  &theme_memory,  &theme_host,
+    &theme_managed,   &theme_copy,    &theme_pageable, &theme_stream,  &theme_event,
+    &theme_order,     &theme_hostfn,  &theme_waits,    &theme_mempool, &theme_vmm,
+    &theme_ipc,       &theme_pointer, &theme_range,    &theme_peer,    &theme_handles,
+    &theme_capture,   &theme_corners, &theme_threads,  &theme_graph,   &theme_objects,
+    &theme_cuda_core, &theme_exit,
 };
 
 /* The parts of one child: a single part, or the parts of a theme that share a process. */

@@ -239,6 +239,37 @@ static void pools_and_maps(void)
     vmm_end(&range);
 }
 
+/* Memory of a pool of the second device, to which this device has no access. */
+static void foreign_pool(void)
+{
+    CUmemPoolProps props = {.allocType = 1, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}};
+    CUdeviceptr there = 0, here = block(4096);
+    CUmemoryPool pool = NULL;
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    char host[64] = "";
+
+    if (!second_device())
+        return;
+    cuMemPoolCreate(&pool, &props);
+    cuCtxSetCurrent(peer);
+    cuMemAllocFromPoolAsync(&there, 4096, pool, NULL);
+    cuMemsetD8(there, 7, 4096);
+    cuCtxSynchronize();
+    cuCtxSetCurrent(context);
+    fact_result("pool_copy.any_from_there", cuMemcpyAsync(here, there, 1024, stream));
+    fact_result("pool_copy.any_to_there", cuMemcpyAsync(there, here, 1024, stream));
+    fact_result("pool_copy.dtod_async", cuMemcpyDtoDAsync(here, there, 1024, stream));
+    fact_result("pool_copy.dtod", cuMemcpyDtoD(here, there, 1024));
+    fact_result("pool_copy.dtoh", cuMemcpyDtoH(host, there, sizeof host));
+    fact_result("pool_copy.htod", cuMemcpyHtoD(there, host, sizeof host));
+    fact_result("pool_copy.peer_async",
+                cuMemcpyPeerAsync(here, context, there, peer, 1024, stream));
+    fact_result("pool_copy.memset", cuMemsetD8Async(there, 1, 64, stream));
+    cuCtxSynchronize();
+    cuMemFree(here);
+    cuStreamDestroy(stream);
+}
+
 /* Memory that is mapped at two addresses: check peer access to the second mapping, while
  * the first exists and after it is unmapped. Memory with RDMA support loses it. */
 static void moved(bool rdma)
@@ -288,6 +319,7 @@ static const struct part parts[] = {
     {"attributes", attributes, RISKY},
     {"foreign", foreign, RISKY},
     {"pools_and_maps", pools_and_maps, RISKY},
+    {"foreign_pool", foreign_pool, RISKY},
     {"moving", moving, RISKY},
     {"enabling", enabling, ALONE},
     END_OF_PARTS,

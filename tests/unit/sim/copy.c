@@ -119,7 +119,7 @@ TEST(copy_beyond_its_memory_is_rejected)
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D_v2(&copy));
     copy.dstY = 0;
     copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
-    CU_IS(CUDA_ERROR_NOT_SUPPORTED, cuMemcpy2D_v2(&copy));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D_v2(&copy)); /* no array */
     copy.dstMemoryType = 9;
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D_v2(&copy));
     CU(cuMemFree_v2(address));
