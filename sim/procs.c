@@ -32,6 +32,15 @@ SIM_CALLS(SIM_X, SIM_Z)
 SIM_UNSUPPORTED(SIM_U)
 #undef SIM_U
 
+#define SIM_U(name, version, symbol)     \
+    SIM_EXPORT CUresult symbol(void);    \
+    CUresult symbol(void)                \
+    {                                    \
+        return CUDA_ERROR_NOT_SUPPORTED; \
+    }
+SIM_UNSUPPORTED_EARLY(SIM_U)
+#undef SIM_U
+
 typedef void any_function(void);
 
 static const struct call {
@@ -48,7 +57,7 @@ static const struct call {
 #undef SIM_X
 #undef SIM_Z
 #define SIM_U(name, version, symbol) {#name, version, (any_function *)symbol, NULL},
-        SIM_ALIASES(SIM_U) SIM_UNSUPPORTED(SIM_U)
+        SIM_ALIASES(SIM_U) SIM_UNSUPPORTED(SIM_U) SIM_UNSUPPORTED_EARLY(SIM_U)
 #undef SIM_U
 };
 

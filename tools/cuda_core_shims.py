@@ -54,7 +54,13 @@ def replace_nvml():
         call(driver.cuInit, 0)
         return call(driver.cuDeviceGetCount)
 
+    def is_missing():
+        # Its constructor calls NVML.
+        raise nvml.NotSupportedError.__new__(nvml.NotSupportedError, 3)
+
     nvml.init_v2 = lambda: None
+    nvml.shutdown = lambda: None
+    nvml.system_get_driver_branch = is_missing
     nvml.device_get_count_v2 = device_count
     nvml.system_get_cuda_driver_version = lambda: call(driver.cuDriverGetVersion)
     nvml.system_get_driver_version = lambda: "580.159.03"

@@ -27,6 +27,13 @@ import rmm_suite
 
 HUNG_S = 300
 
+# Processes that tests start import no plugin of pytest.
+CHILDREN = """
+import sys
+if any("spawn_main" in word for word in sys.orig_argv):
+    import cuda_core_shims
+"""
+
 # Parts of the text of a failure and the row of the table; the first one that occurs.
 REASONS = (
     (r'Function "(\w+)" not found', "missing function: {}"),
@@ -89,6 +96,8 @@ def run(options, has_shims):
     with tempfile.TemporaryDirectory() as scratch:
         place = pathlib.Path(scratch)
         (place / "suite_results.py").write_text(rmm_suite.PLUGIN)
+        if has_shims:
+            (place / "sitecustomize.py").write_text(CHILDREN)
         command = ["nice", "-n", "15", sys.executable, "-m", "pytest", "-q", "--no-header"]
         command += ["-p", "suite_results", "-p", "no:cacheprovider", "--tb=long", "-r", "N"]
         command += ["--durations=40"]

@@ -11,12 +11,6 @@
     X(cuArrayGetMemoryRequirements, 11060, cuArrayGetMemoryRequirements) \
     X(cuArrayGetPlane, 11020, cuArrayGetPlane) \
     X(cuArrayGetSparseProperties, 11010, cuArrayGetSparseProperties) \
-    X(cuCheckpointProcessCheckpoint, 12080, cuCheckpointProcessCheckpoint) \
-    X(cuCheckpointProcessGetRestoreThreadId, 12080, cuCheckpointProcessGetRestoreThreadId) \
-    X(cuCheckpointProcessGetState, 12080, cuCheckpointProcessGetState) \
-    X(cuCheckpointProcessLock, 12080, cuCheckpointProcessLock) \
-    X(cuCheckpointProcessRestore, 12080, cuCheckpointProcessRestore) \
-    X(cuCheckpointProcessUnlock, 12080, cuCheckpointProcessUnlock) \
     X(cuTensorMapEncodeIm2colWide, 12080, cuTensorMapEncodeIm2colWide) \
     X(cuDestroyExternalMemory, 10000, cuDestroyExternalMemory) \
     X(cuDestroyExternalSemaphore, 10000, cuDestroyExternalSemaphore) \
@@ -69,6 +63,15 @@
     X(cuStreamWriteValue64, 9000, cuStreamWriteValue64) \
     X(cuStreamWriteValue64, 11070, cuStreamWriteValue64_v2) \
     X(cuWaitExternalSemaphoresAsync, 10000, cuWaitExternalSemaphoresAsync)
+
+/* The same, also before cuInit: they are about another process. */
+#define SIM_UNSUPPORTED_EARLY(X) \
+    X(cuCheckpointProcessCheckpoint, 12080, cuCheckpointProcessCheckpoint) \
+    X(cuCheckpointProcessGetRestoreThreadId, 12080, cuCheckpointProcessGetRestoreThreadId) \
+    X(cuCheckpointProcessGetState, 12080, cuCheckpointProcessGetState) \
+    X(cuCheckpointProcessLock, 12080, cuCheckpointProcessLock) \
+    X(cuCheckpointProcessRestore, 12080, cuCheckpointProcessRestore) \
+    X(cuCheckpointProcessUnlock, 12080, cuCheckpointProcessUnlock)
 /* clang-format on */
 
 #endif

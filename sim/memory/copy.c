@@ -189,14 +189,15 @@ static bool is_allowed(enum sim_place to, enum sim_place from, unsigned needs)
     return !(needs & FROM_DEVICE) || sim_place_is_accessible(from);
 }
 
-/* Memory of another device's pool needs access, except for copies that name both contexts.
- * That of cuMemAlloc does not. */
-static bool is_denied(const struct sim_stream *stream, uintptr_t address)
+/* Memory of another device's pool needs access from the current device, whatever the
+ * stream, except for copies that name both contexts. That of cuMemAlloc does not. */
+static bool is_denied(uintptr_t address)
 {
+    const struct sim_context *context = sim_context_current();
     const struct sim_block *block = sim_block_find(address);
 
-    return block && block->kind == BLOCK_POOL && block->pool->kind == POOL_DEVICE &&
-           !sim_block_is_reached(block, stream->context);
+    return context && block && block->kind == BLOCK_POOL &&
+           block->pool->kind == POOL_DEVICE && !sim_block_is_reached(block, context);
 }
 
 static CUresult copy_row(struct sim_stream *stream, uintptr_t to, uintptr_t from,
@@ -219,7 +220,7 @@ static CUresult copy_row(struct sim_stream *stream, uintptr_t to, uintptr_t from
     enum sim_place to_place = sim_place_for(stream, to, bytes),
                    from_place = sim_place_for(stream, from, bytes);
     if (!is_allowed(to_place, from_place, needs) ||
-        (!(needs & IS_PEER) && (is_denied(stream, to) || is_denied(stream, from))))
+        (!(needs & IS_PEER) && (is_denied(to) || is_denied(from))))
         return CUDA_ERROR_INVALID_VALUE;
     return sim_copy(stream, &box, to_place, from_place, mode);
 }

@@ -1,5 +1,6 @@
 /* tensor_map.c -- tensor maps: descriptions of tensors for kernels. The arguments are
- * checked as documented. The bytes are not those of a device: only kernels read them. */
+ * checked as documented, except for the alignment of the map itself: clients keep it in
+ * objects that are aligned to 16 bytes. The bytes are not those of a device: only kernels read them. */
 #include "sim/core/api.h"
 #include "sim/core/call.h"
 #include <string.h>
@@ -14,7 +15,6 @@ enum {
     SWIZZLE_32 = 1,
     SWIZZLES = 7,
     PROMOTIONS = 4,
-    MAP_ALIGNMENT = 64,
     BOX_MAX = 256,
     STRIDE_MAX = 8,
     COLUMN_MAX = 1024,
@@ -106,11 +106,6 @@ static bool is_inner(const struct tensor *tensor, uint32_t elements)
     return tensor->interleave != 0 || tensor->swizzle == 0 || bytes <= most;
 }
 
-static bool is_map(const CUtensorMap *map)
-{
-    return map && (uintptr_t)map % MAP_ALIGNMENT == 0;
-}
-
 static void write_map(CUtensorMap *map, const struct tensor *tensor)
 {
     *map = (CUtensorMap){{magic, tensor->address, (uint64_t)tensor->type, tensor->rank,
@@ -131,7 +126,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, int type, uint32_t rank, void 
                                   promotion, fill};
 
     ENTER(CALL_PLAIN);
-    if (!is_map(map) || !is_tensor(&tensor) || !box)
+    if (!map || !is_tensor(&tensor) || !box)
         return CUDA_ERROR_INVALID_VALUE;
     for (uint32_t i = 0; i < rank; i++)
         if (box[i] == 0 || box[i] > BOX_MAX)
@@ -167,9 +162,9 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, int type, uint32_t rank, void
                                   promotion, fill};
 
     ENTER(CALL_PLAIN);
-    if (!is_map(map) || !is_tensor(&tensor) || rank < 3 ||
-        !are_corners(rank, lower, upper) || channels == 0 || channels > BOX_MAX ||
-        pixels == 0 || pixels > COLUMN_MAX || !is_inner(&tensor, channels))
+    if (!map || !is_tensor(&tensor) || rank < 3 || !are_corners(rank, lower, upper) ||
+        channels == 0 || channels > BOX_MAX || pixels == 0 || pixels > COLUMN_MAX ||
+        !is_inner(&tensor, channels))
         return CUDA_ERROR_INVALID_VALUE;
     write_map(map, &tensor);
     return CUDA_SUCCESS;
@@ -179,8 +174,7 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, int type, uint32_t rank, void
 CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
 {
     ENTER(CALL_PLAIN);
-    if (!is_map(map) || map->opaque[0] != magic || !address ||
-        (uintptr_t)address % 16 != 0)
+    if (!map || map->opaque[0] != magic || !address || (uintptr_t)address % 16 != 0)
         return CUDA_ERROR_INVALID_VALUE;
     map->opaque[1] = (uintptr_t)address;
     return CUDA_SUCCESS;

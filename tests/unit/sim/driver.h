@@ -29,6 +29,7 @@ struct driver {
     tarn_sim_misuses_fn *misuses;
     tarn_sim_races_fn *races;
     tarn_sim_race_fn *race;
+    tarn_sim_unknown_reads_fn *unknown_reads;
 };
 
 static struct driver driver;
@@ -69,6 +70,7 @@ __attribute__((constructor(1000))) static void driver_open(void)
     *(void **)(void *)&driver.misuses = driver_symbol("tarn_sim_misuses");
     *(void **)(void *)&driver.races = driver_symbol("tarn_sim_races");
     *(void **)(void *)&driver.race = driver_symbol("tarn_sim_race");
+    *(void **)(void *)&driver.unknown_reads = driver_symbol("tarn_sim_unknown_reads");
 }
 
 #define CU_IS(wanted, call) CHECK_EQUAL(wanted, driver.call)
