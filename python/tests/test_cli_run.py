@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ NAMES = [
     "TARN_SIM",
     "TARN_USE",
 ]
+SOURCE = Path(__file__).parents[2]
 REPORT = "tarn run: Tarn allocated no memory: the program imported no framework that Tarn serves\n"
 CLEAN = dict.fromkeys([*NAMES, "NUMBA_ENABLE_CUDASIM"])
 
@@ -302,9 +304,20 @@ def test_sim_sets_the_driver_and_no_memory_manager():
 
 
 def test_sim_puts_its_options_behind_those_of_the_environment():
-    assert show_sim("--memory", "1GiB", "--devices", "3")["TARN_SIM"] == "devices=3,memory=1GiB"
+    assert show_sim("--memory", "1GiB", "--devices", "3")["TARN_SIM"] == "memory=1GiB,devices=3"
     found = show_sim("--devices", "3", "--", TARN_SIM="seed=7,devices=1")
     assert found["TARN_SIM"] == "seed=7,devices=1,devices=3"
+
+
+def test_sim_takes_every_option_of_the_simulator():
+    page = (SOURCE / "docs/sim.md").read_text()
+    table = page.partition("| option | value |")[2].partition("\n\n")[0]
+    names = re.findall(r"^\| `([a-z-]+)` \|", table, re.M)
+    assert {"fail", "launches", "races"} <= set(names)
+    words = [word for name in names for word in (f"--{name}", "1")]
+    assert show_sim(*words)["TARN_SIM"] == ",".join(f"{name}=1" for name in names)
+    shown = tarn_tool("sim", "--help", **CLEAN).stdout
+    assert [name for name in names if f"--{name}" not in shown] == []
 
 
 def test_sim_runs_a_client_of_the_driver(tmp_path):

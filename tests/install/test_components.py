@@ -96,6 +96,7 @@ def test_each_component_has_what_it_is_for(user_build, tmp_path):
         "tarn",
         "_tarn_start",
         "pytest_tarn",
+        "pytest_tarn_sim",
         "lib",
         "include",
         "_tarn",
