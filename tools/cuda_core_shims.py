@@ -4,7 +4,9 @@ It replaces what the tests need beside the driver, and nothing of the driver:
 
 - four functions of the CUDA runtime that cuda.core calls, by calls of the driver,
 - the number of devices and the versions of NVML, by the driver's,
-- the kernels of the tests that wait or sleep, by host functions of libc.
+- the kernels of the tests that wait or sleep, by host functions of libc,
+- CuPy, which needs the whole CUDA runtime: it is not found,
+- private names of cuda.core that are in another module in this release.
 
 tools/cuda_core_suite.py puts the folders of the tests into CUDA_CORE_SUITE_PATH.
 """
@@ -112,7 +114,19 @@ def replace_kernels():
     helpers.nanosleep_kernel.NanosleepKernel = Sleep
 
 
+def replace_names():
+    """Offer the names where tests of July 2026 import them."""
+    import cuda.core._memory as memory
+    from cuda.core._memory import _ipc
+
+    for name in ("IPCAllocationHandle", "IPCBufferDescriptor"):
+        if not hasattr(memory, name) and hasattr(_ipc, name):
+            setattr(memory, name, getattr(_ipc, name))
+
+
+sys.modules["cupy"] = None
 sys.path[:0] = os.environ["CUDA_CORE_SUITE_PATH"].split(os.pathsep)
 replace_runtime()
 replace_nvml()
 replace_kernels()
+replace_names()

@@ -34,17 +34,23 @@ if any("spawn_main" in word for word in sys.orig_argv):
     import cuda_core_shims
 """
 
-# Parts of the text of a failure and the row of the table; the first one that occurs.
+# Parts of a failure's test and text, and the row of the table; the first one that occurs.
+OTHER_RELEASE = "of another release than cuda.core"
 REASONS = (
     (r'Function "(\w+)" not found', "missing function: {}"),
-    (r"AttributeError: .*(?:cuda\.core|cuda\.bindings).* has no attribute '(\w+)'",
-     "not in this cuda.core: {}"),
-    (r"ImportError: cannot import name '(\w+)'", "not in this cuda.core: {}"),
+    (r"ImportError: cannot import name '(\w+)'", f"{OTHER_RELEASE}: {{}}"),
     (r"ModuleNotFoundError: No module named '([\w.]+)'", "package not installed: {}"),
-    (r"fixture '(\w+)' not found", "package not installed: fixture {}"),
-    (r"(?i)nvml", "needs NVML"),
-    (r"cudaError|needs the CUDA runtime", "needs the CUDA runtime"),
     (r"worker '\w+' crashed", "crash or hang"),
+    (r"(?i)nvml", "needs NVML"),
+    (r"cudaError|cudaErrorSymbolNotFound", "needs the CUDA runtime"),
+    (r"test_checkpoint", "needs checkpoints of processes"),
+    (r"rdc_with_linker|num_args_error_handling", "needs the driver's compiler or linker"),
+    (r"ltoir|load_rdc\[", "code that the simulator does not take for an image"),
+    (r"CUDA_ERROR_NOT_SUPPORTED", "needs a kernel"),
+    (r"memory_ipc", "a copy that nothing orders with the end of its process"),
+    (r"has been closed|has been destroyed|same GraphDefinition|package_contents"
+     r"|test_optional_dependency|numba_debug|sample_launch_config", OTHER_RELEASE),
+    (r"test_program_cache", "runs as root, or beside other tests"),
 )  # fmt: skip
 
 
@@ -122,12 +128,12 @@ def run(options, has_shims):
         return json.loads((place / "results.json").read_text())
 
 
-def reason(outcome, why, text):
+def reason(test, outcome, why, text):
     """Return the row of the table for one test."""
     if outcome != "failed":
         return "passed" if outcome == "passed" else "skipped"
     for pattern, row in REASONS:
-        if found := re.search(pattern, f"{why}\n{text}"):
+        if found := re.search(pattern, f"{test}\n{why}\n{text}"):
             return row.format(*found.groups())
     return f"other: {why.splitlines()[0][:100] if why else text[:100]}"
 
@@ -136,7 +142,7 @@ def rows_of(options, has_shims):
     """Run the tests, print their table, and return {test: row} and the results."""
     start = time.monotonic()
     results = run(options, has_shims)
-    rows = {test: reason(*result) for test, result in results.items()}
+    rows = {test: reason(test, *result) for test, result in results.items()}
     title = "with the shims" if has_shims else "without shims"
     rmm_suite.print_table(f"{title}, {time.monotonic() - start:.0f} s", rows)
     return rows, results

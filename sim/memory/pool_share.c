@@ -10,6 +10,7 @@
 #include "sim/core/call.h"
 #include "sim/memory/memory.h"
 #include "sim/memory/pool_file.h"
+#include "sim/races/races.h"
 #include "sim/work/work.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -190,7 +191,17 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *out, CUmemoryPool handle,
 /* A free whose stream has not reached it: earlier work in the stream needs the pool. */
 struct pending {
     struct sim_pool *pool;
+    struct sim_range range;
 };
+
+/* After the free the pool may be gone, and with it the memory: work in other streams must
+ * come before. */
+static void touch_free(const void *data, struct sim_timeline *timeline)
+{
+    const struct pending *pending = data;
+
+    sim_races_touch(timeline, pending->range.start, pending->range.bytes, true);
+}
 
 static void reach_free(void *data)
 {
@@ -208,7 +219,9 @@ CUresult sim_pool_share_free(struct sim_block *block, struct sim_stream *stream)
 
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    ((struct pending *)(void *)op->data)->pool = pool;
+    *(struct pending *)(void *)op->data =
+        (struct pending){.pool = pool, .range = block->range};
+    op->touch = touch_free;
     pool->file->frees++;
     result = sim_work_queue(stream, op);
     if (result != CUDA_SUCCESS) {

@@ -2,11 +2,15 @@
 
 import pathlib
 import re
+import sys
 import tempfile
 import unittest
 
 import links
 from project import MODULES, PROJECT, Module
+
+sys.path.insert(0, str(PROJECT / "tools"))
+import sim_functions  # noqa: E402  a tool
 
 DOCUMENTS = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("tests/*/*.md")]
 FOLDERS = "src|sim|include|python|cli|tests|tools|examples|docs|cmake|bench"
@@ -33,6 +37,16 @@ def missing_changes(text, modules=MODULES):
             if not (folder / path).exists() and not (PROJECT / path).exists():
                 missing.append(f"{cells[1]}: {path}")
     return missing
+
+
+class Functions(unittest.TestCase):
+    def test_the_page_lists_every_function_of_the_simulator(self):
+        self.assertEqual(sim_functions.PAGE.read_text(), sim_functions.page())
+
+    def test_a_partial_function_that_does_not_exist_is_seen(self):
+        sim_functions.PARTIAL["cuNoSuchCall"] = "nothing"
+        self.addCleanup(sim_functions.PARTIAL.pop, "cuNoSuchCall")
+        self.assertRaises(SystemExit, sim_functions.page)
 
 
 class Documents(unittest.TestCase):
