@@ -167,18 +167,23 @@ static CUresult run_batch(const char *call, const struct batch *batch,
     return sim_lock_leave(result);
 }
 
+static CUresult run_prefetch(const char *call, const struct batch *batch,
+                             unsigned long long flags, CUstream stream)
+{
+    return batch->locations ? run_batch(call, batch, flags, stream)
+                            : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuMemPrefetchBatchAsync(CUdeviceptr *addresses, size_t *bytes, size_t count,
                                  CUmemLocation *locations, size_t *first,
                                  size_t location_count, unsigned long long flags,
                                  CUstream stream)
 {
+    const struct batch batch = {addresses, bytes, count,
+                                locations, first, location_count};
+
     ENTER(CALL_PLAIN);
-    if (!locations)
-        return CUDA_ERROR_INVALID_VALUE;
-    return run_batch(
-        __func__,
-        &(struct batch){addresses, bytes, count, locations, first, location_count}, flags,
-        stream);
+    return run_prefetch(__func__, &batch, flags, stream);
 }
 
 CUresult cuMemDiscardBatchAsync(CUdeviceptr *addresses, size_t *bytes, size_t count,
@@ -195,13 +200,11 @@ CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *addresses, size_t *bytes
                                            size_t *first, size_t location_count,
                                            unsigned long long flags, CUstream stream)
 {
+    const struct batch batch = {addresses, bytes, count,
+                                locations, first, location_count};
+
     ENTER(CALL_PLAIN);
-    if (!locations)
-        return CUDA_ERROR_INVALID_VALUE;
-    return run_batch(
-        __func__,
-        &(struct batch){addresses, bytes, count, locations, first, location_count}, flags,
-        stream);
+    return run_prefetch(__func__, &batch, flags, stream);
 }
 
 /* --- advice --- */

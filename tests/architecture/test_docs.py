@@ -10,7 +10,7 @@ import links
 from project import MODULES, PROJECT, Module
 
 sys.path.insert(0, str(PROJECT / "tools"))
-import sim_functions  # noqa: E402  a tool
+import sim_functions
 
 DOCUMENTS = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("tests/*/*.md")]
 FOLDERS = "src|sim|include|python|cli|tests|tools|examples|docs|cmake|bench"
