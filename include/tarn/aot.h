@@ -7,6 +7,7 @@
  *   group     | functions
  *   ----------+----------------------------------------------------------------------
  *   calls     | read an exception; pass arrays of one or two dimensions
+ *   lists     | typed lists, dicts and sets, under Numba's names only
  *   integers  | division and remainder; floating-point numbers to unsigned integers
  *   floats    | frexp, ldexp, gamma, erf and others; complex power
  *   arrays    | reshape without a copy
@@ -16,12 +17,13 @@
  * It is the static library libtarn_aot.a. It has three sets of names:
  *
  *   - `tarn_aot_...`: the names of this header;
- *   - `numba_...`: Numba's functions among them, under Numba's names;
+ *   - `numba_...`: Numba's functions among them, under Numba's names, and the secret of
+ *     the hashes of texts;
  *   - `NRT_...`: the functions of the runtime in libtarn.
  *
  * A program links all of them so:
  *
- *     cc main.c kernels.o -ltarn_aot -ltarn -lm
+ *     cc main.c kernels.o $(tarn nrt config --cflags --libs)
  *
  * The library is static because no shared one may export Numba's names. Numba's own
  * extension in the same process exports some of them.
@@ -60,18 +62,21 @@ enum {
 typedef struct tarn_aot_error {
     const void *pickle;   /**< The pickle. */
     int32_t pickle_bytes; /**< Number of bytes at `pickle`. */
-    /** For exceptions with values known at run time alone, which need Python. */
-    const void *unwrap;
-    const void *arguments; /**< Arguments of such an exception; NULL here. */
-    int32_t is_dynamic;    /**< Nonzero for such an exception. */
+    /** Arguments of the exception that are known at run time alone. */
+    void *arguments;
+    /** Compiled code's function for `arguments`; NULL after its call. */
+    void *(*unwrap)(void *arguments);
+    /** Above 0: the exception has such arguments, and belongs to the caller. */
+    int32_t is_dynamic;
 } tarn_aot_error;
 
-/** Write the class and the first text argument of an exception as a message.
+/** Write the class and the arguments of an exception as a message.
  *
- * The message is such as `ValueError: empty`, as far as the bytes of the exception can
- * be read.
+ * The message is such as `ValueError: empty` or `IndexError: ('text', 7)`: the last line
+ * of Python's traceback. Arguments that are neither numbers, texts, None nor tuples of
+ * them are shown as `...`. The message has at most 64 arguments.
  *
- * Thread-safety: any thread.
+ * Thread-safety: one thread at a time for one exception.
  *
  * @param error    the exception; may be NULL.
  * @param[out] out receives the message, cut to fit, with a NUL behind it.
@@ -80,6 +85,18 @@ typedef struct tarn_aot_error {
  * @since 0.2
  */
 const char *tarn_aot_error_message(const tarn_aot_error *error, char *out, size_t bytes);
+
+/** Free an exception that has values of the run as arguments.
+ *
+ * Exceptions without such values are constants of the compiled code. The function leaves
+ * them unchanged.
+ *
+ * Thread-safety: one thread for one exception, once.
+ *
+ * @param error the exception; may be NULL.
+ * @since 0.2
+ */
+void tarn_aot_error_release(const tarn_aot_error *error);
 
 /** An array of one dimension, as compiled code returns it. */
 typedef struct tarn_aot_array1 {
