@@ -6,12 +6,14 @@ the source, and on a GPU tests/gpu/nrt_decref.py.
 
 import pathlib
 import re
+import runpy
 
 import pytest
 from numba_support import fork, fork_code, run, run_code
 
 pytest.importorskip("numba_cuda")
 
+import tarn
 import tarn.nrt
 
 SOURCE = pathlib.Path(tarn.nrt.__file__).with_name("device.cu")
@@ -40,12 +42,17 @@ def refusal(code, **environment):
     return done.stderr.strip().splitlines()[-1]
 
 
-def ptx():
-    """The source, compiled for the oldest GPU that this NVRTC knows."""
+HEADER = pathlib.Path(tarn.get_include()) / "tarn/nrt_device.cuh"
+
+
+def ptx(text=None):
+    """The source, or a text, compiled for the oldest GPU that this NVRTC knows."""
     from cuda.bindings import nvrtc
 
     _, architectures = nvrtc.nvrtcGetSupportedArchs()
-    _, program = nvrtc.nvrtcCreateProgram(SOURCE.read_bytes(), b"device.cu", 0, [], [])
+    _, program = nvrtc.nvrtcCreateProgram(
+        text.encode() if text else SOURCE.read_bytes(), b"device.cu", 0, [], []
+    )
     options = [b"-arch=compute_%d" % min(architectures), b"-rdc=true"]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
@@ -72,6 +79,42 @@ def test_it_compiles_and_has_all_that_numba_cuda_calls_or_declares():
     # The table of functions is for typed dicts and lists, which kernels cannot have.
     assert (declared | called) - there == {"NRT_get_api"}
     assert ".entry NRT_MemSys_set(" in text and "TheMSys" in text
+
+
+def test_the_header_declares_what_the_source_has():
+    declared = set(
+        re.findall(r"\b(NRT_\w+)\(", re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S))
+    )
+    defined = set(
+        re.findall(r"^(?:__device__|__global__) .*?\b(NRT_\w+)\(", SOURCE.read_text(), re.M)
+    )
+    assert declared == defined
+    assert "NRT_MemInfo_new" in declared
+    # In one text the compiler compares the declarations.
+    assert "TheMSys" in ptx(HEADER.read_text() + SOURCE.read_text())
+
+
+USER = """
+__device__ void end(void *, size_t, void *) {}
+__global__ void work(size_t *out)
+{
+    NRT_MemInfo *mi = NRT_MemInfo_alloc_dtor(64, end);
+    if (mi)
+        *out = mi->size;
+    NRT_decref(mi);
+}
+"""
+
+
+def test_device_code_of_a_user_compiles_with_the_header():
+    assert ".extern .func  (.param .b64 func_retval0) NRT_MemInfo_alloc_dtor" in ptx(
+        HEADER.read_text() + USER
+    )
+
+
+def test_the_probe_for_a_gpu_compiles():
+    path = pathlib.Path(__file__).resolve().parents[2] / "tests/gpu/nrt_device_kinds.py"
+    assert "probe_resize" in ptx(runpy.run_path(str(path))["PROBE"])
 
 
 def test_importing_and_asking_import_no_numba():

@@ -136,7 +136,7 @@ two_devices() {
 # Show that numba-cuda's device runtime frees a block twice, and Tarn's does not. Alone:
 # tests/gpu/run.sh environment wheel device-nrt
 device_nrt() {
-    .venv/bin/python tests/gpu/nrt_decref.py
+    .venv/bin/python tests/gpu/nrt_decref.py && .venv/bin/python tests/gpu/nrt_device_kinds.py
 }
 
 # Free an array while a kernel reads it: no element may be wrong, on any streams.

@@ -8,7 +8,9 @@
 #define _POSIX_C_SOURCE 200809L /* pthread_barrier_t */
 #include "device_host.h"
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,8 +116,27 @@ void device_lockstep(unsigned threads)
 
 /* Compiled code calls them; there is no header. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
+/* A kernel that stops goes back to the caller of device_stops(). */
+static jmp_buf stopped;
+static char message[200];
+
+const char *device_stops(void (*call)(void *), void *argument)
+{
+    message[0] = '\0';
+    if (setjmp(stopped) == 0)
+        call(argument);
+    return message;
+}
+
+static void __trap(void)
+{
+    longjmp(stopped, 1);
+}
+
+#define printf(...) snprintf(message, sizeof message, __VA_ARGS__)
 #define malloc heap_take
 #define free heap_give
+#include <tarn/nrt_device.cuh> /* its declarations are compared with the source */
 #include "../../python/tarn/nrt/device.cu"
 #undef malloc
 #undef free

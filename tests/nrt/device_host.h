@@ -50,6 +50,10 @@ extern const struct device_runtime device;
  * waits for the others. 0: every thread runs on its own. No thread may be running. */
 void device_lockstep(unsigned threads);
 
+/* Call a function of device code. Return the message with which it stopped the kernel, or
+ * an empty one. */
+const char *device_stops(void (*call)(void *), void *argument);
+
 /* The heap: live blocks, and how many more allocations succeed (-1: all). */
 size_t device_heap_live(void);
 void device_heap_limit(int more);

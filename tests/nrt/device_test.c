@@ -234,6 +234,8 @@ TEST(a_destructor_gets_what_it_was_set_up_with)
     memset(place, 3, 24);
     device.decref(mi);
     CHECK(seen.calls == 1 && seen.data == place && seen.size == 24 && seen.first == 3);
+    CHECK(!seen.info); /* as on CPUs */
+    device.decref(device.alloc_dtor(24, NULL));
     CHECK_EQUAL(0, device_heap_live());
 }
 
@@ -252,7 +254,7 @@ TEST(safe_blocks_are_filled)
 
     forget();
     device.decref(device.alloc_dtor_safe(8, see));
-    CHECK(seen.calls == 1 && seen.size == 8 && seen.first == 0xCB);
+    CHECK(seen.calls == 1 && seen.size == 8 && seen.first == 0xCB && !seen.info);
     CHECK_EQUAL(0, device_heap_live());
 }
 
@@ -266,6 +268,83 @@ TEST(elements_are_looked_after_before_their_memory_goes)
     memset(data, 5, 16);
     device.decref(mi);
     CHECK(seen.calls == 1 && seen.data == data && seen.size == 16 && seen.first == 5);
+    CHECK(!seen.info);
+    CHECK_EQUAL(0, device_heap_live());
+}
+
+/* --- kinds of blocks ---------------------------------------------------------------------- */
+
+static void allocate_other(void *mi)
+{
+    device.varsize_alloc(mi, 8);
+}
+
+static void reallocate(void *mi)
+{
+    device.varsize_realloc(mi, 8);
+}
+
+static void free_other(void *mi)
+{
+    device.varsize_free(mi, NULL);
+}
+
+static void check_kind_is_checked(struct device_meminfo *mi, bool is_varsize)
+{
+    static void (*const calls[])(void *) = {allocate_other, reallocate, free_other};
+    static const char *const names[] = {"varsize_alloc", "varsize_realloc",
+                                        "varsize_free"};
+    struct device_meminfo before = {0};
+    void *data = NULL;
+
+    if (mi) {
+        before = *mi;
+        data = mi->data;
+    }
+    for (size_t i = 0; i < 3; i++) {
+        const char *message = device_stops(calls[i], mi);
+        if (is_varsize) {
+            CHECK_TEXT("", message);
+            continue;
+        }
+        CHECK(strstr(message, names[i]) && strstr(message, "has no variable size"));
+        CHECK(!mi || memcmp(&before, mi, sizeof before) == 0);
+    }
+    if (is_varsize)
+        device.free(data);
+}
+
+TEST(functions_for_variable_sizes_stop_at_other_blocks)
+{
+    unsigned char data[64] = {0};
+
+    struct device_meminfo *blocks[] = {
+        device.alloc(0),
+        device.alloc(100),
+        device.alloc_aligned(1, 1),
+        device.alloc_dtor(8, see),
+        device.alloc_safe(64),
+        device.alloc_safe_aligned(64, 64),
+        device.alloc_dtor_safe(8, see),
+        device.make(data, sizeof data, see, NULL),
+    };
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        check_kind_is_checked(blocks[i], false);
+        device.decref(blocks[i]);
+    }
+    check_kind_is_checked(NULL, false);
+    CHECK_EQUAL(0, device_heap_live());
+}
+
+TEST(functions_for_variable_sizes_accept_their_blocks)
+{
+    struct device_meminfo *mi = device.varsize(4);
+
+    check_kind_is_checked(mi, true);
+    device.decref(mi);
+    mi = device.varsize_dtor(4, see);
+    check_kind_is_checked(mi, true);
+    device.decref(mi);
     CHECK_EQUAL(0, device_heap_live());
 }
 

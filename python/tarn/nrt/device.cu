@@ -7,7 +7,10 @@
  * The last reference must be handled right. The decrement that drops it returns that
  * fact, and no thread reads the count again, which may be freed by then. Sizes cannot
  * wrap. A failed allocation is not counted in the statistics and leaks nothing. A
- * destructor gets the argument that it was set up with.
+ * destructor gets the arguments that it gets from Numba's core on CPUs. Functions for data
+ * of variable size accept blocks of that kind alone.
+ *
+ * tarn/nrt_device.cuh declares the functions for other device code.
  *
  * No header is included: <cuda/atomic> alone is a second of compilation for each kernel.
  * It is C as well, so that tests/nrt/device_host.c can run it on threads of the host.
@@ -16,6 +19,7 @@
 extern "C" {
 #endif
 
+#ifndef TARN_NRT_DEVICE_CUH /* a header with the same */
 typedef void (*NRT_dtor_function)(void *data, size_t size, void *info);
 
 /* As generated code and nrt.cuh have it. */
@@ -37,11 +41,22 @@ typedef struct NRT_MemSys {
         unsigned long long mi_free;  /* MemInfos freed */
     } stats;
 } NRT_MemSys;
+#endif
+
+/* A MemInfo, with what kind of block it is. The address of a destructor does
+ * not tell: each module of a program has a copy of this file. */
+struct tarn_kind_of_block {
+    NRT_MemInfo mi;
+    unsigned long long kind;
+};
 
 #ifdef __cplusplus
 static_assert(sizeof(NRT_MemInfo) == 40, "numba-cuda's layout");
 static_assert(sizeof(NRT_MemSys) == 40, "numba-cuda's layout");
 #endif
+
+/* A pattern that is nobody's data: memory that was not set up here lacks it. */
+#define VARIABLE_SIZE 0x7461726e76617273ull
 
 enum {
     HEAP_ALIGNMENT = 16, /* the default of data */
@@ -151,11 +166,14 @@ __device__ void NRT_MemInfo_init(NRT_MemInfo *mi, void *data, size_t size,
 __device__ NRT_MemInfo *NRT_MemInfo_new(void *data, size_t size, NRT_dtor_function dtor,
                                         void *dtor_info)
 {
-    NRT_MemInfo *mi = (NRT_MemInfo *)NRT_Allocate(sizeof *mi);
+    struct tarn_kind_of_block *block =
+        (struct tarn_kind_of_block *)NRT_Allocate(sizeof *block);
 
-    if (mi)
-        NRT_MemInfo_init(mi, data, size, dtor, dtor_info);
-    return mi;
+    if (!block)
+        return 0;
+    NRT_MemInfo_init(&block->mi, data, size, dtor, dtor_info);
+    block->kind = 0;
+    return &block->mi;
 }
 
 __device__ void *NRT_MemInfo_data_fast(NRT_MemInfo *mi)
@@ -168,7 +186,7 @@ static __device__ NRT_MemInfo *make(size_t size, unsigned align, NRT_dtor_functi
                                     void *dtor_info)
 {
     const size_t unit = align ? align : HEAP_ALIGNMENT;
-    const size_t around = sizeof(NRT_MemInfo) + (unit - 1);
+    const size_t around = sizeof(struct tarn_kind_of_block) + (unit - 1);
 
     if (size > ~(size_t)0 - around)
         return 0;
@@ -176,6 +194,7 @@ static __device__ NRT_MemInfo *make(size_t size, unsigned align, NRT_dtor_functi
     if (!block)
         return 0;
     NRT_MemInfo *mi = (NRT_MemInfo *)block;
+    ((struct tarn_kind_of_block *)block)->kind = 0;
     char *last = block + around; /* data begin here, or less than `unit` before */
     NRT_MemInfo_init(mi, last - (size_t)last % unit, size, dtor, dtor_info);
     return mi;
@@ -192,9 +211,16 @@ __device__ NRT_MemInfo *NRT_MemInfo_alloc(size_t size)
     return make(size, 0, 0, 0);
 }
 
+/* Call the user's destructor, which is `info`: its own third argument is NULL. */
+static __device__ void end_custom(void *data, size_t size, void *info)
+{
+    if (info)
+        ((NRT_dtor_function)info)(data, size, 0);
+}
+
 __device__ NRT_MemInfo *NRT_MemInfo_alloc_dtor(size_t size, NRT_dtor_function dtor)
 {
-    return make(size, 0, dtor, (void *)size);
+    return make(size, 0, end_custom, (void *)dtor);
 }
 
 /* --- the same, filled: NUMBA_DEBUG_NRT=1 -------------------------------------------- */
@@ -206,8 +232,7 @@ static __device__ void fill(void *data, size_t size, int byte)
 
 static __device__ void end_filled(void *data, size_t size, void *info)
 {
-    if (info)
-        ((NRT_dtor_function)info)(data, size, 0);
+    end_custom(data, size, info);
     fill(data, size, POISON_OLD);
 }
 
@@ -241,9 +266,17 @@ __device__ NRT_MemInfo *NRT_MemInfo_alloc_dtor_safe(size_t size, NRT_dtor_functi
 /* End the elements first: `info` is their destructor, or NULL. */
 static __device__ void end_varsize(void *data, size_t size, void *info)
 {
-    if (info)
-        ((NRT_dtor_function)info)(data, size, 0);
+    end_custom(data, size, info);
     NRT_Free(data);
+}
+
+/* Stop the kernel unless `mi` has data of variable size, as Numba's core on CPUs aborts. */
+static __device__ void check_kind(const NRT_MemInfo *mi, const char *what)
+{
+    if (mi && ((const struct tarn_kind_of_block *)mi)->kind == VARIABLE_SIZE)
+        return;
+    printf("tarn.nrt: %s: MemInfo %p has no variable size\n", what, (const void *)mi);
+    __trap();
 }
 
 __device__ NRT_MemInfo *NRT_MemInfo_new_varsize_dtor(size_t size, NRT_dtor_function dtor)
@@ -253,7 +286,9 @@ __device__ NRT_MemInfo *NRT_MemInfo_new_varsize_dtor(size_t size, NRT_dtor_funct
     if (!data)
         return 0;
     NRT_MemInfo *mi = NRT_MemInfo_new(data, size, end_varsize, (void *)dtor);
-    if (!mi)
+    if (mi)
+        ((struct tarn_kind_of_block *)mi)->kind = VARIABLE_SIZE;
+    else
         NRT_Free(data);
     return mi;
 }
@@ -266,6 +301,7 @@ __device__ NRT_MemInfo *NRT_MemInfo_new_varsize(size_t size)
 /* Allocate new data; the caller has the old and frees it. NULL: nothing has changed. */
 __device__ void *NRT_MemInfo_varsize_alloc(NRT_MemInfo *mi, size_t size)
 {
+    check_kind(mi, "varsize_alloc");
     void *data = NRT_Allocate(size);
 
     if (!data)
@@ -277,6 +313,7 @@ __device__ void *NRT_MemInfo_varsize_alloc(NRT_MemInfo *mi, size_t size)
 
 __device__ void NRT_MemInfo_varsize_free(NRT_MemInfo *mi, void *data)
 {
+    check_kind(mi, "varsize_free");
     NRT_Free(data);
     if (data == mi->data)
         mi->data = 0;
@@ -285,6 +322,7 @@ __device__ void NRT_MemInfo_varsize_free(NRT_MemInfo *mi, void *data)
 /* Data of another size, with what fits of the old. NULL: nothing has changed. */
 __device__ void *NRT_MemInfo_varsize_realloc(NRT_MemInfo *mi, size_t size)
 {
+    check_kind(mi, "varsize_realloc");
     void *old = mi->data;
     const size_t kept = old ? (mi->size < size ? mi->size : size) : 0;
     void *data = NRT_MemInfo_varsize_alloc(mi, size);
