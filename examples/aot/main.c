@@ -1,7 +1,7 @@
 /* main.c -- functions that Numba compiled, in a program without Python.
  *
  *     python kernels.py .
- *     cc main.c kernels.o -ltarn_aot -ltarn -lm
+ *     cc main.c kernels.o $(tarn nrt config --cflags --libs)
  *
  * A returned array has one reference, which the program owns. At the end the runtime's
  * counters show that none was lost.

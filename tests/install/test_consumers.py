@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import PROJECT, build, run
@@ -32,6 +33,22 @@ def test_a_project_in_cpp_finds_tarn(root, request, tmp_path):
 def test_cmake_finds_the_helpers_of_compiled_code(root, request, tmp_path):
     folder = build("consumer", tmp_path, request.getfixturevalue(root))
     assert run(folder / "consumer_aot") == "reshape 1, stride 8\n"
+
+
+@pytest.mark.parametrize("root", ["prefix", "package"])
+def test_cmake_finds_the_static_library(root, request, tmp_path):
+    program = build("consumer", tmp_path, request.getfixturevalue(root)) / "consumer_static"
+    assert run(program) == "tarn 0.2.0, 64 bytes\n"
+    assert "libtarn" not in run("ldd", program)
+
+
+@pytest.mark.parametrize("root", ["prefix", "package"])
+def test_cmake_finds_the_device_runtime(root, request, tmp_path):
+    """A project without CUDA reads the target; tests/gpu/device_target.sh compiles with it."""
+    cache = build("consumer", tmp_path, request.getfixturevalue(root)) / "device.txt"
+    source, headers = cache.read_text().split()
+    assert "NRT_decref" in Path(source).read_text()
+    assert "NRT_decref" in (Path(headers) / "tarn/nrt_device.cuh").read_text()
 
 
 def test_cmake_refuses_a_version_that_is_not_there(prefix, tmp_path):
