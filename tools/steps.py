@@ -314,6 +314,8 @@ PLAIN = (
     Step("demo", "./demo", "./demo", 14, 8, WHEEL, alone=True, jobs=("python",)),
 )
 
+OLDER_NUMBAS = ("0.62", "0.63", "0.64", "0.65", "0.66", "0.67")
+
 FULL = (
     Step("mlir-environment", ".venv-mlir: numba-cuda-mlir", "mlir_environment",
          60, 60, ("wheel",), setup=True, full=True),
@@ -380,6 +382,9 @@ FULL = (
     Step("numba-nrt-4", "all of Numba's tests that check its runtime, part 4 of 4",
          "numba_nrt_suite --part 4/4 --recorded tools/numba_nrt_suite.json",
          3500, 2000, ("nrt-environment",), junit=True, full=True),
+    *(Step(f"numba-{version}", f"the runtime on Numba {version}: its own tests, and Tarn's",
+           f"numba_version {version}", 400, 300, WHEEL, junit=True, full=True)
+      for version in OLDER_NUMBAS),
     Step("prune-random", "the pruner beside llvmlite's on 100,000 functions",
          "prune_compare random --count 100000",
          100, 100, WHEEL, full=True),

@@ -41,40 +41,35 @@ void tarn__argument_free(struct tarn__value *value)
     }
 }
 
-struct tarn__value *tarn__argument_signed(int64_t whole)
+/* --- numbers --- */
+
+static struct tarn__value *copy(struct tarn__value number)
 {
-    struct tarn__value *value = allocate(TARN__VALUE_SIGNED, 0);
+    struct tarn__value *value = allocate(number.kind, 0);
 
     if (value)
-        value->whole = whole;
+        *value = number;
     return value;
+}
+
+struct tarn__value *tarn__argument_signed(int64_t whole)
+{
+    return copy((struct tarn__value){.kind = TARN__VALUE_SIGNED, .whole = whole});
 }
 
 struct tarn__value *tarn__argument_unsigned(uint64_t natural)
 {
-    struct tarn__value *value = allocate(TARN__VALUE_UNSIGNED, 0);
-
-    if (value)
-        value->natural = natural;
-    return value;
+    return copy((struct tarn__value){.kind = TARN__VALUE_UNSIGNED, .natural = natural});
 }
 
 struct tarn__value *tarn__argument_float(double real)
 {
-    struct tarn__value *value = allocate(TARN__VALUE_REAL, 0);
-
-    if (value)
-        value->real = real;
-    return value;
+    return copy((struct tarn__value){.kind = TARN__VALUE_REAL, .real = real});
 }
 
 struct tarn__value *tarn__argument_boolean(int64_t is_true)
 {
-    struct tarn__value *value = allocate(TARN__VALUE_BOOLEAN, 0);
-
-    if (value)
-        value->whole = is_true;
-    return value;
+    return copy((struct tarn__value){.kind = TARN__VALUE_BOOLEAN, .whole = is_true});
 }
 
 /* --- texts --- */

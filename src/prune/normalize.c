@@ -22,11 +22,11 @@ static bool has_incref(const struct tarn__function_index *function_index, uint32
 /* Debug info records are attached to instructions and move along when one is removed. */
 static bool has_records(LLVMValueRef instruction)
 {
-#if LLVM_VERSION_MAJOR >= 20
+#if LLVM_VERSION_MAJOR >= 22
     return LLVMGetFirstDbgRecord(instruction) != NULL;
-#elif LLVM_VERSION_MAJOR == 19
+#elif LLVM_VERSION_MAJOR >= 19
     (void)instruction;
-    return true; /* LLVM-C cannot query it */
+    return true; /* LLVM-C cannot query it: in 20 it crashes for an instruction without any */
 #else
     (void)instruction;
     return false;

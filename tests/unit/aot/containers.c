@@ -18,7 +18,7 @@ static uint32_t draw(uint32_t below)
 
 /* --- references: the item is the index of its count --- */
 
-static int counts[KEYS];
+static int counts[KEYS], ended; /* `ended`: how often a count reached 0 */
 
 static void count_up(const void *item)
 {
@@ -27,8 +27,10 @@ static void count_up(const void *item)
 
 static void count_down(const void *item)
 {
-    counts[*(const int64_t *)item]--;
-    CHECK(counts[*(const int64_t *)item] >= 0);
+    int left = --counts[*(const int64_t *)item];
+
+    CHECK(left >= 0);
+    ended += left == 0;
 }
 
 static int32_t same_key(const void *key, const void *other)
@@ -155,6 +157,20 @@ TEST(a_dict_is_what_a_model_of_it_is)
         CHECK(counts[i] == 0);
 }
 
+TEST(a_value_that_replaces_itself_lives_on)
+{
+    struct tarn__hash_table *dict;
+    int64_t key = 1, value = 2, old;
+
+    CHECK(numba_dict_new_sized(&dict, 3, 8, 8) == TARN__DICT_OK);
+    numba_dict_set_method_table(dict, &counted);
+    CHECK(numba_dict_insert_ez(dict, &key, 1, &value) == TARN__DICT_OK);
+    ended = 0;
+    CHECK(numba_dict_insert(dict, &key, 1, &value, &old) == TARN__DICT_REPLACED);
+    CHECK(old == 2 && counts[2] == 1 && counts[1] == 1 && ended == 0);
+    numba_dict_free(dict);
+}
+
 TEST(an_alternation_of_insertion_and_popitem_goes_on_forever)
 {
     struct tarn__hash_table *dict;
@@ -264,8 +280,9 @@ TEST(a_list_appends_replaces_and_deletes)
     struct tarn__list *list = list_of(20);
     int64_t value = 3;
 
+    ended = 0;
     CHECK(numba_list_setitem(list, 3, &value) == TARN__LIST_OK); /* the same item */
-    CHECK(item(list, 3) == 3 && counts[3] == 1);
+    CHECK(item(list, 3) == 3 && counts[3] == 1 && ended == 0);
     CHECK(numba_list_setitem(list, 0, &value) == TARN__LIST_OK);
     CHECK(item(list, 0) == 3 && counts[3] == 2 && counts[0] == 0);
     CHECK(numba_list_delitem(list, 3) == TARN__LIST_OK);
