@@ -14,7 +14,7 @@ set -eu
 root=$1 llvm_config=$2 wheels=$3
 shift 3
 
-mkdir -p "$root/wh" "$root/src" "$root/dev"
+mkdir -p "$root/wh" "$root/src" "$root/dev/shm" # of multiprocessing: semaphores
 cp "$wheels"/*.whl "$root/wh/"
 git ls-files -z --cached --others --exclude-standard | xargs -0 tar -c | tar -x -C "$root/src"
 [ -e "$root/dev/null" ] || mknod -m 666 "$root/dev/null" c 1 3

@@ -274,6 +274,21 @@ def test_a_process_inherits_the_pruner_until_it_is_uninstalled():
     assert run(["-c", CHILD]).split() == ["sound", "False"]
 
 
+def test_a_process_that_inherits_the_pruner_can_install_it_first():
+    code = """
+import sys, tarn.prune
+assert "numba" not in sys.modules
+tarn.prune.{call}
+print(tarn.prune._numba._Settings.mode)
+"""
+    for call, mode in [
+        ("install('llvmlite')", "llvmlite"),
+        ("statistics()", "sound"),
+        ("uninstall()", "None"),
+    ]:
+        assert run(["-c", code.format(call=call)], TARN_PRUNE="sound") == mode
+
+
 def test_a_child_of_an_unknown_mode_says_so():
     done = subprocess.run(
         [sys.executable, "-c", "pass"],

@@ -148,6 +148,19 @@ def old_text(ir: str) -> tuple[str, int]:
     return out.decode(), removed
 
 
+def _hooks() -> Any:
+    """Return the module that changes Numba, which imports Numba.
+
+    In a process that inherited TARN_PRUNE, that import installs the pruner, with this module. So
+    Numba has to be there before it.
+    """
+    import numba.core.codegen  # noqa: F401
+
+    from tarn.prune import _numba
+
+    return _numba
+
+
 def install(mode: str = "sound", children: bool = True) -> None:
     """Let Tarn prune the functions that Numba compiles from now on, instead of llvmlite's pass.
 
@@ -173,8 +186,7 @@ def install(mode: str = "sound", children: bool = True) -> None:
     NotSupportedError
         The pruner's library is not installed, or has another LLVM than llvmlite.
     """
-    from tarn.prune import _numba
-
+    _numba = _hooks()
     _numba.install(mode)
     if children:
         os.environ[_finder.VARIABLE] = mode
@@ -190,8 +202,7 @@ def uninstall() -> None:
     ImportError
         Numba is not installed.
     """
-    from tarn.prune import _numba
-
+    _numba = _hooks()
     _numba.uninstall()
     os.environ.pop(_finder.VARIABLE, None)
 
@@ -209,9 +220,8 @@ def statistics() -> Report:
     ImportError
         Numba is not installed.
     """
-    from tarn.prune import _numba
-
-    return _numba.totals()
+    totals: Report = _hooks().totals()
+    return totals
 
 
 def explain(what: Any, mode: str = "sound") -> list[Kept]:
