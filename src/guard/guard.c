@@ -15,6 +15,7 @@
 #include "guard/damage.h"
 #include "resource/block_generation.h"
 #include "resource/intercept.h"
+#include "resource/internal.h"
 #include "resource/operations.h"
 #include <stdlib.h>
 
@@ -191,7 +192,8 @@ static enum order order_of(const tarn_resource *resource, const struct tarn__sco
     struct tarn__stream_identity identity;
 
     if (!tarn_resource_supports_streams(resource) ||
-        (stream == TARN_STREAM_NONE && tarn_resource_supports_no_stream(resource)))
+        (stream == TARN_STREAM_NONE && !resource->none_is_default &&
+         tarn_resource_supports_no_stream(resource)))
         return NO_STREAM;
     if (tarn__stream_check("guard", scope, stream, tarn_resource_device(resource)) !=
             TARN_OK ||

@@ -285,6 +285,8 @@ static tarn_status register_pool(struct tarn__pool *pool, tarn_resource *upstrea
         return status;
     }
     pool->resource->is_pool = true;
+    pool->resource->none_is_default =
+        pool->options.no_stream_policy == TARN_POOL_NO_STREAM_SINGLE;
     tarn__thread_table_add_pool(pool);
     return TARN_OK;
 }

@@ -21,6 +21,9 @@ struct tarn_resource {
      * each operation of a resource counts as a blocking call. It also keeps the contract
      * of a resource and counts its blocks, so most calls go straight to it. */
     bool is_pool;
+    /* TARN_STREAM_NONE means the legacy default stream: it is a pool with
+     * TARN_POOL_NO_STREAM_SINGLE, or over one. */
+    bool none_is_default;
     atomic_uint depth; /* number of resources beneath it; TARN__DEPTH_IS_FINAL */
 };
 

@@ -76,6 +76,7 @@ tarn_status tarn_resource_create_with_upstream(const tarn_resource_ops *ops, voi
     atomic_init(&resource->references, 1);
     atomic_init(&resource->counted_blocks, 0);
     atomic_init(&resource->depth, depth);
+    resource->none_is_default = upstream && upstream->none_is_default;
     *out = resource;
     return TARN_OK;
 }

@@ -18,7 +18,7 @@ from project import sources
 
 # The modules in which this holds. A module that begins to use the macro is added here.
 ENFORCED: tuple[str, ...] = (
-    "adaptor", "base", "driver", "ipc", "manager", "nrt", "pointer", "pool", "resource", "sim", "trace",
+    "adaptor", "base", "driver", "guard", "ipc", "manager", "nrt", "pointer", "pool", "resource", "sim", "trace",
 )  # fmt: skip
 
 MACROS = ("tarn__assert_held", "tarn__assert_mutex_held")

@@ -193,6 +193,28 @@ TEST(a_correct_program_has_no_report_on_any_resource)
             use_correctly(makers[i](), texts[j]);
 }
 
+/* In such a pool no stream means the default stream, for the guard too. */
+TEST(a_pool_for_one_stream_has_the_guards_work_on_that_stream)
+{
+    tarn_pool_options options = {.size = sizeof options,
+                                 .no_stream_policy = TARN_POOL_NO_STREAM_SINGLE};
+    tarn_resource *pool, *limiter;
+
+    CHECK_OK(tarn_pool_create(0, NULL, &options, &pool));
+    CHECK_OK(tarn_limiter_create(pool, 1 << 30, &limiter));
+    CHECK_OK(tarn_resource_release(pool));
+    begin_over(limiter, "guard,poison,quarantine");
+    tarn_device_ptr block = take_on(BYTES, TARN_STREAM_NONE);
+    write_on(block - 4, 4, NULL);
+    put_on(block, BYTES, TARN_STREAM_NONE);
+    /* Without a stream a block would wait, and be checked later. */
+    CHECK_EQUAL(1, counts().pending);
+    check();
+    check_report(TARN_GUARD_BEFORE, block, -4, -1);
+    end();
+    CHECK_EQUAL(0, report_count);
+}
+
 TEST(a_block_has_the_alignment_that_was_requested)
 {
     begin("guard,poison,quarantine");
@@ -501,6 +523,11 @@ static void exchange_patterns(void)
     for (unsigned i = 0; i < ROUNDS; i++) {
         tarn_stream one = streams[i % 2], two = streams[(i + i / 2) % 2];
         tarn_device_ptr block = take_on(BYTES, one);
+        bytes[i] = (unsigned char)(i + 1);
+        if (i % 3 == 0) { /* without a use, and so without a wait */
+            put_on(block, BYTES, two);
+            continue;
+        }
         CHECK_OK(tarn_memset_async(0, block, (unsigned char)(i + 1), BYTES, one));
         CHECK_OK(tarn_stream_wait(0, two, one));
         CHECK_OK(tarn_memcpy_async(0, (uintptr_t)&bytes[i], block + BYTES - 1, 1, two));
