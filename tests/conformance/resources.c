@@ -324,6 +324,40 @@ static tarn_status make_limited_cuda(void *data, int device, tarn_resource **out
     return status == TARN_OK ? limit(made, out) : status;
 }
 
+static tarn_status guard_over(tarn_status (*make)(void *, int, tarn_resource **),
+                              void *data, int device, tarn_resource **out)
+{
+    tarn_resource *made;
+    tarn_status status = make(data, device, &made);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn_guard_create(made, NULL, out);
+    tarn_resource_release(made);
+    return status;
+}
+
+static tarn_status make_guarded_cuda(void *data, int device, tarn_resource **out)
+{
+    return guard_over(make_cuda, data, device, out);
+}
+
+static tarn_status make_guarded_async(void *data, int device, tarn_resource **out)
+{
+    return guard_over(make_async, data, device, out);
+}
+
+static tarn_status make_plain_pool(void *data, int device, tarn_resource **out)
+{
+    (void)data;
+    return tarn_pool_create(device, NULL, NULL, out);
+}
+
+static tarn_status make_guarded_pool(void *data, int device, tarn_resource **out)
+{
+    return guard_over(make_plain_pool, data, device, out);
+}
+
 static tarn_status make_counted_async(void *data, int device, tarn_resource **out)
 {
     tarn_resource *made;
@@ -385,6 +419,21 @@ TEST(limiter_conforms)
 {
     conforms("limiter over cuda", make_limited_cuda);
     conforms_on("limiter over host", make_limited_host, TARN_DEVICE_NONE);
+}
+
+static void ignore_report(void *data, const tarn_guard_report *guard_report)
+{
+    (void)data, (void)guard_report;
+}
+
+/* The suite frees blocks twice, which has reports. */
+TEST(guard_conforms)
+{
+    tarn_guard_set_handler(ignore_report, NULL);
+    conforms("guard over cuda", make_guarded_cuda);
+    conforms("guard over async", make_guarded_async);
+    conforms("guard over a pool", make_guarded_pool);
+    tarn_guard_set_handler(NULL, NULL);
 }
 
 TEST(counter_conforms)
