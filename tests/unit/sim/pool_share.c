@@ -184,6 +184,42 @@ TEST(pool_share_pointers_of_another_process_are_read_changed_and_freed)
     CHECK_EQUAL(0, end(other));
 }
 
+/* Work on the pointer in another stream must come before its free: then the pool may be
+ * destroyed, and the process may end. */
+TEST(pool_share_a_free_that_nothing_orders_is_a_race)
+{
+    struct exports exports;
+    CUstream copies, frees;
+    CUdeviceptr small;
+    CUmemoryPool pool;
+    CUevent event;
+
+    use_device(0);
+    struct process other = start("exporter");
+    pool = receive(other, &exports);
+    CU(cuStreamCreate(&copies, CU_STREAM_NON_BLOCKING));
+    CU(cuStreamCreate(&frees, CU_STREAM_NON_BLOCKING));
+    CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK_EQUAL(0, driver.configure("races=on"));
+    for (int is_ordered = 0; is_ordered < 2; is_ordered++) {
+        CU(cuMemPoolImportPointer(&small, pool, &exports.small));
+        CU(cuMemsetD8Async(small, SECRET, SMALL, copies));
+        CU(cuEventRecord(event, copies));
+        if (is_ordered)
+            CU(cuStreamWaitEvent(frees, event, 0));
+        CU(cuMemFreeAsync(small, frees));
+        CU(cuCtxSynchronize());
+        CHECK(driver.races() == 1);
+    }
+    CHECK(strstr(driver.race(), "cuMemFreeAsync"));
+    driver.configure(NULL);
+    CU(cuMemPoolDestroy(pool));
+    CU(cuEventDestroy_v2(event));
+    CU(cuStreamDestroy_v2(copies));
+    CU(cuStreamDestroy_v2(frees));
+    CHECK_EQUAL(0, end(other));
+}
+
 TEST(pool_share_memory_outlives_its_exporter)
 {
     CUdeviceptr small, large;
