@@ -36,6 +36,23 @@
     S(CUgraphNodeParams) F(CUgraphNodeParams, memcpy) F(CUgraphNodeParams, memset.ctx) \
     F(CUgraphNodeParams, memcpy.copyParams) F(CUgraphNodeParams, graph.graph) \
     F(CUgraphNodeParams, alloc.dptr) F(CUgraphNodeParams, reserved2) \
+    F(CUgraphNodeParams, kernel.kern) F(CUgraphNodeParams, conditional.phGraph_out) \
+    S(CUDA_KERNEL_NODE_PARAMS_v1) F(CUDA_KERNEL_NODE_PARAMS_v1, extra) \
+    S(CUDA_KERNEL_NODE_PARAMS) F(CUDA_KERNEL_NODE_PARAMS, sharedMemBytes) \
+    F(CUDA_KERNEL_NODE_PARAMS, kernelParams) F(CUDA_KERNEL_NODE_PARAMS, kern) \
+    F(CUDA_KERNEL_NODE_PARAMS, ctx) \
+    S(CUDA_CONDITIONAL_NODE_PARAMS) F(CUDA_CONDITIONAL_NODE_PARAMS, type) \
+    F(CUDA_CONDITIONAL_NODE_PARAMS, size) F(CUDA_CONDITIONAL_NODE_PARAMS, phGraph_out) \
+    F(CUDA_CONDITIONAL_NODE_PARAMS, ctx) \
+    S(CUDA_ARRAY_DESCRIPTOR) F(CUDA_ARRAY_DESCRIPTOR, Format) \
+    F(CUDA_ARRAY_DESCRIPTOR, NumChannels) S(CUDA_ARRAY3D_DESCRIPTOR) \
+    F(CUDA_ARRAY3D_DESCRIPTOR, Depth) F(CUDA_ARRAY3D_DESCRIPTOR, Format) \
+    F(CUDA_ARRAY3D_DESCRIPTOR, Flags) \
+    S(CUDA_RESOURCE_DESC) F(CUDA_RESOURCE_DESC, res.linear.sizeInBytes) \
+    F(CUDA_RESOURCE_DESC, res.pitch2D.pitchInBytes) F(CUDA_RESOURCE_DESC, flags) \
+    S(CUDA_TEXTURE_DESC) F(CUDA_TEXTURE_DESC, filterMode) F(CUDA_TEXTURE_DESC, reserved) \
+    S(CUDA_RESOURCE_VIEW_DESC) F(CUDA_RESOURCE_VIEW_DESC, lastLayer) \
+    S(CUlaunchAttribute) F(CUlaunchAttribute, value) \
     S(CUuuid) S(CUipcMemHandle) S(CUipcEventHandle) S(CUdeviceptr) S(CUdevice) S(CUresult) \
     S(CUdevice_attribute) S(CUpointer_attribute) S(CUmemorytype) S(CUmemAccess_flags)
 /* clang-format on */
