@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Measures MemInfos of Numba's own core and of Tarn's, side by side in one run.
 
-    bench/micro/nrt.py BUILD [--rounds N]     BUILD: build/release
+    bench/micro/nrt.py BUILD [--sizes] [--rounds N]     BUILD: build/release
 
 Needs Numba (any Python that has it). Prints nanoseconds for allocating and releasing a block of 64
 bytes, the median of all rounds. The cores take turns within a round, so that other load on the
 machine affects both. Numba's core runs without and with its statistics; Tarn's always counts. The
 first lines are the memory that a live block costs.
+
+With --sizes: blocks of 0 bytes to 16 MiB, as MemInfo_alloc() and MemInfo_alloc_aligned() make
+them, with one and with two threads. Both cores take their memory from CPython's raw allocator, as
+Numba has it.
 """
 
 import argparse
@@ -18,6 +22,9 @@ import statistics
 
 P = ctypes.c_void_p
 SIZE = 64
+KIB = 1024
+SIZES = (0, 16, 64, 256, KIB, 1088, 1100, 2 * KIB, 4 * KIB, 10_000, 16 * KIB, 32 * KIB)
+SIZES += (64 * KIB, 100_000, 128 * KIB, 256 * KIB, KIB * KIB, 4 * KIB * KIB, 16 * KIB * KIB)
 
 
 def address(function):
@@ -29,12 +36,29 @@ def cores(build):
 
     tarn = ctypes.CDLL(str(next(pathlib.Path(build).glob("lib/libtarn.so"))))
     helpers = own.c_helpers
-    pair = P * 2
+    core = P * 3
     return own, {
-        "numba": pair(helpers["MemInfo_alloc"], helpers["MemInfo_release"]),
-        "tarn": pair(address(tarn.tarn_nrt_MemInfo_alloc), address(tarn.tarn_nrt_MemInfo_release)),
-        "malloc": pair(address(ctypes.CDLL(None).malloc), address(ctypes.CDLL(None).free)),
+        "numba": core(helpers["MemInfo_alloc"], helpers["MemInfo_release"]),
+        "tarn": core(address(tarn.tarn_nrt_MemInfo_alloc), address(tarn.tarn_nrt_MemInfo_release)),
+        "malloc": core(address(ctypes.CDLL(None).malloc), address(ctypes.CDLL(None).free)),
     }
+
+
+def aligned_cores(build, table):
+    """Return both cores with their function for aligned blocks, on CPython's raw allocator."""
+    import numba.core.runtime._nrt_python as own
+
+    tarn = ctypes.CDLL(str(next(pathlib.Path(build).glob("lib/libtarn.so"))))
+    raw = [
+        address(getattr(ctypes.pythonapi, f"PyMem_Raw{name}"))
+        for name in ("Malloc", "Realloc", "Free")
+    ]
+    tarn.tarn_nrt_MemSys_set_allocator(*map(P, raw))
+    aligned = {
+        "numba": own.c_helpers["MemInfo_alloc_aligned"],
+        "tarn": address(tarn.tarn_nrt_MemInfo_alloc_aligned),
+    }
+    return {name: (P * 3)(table[name][0], table[name][1], aligned[name]) for name in aligned}
 
 
 def loops(build):
@@ -76,13 +100,37 @@ def overhead(library, core, count=1_000_000):
     return os.read(receive, 100).decode()
 
 
+def compare_sizes(library, plain, aligned, rounds):
+    """Print both cores for each size: plain and aligned blocks, with one and two threads."""
+    count = 100_000  # a round of each case: 20 stretches
+    print(f"{os.cpu_count()} cores; ns a block, medians of {rounds} rounds: Numba, Tarn, ratio")
+    heads = (f"{kind}, {threads}" for kind in ("alloc", "aligned") for threads in ("one", "two"))
+    print(f"{'bytes':>10}", *(f"{head:>24}" for head in heads))
+    for size in SIZES:
+        row = []
+        for table in (plain, aligned):
+            for loop in (library.nrt_pairs, library.nrt_pairs_two):
+                seen = {"numba": [], "tarn": []}
+                for _ in range(rounds):
+                    for name, times in seen.items():
+                        times.append(loop(table[name], size, count))
+                row.append([statistics.median(times) for times in seen.values()])
+        cells = (f"{numba:10.1f}{tarn:8.1f}{tarn / numba:6.2f}" for numba, tarn in row)
+        print(f"{size:10}", *cells, flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("build")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--sizes", action="store_true", help="blocks of 0 bytes to 16 MiB")
     options = parser.parse_args()
     own, table = cores(options.build)
     library = loops(options.build)
+    if options.sizes:
+        aligned = aligned_cores(options.build, table)
+        compare_sizes(library, table, aligned, options.rounds)
+        return
     cases = {
         "one thread": lambda c: library.nrt_pairs(c, SIZE, 1_000_000),
         "two threads, each its own": lambda c: library.nrt_pairs_two(c, SIZE, 1_000_000),

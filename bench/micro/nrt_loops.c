@@ -14,7 +14,11 @@
 struct core {
     void *(*alloc)(size_t size);
     void (*release)(void *block);
+    void *(*aligned)(size_t size, unsigned alignment); /* in place of `alloc`, or NULL */
 };
+
+/* Numba's arrays are aligned like this. */
+enum { ALIGNMENT = 32 };
 
 double nrt_pairs(const struct core *core, size_t size, long count);
 double nrt_pairs_two(const struct core *core, size_t size, long count);
@@ -23,6 +27,11 @@ double nrt_batches(const struct core *core, size_t size, long count, long batch)
 double nrt_passed_on(const struct core *core, size_t size, long count, long batch);
 void *nrt_many(const struct core *core, size_t size, long count);
 void nrt_many_end(const struct core *core, void **blocks, long count);
+
+static inline void *allocate(const struct core *core, size_t size)
+{
+    return core->aligned ? core->aligned(size, ALIGNMENT) : core->alloc(size);
+}
 
 static double now(void)
 {
@@ -58,7 +67,7 @@ double nrt_pairs(const struct core *core, size_t size, long count)
     for (long i = 0; i < stretches; i++) {
         double start = now();
         for (int j = 0; j < STRETCH; j++)
-            core->release(core->alloc(size));
+            core->release(allocate(core, size));
         times[i] = (now() - start) / STRETCH;
     }
     return median(times, stretches);
@@ -106,7 +115,7 @@ void *nrt_many(const struct core *core, size_t size, long count)
     void **blocks = malloc((size_t)count * sizeof *blocks);
 
     for (long i = 0; i < count; i++)
-        blocks[i] = core->alloc(size);
+        blocks[i] = allocate(core, size);
     return blocks;
 }
 
@@ -137,7 +146,7 @@ double nrt_batches(const struct core *core, size_t size, long count, long batch)
     for (long i = 0; i < rounds; i++) {
         double start = now();
         for (long j = 0; j < batch; j++)
-            blocks[j] = core->alloc(size);
+            blocks[j] = allocate(core, size);
         for (long j = 0; j < batch; j++)
             core->release(blocks[j]);
         times[i] = (now() - start) / (double)batch;
@@ -191,7 +200,7 @@ double nrt_passed_on(const struct core *core, size_t size, long count, long batc
             sched_yield();
         double start = now();
         for (long j = 0; j < batch; j++)
-            belt.blocks[side][j] = core->alloc(size);
+            belt.blocks[side][j] = allocate(core, size);
         took[i] = now() - start;
         atomic_store_explicit(&belt.full[side], 1, memory_order_release);
     }

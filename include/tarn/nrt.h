@@ -306,7 +306,9 @@ enum {
  * `bytes_quarantine`.
  *
  * The numbers are exact when no call on the instance is under way. `bytes_peak` is exact
- * with one thread. With several threads it may be off by 64 KiB per thread. */
+ * with one thread. With several threads it may be off by 64 KiB per thread. For a thread
+ * that allocates and frees a larger block over and over it may be off by that block, if
+ * the block has 16 MiB at most. */
 typedef struct tarn_runtime_stats {
     /** sizeof(tarn_runtime_stats), set by the caller. */
     size_t size;

@@ -11,6 +11,22 @@ static void raise_peak(tarn_runtime *runtime, int64_t seen)
         ;
 }
 
+/* How far the difference may move before the next flush. A loop that allocates and frees a
+ * large block would flush twice a turn. Once it has done so for a while, a swing of that
+ * size needs no flush. */
+static int64_t next_distance(struct tarn__shard *shard, int64_t moved)
+{
+    bool undone = moved == -shard->moved && moved != 0;
+    int64_t size = moved < 0 ? -moved : moved;
+
+    shard->swings = undone ? shard->swings + 1 : 0;
+    shard->moved = moved;
+    return shard->swings < TARN__SWINGS || size > TARN__LARGEST_SWING ||
+                   size < TARN__FLUSH
+               ? TARN__FLUSH
+               : size;
+}
+
 __attribute__((cold)) void tarn__count_flush(struct tarn__shard *shard)
 {
     tarn_runtime *runtime = shard->runtime;
@@ -22,8 +38,9 @@ __attribute__((cold)) void tarn__count_flush(struct tarn__shard *shard)
     raise_peak(runtime, before + high - flushed);
     atomic_store_explicit(&shard->flushed, now, memory_order_relaxed);
     atomic_store_explicit(&shard->high, now, memory_order_relaxed);
-    shard->low = now - TARN__FLUSH;
-    shard->over = now + TARN__FLUSH;
+    int64_t distance = next_distance(shard, now - flushed);
+    shard->low = now - distance;
+    shard->over = now + distance;
 }
 
 /* A thread without a shard counts in the instance itself. */

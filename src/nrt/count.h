@@ -4,14 +4,19 @@
  * shard knows its own difference of allocated and freed bytes, and its highest value
  * since the last flush to the instance. It flushes again when the difference has moved by
  * 64 KiB. With one thread the peak is exact. With more threads its error is at most 64
- * KiB a thread.
+ * KiB a thread. A thread that allocates and frees one large block over and over flushes
+ * less: its error is at most that block, if it has 16 MiB at most.
  */
 #ifndef TARN_NRT_COUNT_H
 #define TARN_NRT_COUNT_H
 
 #include "nrt/runtime.h"
 
-enum { TARN__FLUSH = 65536 };
+enum {
+    TARN__FLUSH = 65536,
+    TARN__SWINGS = 64, /* flushes that undo each other, until swings need none */
+    TARN__LARGEST_SWING = 16 << 20
+};
 
 static inline uint64_t tarn__count_read(const _Atomic uint64_t *counter)
 {

@@ -81,14 +81,6 @@ static __attribute__((noinline)) struct MemInfo *allocate_generally(
     size_t bytes, size_t alignment, tarn_meminfo_destructor destructor,
     const void *caller)
 {
-    void *data;
-    struct tarn__block *block =
-        bytes > TARN__SMALL_BYTES
-            ? tarn__slow_make_direct(&tarn__default_runtime, bytes, alignment, &data)
-            : NULL;
-
-    if (block)
-        return set_up(block, data, bytes, destructor, NULL, NULL);
     return tarn__meminfo_make(
         &(struct tarn__meminfo_request){.runtime = &tarn__default_runtime,
                                         .bytes = bytes,
@@ -97,15 +89,48 @@ static __attribute__((noinline)) struct MemInfo *allocate_generally(
                                         .caller = caller});
 }
 
-TARN__FAST struct MemInfo *allocate(size_t bytes, unsigned alignment, unsigned steps,
-                                    tarn_meminfo_destructor destructor,
-                                    const void *caller)
+/* The same for one too large for a small block. */
+TARN__FAST struct MemInfo *allocate_large(size_t bytes, size_t alignment,
+                                          tarn_meminfo_destructor destructor,
+                                          const void *caller)
 {
     struct tarn__block *block =
-        steps < 3 ? tarn__fast_make(&tarn__default_runtime, 0, bytes, steps) : NULL;
+        tarn__fast_make_direct(&tarn__default_runtime, 0, bytes, alignment);
 
     if (!block)
         return allocate_generally(bytes, alignment, destructor, caller);
+    return set_up(block, tarn__fast_data(block, alignment), bytes, destructor, NULL,
+                  NULL);
+}
+
+/* Separate functions, so that small blocks save no registers, and each kind only its own.
+ */
+static __attribute__((noinline)) struct MemInfo *allocate_large_plain(size_t bytes,
+                                                                      const void *caller)
+{
+    return allocate_large(bytes, 0, NULL, caller);
+}
+
+static __attribute__((noinline)) struct MemInfo *allocate_large_aligned(
+    size_t bytes, size_t alignment, const void *caller)
+{
+    return allocate_large(bytes, alignment, NULL, caller);
+}
+
+static __attribute__((noinline)) struct MemInfo *allocate_large_dtor(
+    size_t bytes, tarn_meminfo_destructor destructor, const void *caller)
+{
+    return allocate_large(bytes, 0, destructor, caller);
+}
+
+TARN__FAST struct MemInfo *allocate(size_t bytes, unsigned steps,
+                                    tarn_meminfo_destructor destructor,
+                                    const void *caller)
+{
+    struct tarn__block *block = tarn__fast_make(&tarn__default_runtime, 0, bytes, steps);
+
+    if (!block)
+        return allocate_generally(bytes, (size_t)16 << steps, destructor, caller);
     return set_up(block, (char *)block + TARN__HEAD, bytes, destructor, NULL, NULL);
 }
 
@@ -351,12 +376,16 @@ void tarn_nrt_MemInfo_init(NRT_MemInfo *mi, void *data, size_t size,
 
 NRT_MemInfo *tarn_nrt_MemInfo_alloc(size_t size)
 {
-    return allocate(size, 0, 0, NULL, __builtin_return_address(0));
+    return size > TARN__SMALL_BYTES
+               ? allocate_large_plain(size, __builtin_return_address(0))
+               : allocate(size, 0, NULL, __builtin_return_address(0));
 }
 
 NRT_MemInfo *tarn_nrt_MemInfo_alloc_dtor(size_t size, NRT_dtor_function dtor)
 {
-    return allocate(size, 0, 0, dtor, __builtin_return_address(0));
+    return size > TARN__SMALL_BYTES
+               ? allocate_large_dtor(size, dtor, __builtin_return_address(0))
+               : allocate(size, 0, dtor, __builtin_return_address(0));
 }
 
 /* 0, 1 or 2 for the alignments that slots have anyway; 3: use the slow path. */
@@ -380,7 +409,14 @@ static inline unsigned steps_of(unsigned align)
 
 NRT_MemInfo *tarn_nrt_MemInfo_alloc_aligned(size_t size, unsigned align)
 {
-    return allocate(size, align, steps_of(align), NULL, __builtin_return_address(0));
+    const void *caller = __builtin_return_address(0);
+    unsigned steps = steps_of(align);
+
+    if (size > TARN__SMALL_BYTES)
+        return steps == 0 ? allocate_large_plain(size, caller)
+                          : allocate_large_aligned(size, align, caller);
+    return steps < 3 ? allocate(size, steps, NULL, caller)
+                     : allocate_generally(size, align, NULL, caller);
 }
 
 static struct MemInfo *allocate_safe(size_t bytes, unsigned alignment,

@@ -81,6 +81,10 @@ struct tarn__shard {
     /* word of the header of a small LIVE block with no flags, but without the class: the
      * fast path adds the class and MI, or compares with it */
     uint64_t fast;
+    /* word of the header of a LIVE single MemInfo from `memory`, with the flag MI alone.
+     * The bit SINGLE in the allocator number distinguishes it from a small block's */
+    uint64_t direct;
+    const struct tarn__allocator *memory; /* the instance's; NULL: not known yet */
     /* The last-freed slot, by class, or NULL. It is kept out of the list: a block that is
      * allocated and freed in turn would make each call wait for the list's last update.
      */
@@ -90,6 +94,8 @@ struct tarn__shard {
     _Atomic int64_t high;    /* the most bytes_made - bytes_gone since the last flush */
     int64_t low;             /* flush when the difference falls below this */
     int64_t over;            /* ... and when `high` rises above this */
+    int64_t moved;           /* by the last flush: it added so many bytes to `live` */
+    unsigned swings;         /* flushes in a row that each undid the one before */
     _Atomic int64_t flushed; /* how much of it is in the instance's `live` */
     struct tarn__slab_list full_batch[TARN__CLASSES]; /* full, or empty: see slab.c */
     unsigned allocator;                               /* of the blocks in the lists */

@@ -139,6 +139,10 @@ static void follow(struct tarn__shard *shard, uint64_t word)
     shard->fast = (uint64_t)TARN__LIVE |
                   (uint64_t)shard->runtime->index << TARN__RUNTIME_SHIFT |
                   (uint64_t)allocator << TARN__ALLOCATOR_SHIFT;
+    shard->direct = shard->fast | (uint64_t)TARN__DIRECT << TARN__CLASS_SHIFT |
+                    (uint64_t)TARN__SINGLE << TARN__ALLOCATOR_SHIFT |
+                    TARN__FLAG(TARN__MI);
+    shard->memory = &shard->runtime->allocators[allocator];
     shard->word = word & TARN__SLOW ? UINT64_MAX : word;
 }
 

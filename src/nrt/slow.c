@@ -251,61 +251,6 @@ struct tarn__block *tarn__slow_make(const struct tarn__block_request *request,
     return block;
 }
 
-/* Return the word for the header of a single MemInfo from the shard's allocator, with the
- * flag MI alone. The bit SINGLE in the allocator number distinguishes the word from that
- * of a small block. */
-static uint64_t direct_word(const struct tarn__shard *shard)
-{
-    return shard->fast | (uint64_t)TARN__DIRECT << TARN__CLASS_SHIFT |
-           (uint64_t)TARN__SINGLE << TARN__ALLOCATOR_SHIFT | TARN__FLAG(TARN__MI);
-}
-
-/* The first NULL has three reasons:
- *
- *    - The word of the shard differs from that of the instance. Then the shard is not up
- *      to date, or the instance needs the slow path.
- *    - The alignment is no power of two.
- *    - A size is too large for the sum below. */
-struct tarn__block *tarn__slow_make_direct(tarn_runtime *runtime, size_t bytes,
-                                           size_t alignment, void **data_out)
-{
-    struct tarn__shard *shard = tarn__shard_at(runtime->index);
-    size_t slack = alignment > 16 ? alignment : 0;
-
-    if (shard->word != atomic_load_explicit(&runtime->word, memory_order_relaxed) ||
-        alignment & (alignment - 1) || slack > PTRDIFF_MAX / 2 || bytes > PTRDIFF_MAX / 4)
-        return NULL;
-    struct tarn__block *block =
-        tarn__allocator_malloc(&runtime->allocators[shard->allocator % TARN__SINGLE],
-                               TARN__HEAD + bytes + slack);
-    if (!block)
-        return NULL;
-    uintptr_t mask = slack ? slack - 1 : 0;
-    atomic_init(&block->word, direct_word(shard));
-    block->bytes = bytes;
-    *data_out = (void *)(((uintptr_t)block + TARN__HEAD + mask) & ~mask);
-    tarn__count_made(shard, bytes, true);
-    return block;
-}
-
-/* End a single MemInfo whose header has direct_word(): it has no flag but MI and no site,
- * and it is from the shard's allocator. Returns false and changes nothing for any other
- * block. */
-static bool direct_end(struct tarn__block *block)
-{
-    uint64_t word = tarn__block_word(block);
-    struct tarn__shard *shard = tarn__shard_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
-    size_t bytes = block->bytes;
-
-    if (shard == &tarn__no_shard || word != direct_word(shard))
-        return false;
-    tarn__block_set_state(block, TARN__FREE);
-    tarn__allocator_free(&shard->runtime->allocators[shard->allocator % TARN__SINGLE],
-                         block);
-    tarn__count_gone(shard, bytes, true);
-    return true;
-}
-
 /* Count a free: in the shard, or in the counters `folded` of the instance for a thread
  * without a shard. An uncounted request counts its bytes, but no block. */
 static void count_end(tarn_runtime *runtime, size_t bytes, bool mi, bool uncounted)
@@ -354,8 +299,6 @@ static tarn_runtime *take_apart(struct tarn__block *block)
 
 void tarn__slow_end(struct tarn__block *block, bool uncounted)
 {
-    if (!uncounted && direct_end(block))
-        return;
     bool mi = TARN__FLAGS(tarn__block_word(block)) & TARN__MI;
     size_t bytes = block->bytes;
 

@@ -21,11 +21,6 @@ struct tarn__block_request {
 struct tarn__block *tarn__slow_make(const struct tarn__block_request *request,
                                     void **data_out);
 
-/* The same for a MemInfo too large for a small block, where no mode is on and `alignment`
- * is 0 or a power of two. NULL without a message: use the slow path. */
-struct tarn__block *tarn__slow_make_direct(tarn_runtime *runtime, size_t bytes,
-                                           size_t alignment, void **data_out);
-
 /* End a LIVE block, whose destructor has run: free it, or put it into quarantine.
  * `uncounted`: as in the request. */
 void tarn__slow_end(struct tarn__block *block, bool uncounted);

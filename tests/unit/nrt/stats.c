@@ -1,5 +1,6 @@
 /* Test statistics: exact for the work of any thread, including threads that ended. */
 #include "test.h"
+#include "nrt/count.h"
 #include <pthread.h>
 
 enum { THREADS = 4, ROUNDS = 5000 };
@@ -44,6 +45,39 @@ TEST(bytes_and_peak_are_exact_with_one_thread)
     CHECK_EQUAL(2100299, stats.bytes_total);
     CHECK_EQUAL(4, stats.alloc);
     CHECK_EQUAL(4, stats.free);
+    CHECK_OK(tarn_runtime_release(runtime));
+}
+
+/* How far the flushed bytes of an instance move while a block is allocated and freed. */
+static long long flushed_by(tarn_runtime *runtime, size_t bytes)
+{
+    long long before = atomic_load(&runtime->live);
+    tarn_meminfo *block = allocate(runtime, bytes);
+    long long moved = atomic_load(&runtime->live) - before;
+
+    tarn_meminfo_release(block);
+    return moved;
+}
+
+TEST(a_loop_over_one_large_block_stops_flushing)
+{
+    tarn_runtime *runtime;
+
+    CHECK_OK(tarn_runtime_create("swings", &runtime));
+    CHECK_EQUAL(1 << 20, flushed_by(runtime, 1 << 20));
+    for (int i = 0; i < TARN__SWINGS; i++)
+        flushed_by(runtime, 1 << 20);
+    CHECK_EQUAL(0, flushed_by(runtime, 1 << 20));
+    CHECK_EQUAL(1 << 20, read_stats(runtime).bytes_peak);
+
+    tarn_meminfo *more = allocate(runtime, 4 << 20); /* no swing: flushed at once */
+    CHECK_EQUAL(4 << 20, read_stats(runtime).bytes_peak);
+    CHECK_EQUAL(4 << 20, atomic_load(&runtime->live));
+    CHECK_EQUAL(1 << 20, flushed_by(runtime, 1 << 20));
+    tarn_meminfo_release(more);
+    CHECK_EQUAL(5 << 20, read_stats(runtime).bytes_peak);
+    for (int i = 0; i < 2 * TARN__SWINGS; i++) /* larger than any swing may be */
+        CHECK_EQUAL(32 << 20, flushed_by(runtime, 32 << 20));
     CHECK_OK(tarn_runtime_release(runtime));
 }
 
