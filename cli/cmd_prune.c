@@ -44,6 +44,7 @@ static const struct flag_name shapes[] = {
     {"diamond", TARN_PRUNE_DIAMOND},
     {"fanout", TARN_PRUNE_FANOUT},
     {"fanout_raise", TARN_PRUNE_FANOUT_RAISE},
+    {"carried", TARN_PRUNE_CARRIED},
     {NULL, 0},
 };
 static const struct flag_name raise_metadata[] = {
@@ -119,11 +120,12 @@ static int apply(struct job *job, int option, const char *value)
     switch (option) {
     case SHAPES:
         options->shapes = read_flags(shapes, value);
-        return options->shapes ? 0
-                               : wrong_use(&verb_prune,
-                                           "--shapes: %s is not a list of per_bb, "
-                                           "diamond, fanout, fanout_raise or all",
-                                           value);
+        return options->shapes
+                   ? 0
+                   : wrong_use(&verb_prune,
+                               "--shapes: %s is not a list of per_bb, "
+                               "diamond, fanout, fanout_raise, carried or all",
+                               value);
     case COMPAT:
         return strcmp(value, "llvmlite") == 0
                    ? select_mode(options, TARN_PRUNE_LLVMLITE)
@@ -322,11 +324,13 @@ static void print_stats(FILE *file, const struct job *job,
     fprintf(file, "  increfs        %10" PRIu64 "\n", report->increfs);
     fprintf(file, "  decrefs        %10" PRIu64 "\n", report->decrefs);
     fprintf(file, "  removed        %10" PRIu64 "\n",
-            report->per_block + report->diamond + report->fanout + report->fanout_raise);
+            report->per_block + report->diamond + report->fanout + report->fanout_raise +
+                report->carried);
     fprintf(file, "    per_bb       %10" PRIu64 "\n", report->per_block);
     fprintf(file, "    diamond      %10" PRIu64 "\n", report->diamond);
     fprintf(file, "    fanout       %10" PRIu64 "\n", report->fanout);
     fprintf(file, "    fanout_raise %10" PRIu64 "\n", report->fanout_raise);
+    fprintf(file, "    carried      %10" PRIu64 "\n", report->carried);
     fprintf(file, "  pairs kept     %10" PRIu64 "\n", report->kept);
     fprintf(file, "  searches ended %10" PRIu64 "\n", report->gave_up);
     fprintf(file, "  peak memory    %10s\n", bytes_text(report->peak_bytes).text);
@@ -390,7 +394,7 @@ const struct verb verb_prune = {
     "      --assume-calls-keep  assume that no call releases a reference of another "
     "owner,\n"
     "                      so that a call keeps no pair; excludes --compat\n"
-    "      --shapes=LIST   of per_bb, diamond, fanout, fanout_raise; or all\n"
+    "      --shapes=LIST   of per_bb, diamond, fanout, fanout_raise, carried; or all\n"
     "      --limit=N       with --compat: maximum of visits in one fan-out search; 1000\n"
     "      --raise-metadata=LIST  by which metadata a block raises: store (a store to\n"
     "                      excinfo with !numba_exception_output), ret (!ret_is_raise);\n"

@@ -402,7 +402,7 @@ def compare_sizes(arguments) -> int:
         bitcode = bitcode_of(getattr(Large, shape)(n))
         took = min(in_place.prune(bitcode, "sound")[1] for _ in range(3))
         report, _ = in_place.prune(bitcode, "sound")
-        removed = report.per_block + report.diamond + report.fanout + report.fanout_raise
+        removed = report.removed
         row = (
             f"{shape:8} {n:7}  {took * 1e3:9.2f} {took * 1e9 / n:9.0f} {removed:8} "
             f"{report.gave_up:8} {report.peak_bytes / 2**20:4.0f}  "

@@ -284,8 +284,11 @@ class Function:
         scope: str | None,
         keeping: bool = False,
         calling: bool = False,
+        carrying: bool = False,
     ):
         self.rng = rng
+        self.carrying = carrying
+        self.failing: set[int] = set()  # blocks that return a failure
         self.keeping = keeping  # references are transferred to other owners
         self.callfulness = rng.choice((0.1, 0.3)) if calling else 0.0  # calls in a block
         self.name = name
@@ -301,6 +304,10 @@ class Function:
                 self.incoming[target].append(block.index)
         self.define_values()
         self.place_refops()
+        if carrying:
+            self.fail_somewhere()
+            for _ in range(rng.choice((1, 1, 2))):
+                self.carry()
         self.place_uses()
 
     def fresh(self) -> str:
@@ -394,7 +401,7 @@ class Function:
                 self.refop(block, "decref", value)
             else:
                 self.cover(block, value, raising)
-        strays = (0, 0, 0, 0, 0, 1) if self.callfulness else (0, 0, 0, 1, 1, 2)
+        strays = (0, 0, 0, 0, 0, 1) if self.callfulness or self.carrying else (0, 0, 0, 1, 1, 2)
         for _ in range(rng.choice(strays)):
             block = rng.choice(self.blocks)
             value = rng.choice(self.available(block) + ["null"])
@@ -450,6 +457,124 @@ class Function:
             place = block.body.index(f"call void @NRT_incref(ptr {value})")
             block.body.insert(place + 1, f"store ptr {value}, ptr @kept")
 
+    def fail_somewhere(self) -> None:
+        """Blocks that pass on the exception of a callee: they have no raise mark."""
+        for block in self.blocks:
+            if block.kind == "ret" and self.rng.random() < 0.3:
+                self.failing.add(block.index)
+                if self.rng.random() < 0.8:
+                    block.body.append("store ptr @error, ptr %excinfo")
+
+    def loops(self) -> list[tuple[Block, list[int]]]:
+        """The headers of loops, with the sources of their back edges."""
+        found = []
+        for block in self.blocks:
+            back = [
+                source
+                for source in self.incoming[block.index]
+                if self.blocks[source].dominators >> block.index & 1
+            ]
+            if back and block.dominators:
+                found.append((block, back))
+        return found
+
+    def carry(self) -> None:
+        """A variable of a loop, or of branches that meet, which holds a reference: each
+        assignment takes one, and releases that of the value before."""
+        rng = self.rng
+        loops = self.loops()
+        if not loops or rng.random() < 0.2:
+            self.meet()
+            return
+        header, back = rng.choice(loops)
+        body = [
+            block
+            for block in self.blocks
+            if block.dominators >> header.index & 1
+            and all(self.blocks[source].dominators >> block.index & 1 for source in back)
+        ]
+        place, after = rng.choice(body), rng.choice(body)
+        name, fresh = self.fresh(), self.fresh()
+        arms = []
+        for source in dict.fromkeys(self.incoming[header.index]):
+            block = self.blocks[source]
+            start = rng.choice([*self.available(block), "null"])
+            if source in back:
+                start = fresh
+            elif start != "null" and rng.random() < 0.95:
+                self.refop(block, "incref", start)
+            arms += [f"[ {start}, %b{source} ]"] * self.incoming[header.index].count(source)
+        header.phis.append(f"{name} = phi ptr {', '.join(arms)}")
+        header.defined.append(name)
+        source = rng.choice((name, name, rng.choice(self.available(place))))
+        load = f"load ptr, ptr {source}" if rng.random() < 0.8 else "call ptr @make()"
+        place.body.append(f"{fresh} = {load}")
+        place.defined.append(fresh)
+        if rng.random() < 0.97 and "make" not in load:
+            self.refop(place, "incref", fresh)
+        releases = [b for b in body if b.dominators >> place.index & 1]
+        release = after if after in releases or rng.random() < 0.2 else rng.choice(releases)
+        if rng.random() < 0.95:
+            self.refop(release, "decref", name)
+        self.leave(header, body, name, fresh, release)
+
+    def leave(
+        self, header: Block, body: list[Block], name: str, fresh: str, release: Block
+    ) -> None:
+        """A decref on most ways out of the loop, or none where they raise."""
+        rng = self.rng
+        inside = {header.index} | {block.index for block in body}
+        stack, seen = [header.index], {header.index}
+        while stack:  # all blocks of the loop: those from which its header is reached again
+            block = self.blocks[stack.pop()]
+            for target in block.successors:
+                if target in seen or not self.blocks[target].dominators >> header.index & 1:
+                    continue
+                seen.add(target)
+                if target in inside or self.reaches(target, header.index):
+                    stack.append(target)
+                    continue
+                after = self.blocks[target]
+                released = block.dominators >> release.index & 1
+                held = fresh if released and fresh in self.available(after) else name
+                if target in self.failing and rng.random() < 0.8:
+                    continue
+                if held in self.available(after) and rng.random() < 0.95:
+                    self.refop(after, "decref", held)
+
+    def reaches(self, source: int, target: int) -> bool:
+        stack, seen = [source], {source}
+        while stack:
+            for index in self.blocks[stack.pop()].successors:
+                if index == target:
+                    return True
+                if index not in seen:
+                    seen.add(index)
+                    stack.append(index)
+        return False
+
+    def meet(self) -> None:
+        """A reference from each of several branches, released where they have met."""
+        rng = self.rng
+        joins = [b for b in self.blocks if b.dominators and len(self.incoming[b.index]) > 1]
+        if not joins:
+            return
+        join = rng.choice(joins)
+        name, arms = self.fresh(), []
+        for source in self.incoming[join.index]:
+            block = self.blocks[source]
+            known = [arm for arm in arms if arm.endswith(f"%b{source} ]")]
+            value = rng.choice([*self.available(block), "null"])
+            if not known and value != "null" and rng.random() < 0.95:
+                self.refop(block, "incref", value)
+            arms.append(known[0] if known else f"[ {value}, %b{source} ]")
+        join.phis.append(f"{name} = phi ptr {', '.join(arms)}")
+        join.defined.append(name)
+        if rng.random() < 0.3:
+            self.refop(join, "decref", name)
+        else:
+            self.cover(join, name, rng.random() < 0.4)
+
     def place_uses(self) -> None:
         for block in self.blocks:
             while self.rng.random() < self.busyness:
@@ -492,7 +617,8 @@ class Function:
         if block.kind == "switch":
             cases = " ".join(f"i32 {i}, {target}" for i, target in enumerate(targets[1:]))
             return f"switch i32 %n, {targets[0]} [ {cases} ]"
-        return block.kind if block.kind == "unreachable" else "ret i32 0"
+        result = int(block.index in self.failing)
+        return block.kind if block.kind == "unreachable" else f"ret i32 {result}"
 
     def text(self) -> str:
         rare = self.rng.random()
@@ -532,17 +658,18 @@ def module(
     debug_info: bool = False,
     keeping: bool = False,
     calling: bool = False,
+    carrying: bool = False,
 ) -> str:
     """The functions @f<first> to @f<first + count - 1> of a seed, as one module. `keeping`:
     they hand references over to others as well. `calling`: they call what may release
-    references that they do not see."""
+    references that they do not see. `carrying`: phis carry references around loops."""
     parts, tail = [HEAD + CALLED if calling else HEAD], TAIL
     if debug_info:
         tail += DEBUG_TAIL
     for number in range(first, first + count):
         scope = f"!{10 + number - first}" if debug_info else None
         rng = random.Random(seed * 1_000_000_007 + number * 2 + debug_info)
-        function = Function(rng, f"f{number}", scope, keeping, calling)
+        function = Function(rng, f"f{number}", scope, keeping, calling, carrying)
         if keeping:
             function.hand_over(rng)
         parts.append(function.text())

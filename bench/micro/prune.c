@@ -99,8 +99,8 @@ static void add(struct sum *sum, const char *ir, size_t bytes)
     for (int mode = 0; mode < 2; mode++) {
         time_prune(ir, bytes, (tarn_prune_mode)mode, &report);
         sum->prune_ns[mode] += best[mode];
-        sum->removed[mode] +=
-            report.per_block + report.diamond + report.fanout + report.fanout_raise;
+        sum->removed[mode] += report.per_block + report.diamond + report.fanout +
+                              report.fanout_raise + report.carried;
         sum->gave_up[mode] += report.gave_up;
         if (report.peak_bytes > sum->peak_bytes[mode])
             sum->peak_bytes[mode] = report.peak_bytes;
@@ -231,7 +231,7 @@ static void bench_large(void (*write)(FILE *, int), int blocks, int llvmlite_blo
             "times, %llu KiB\n",
             blocks, mode ? "llvmlite" : "sound", took / 1e6, took / blocks,
             (unsigned long long)(report.per_block + report.diamond + report.fanout +
-                                 report.fanout_raise),
+                                 report.fanout_raise + report.carried),
             (unsigned long long)report.gave_up,
             (unsigned long long)report.peak_bytes >> 10);
     }

@@ -36,7 +36,7 @@ struct LLVMOpaqueValue;
 
 /** The shapes in which the pruner looks for pairs; a set of bits.
  *
- * The first four values are those of llvmlite's RefPruneSubpasses and of
+ * The first four are those of llvmlite's RefPruneSubpasses and of
  * NUMBA_LLVM_REFPRUNE_FLAGS. */
 enum {
     TARN_PRUNE_PER_BLOCK = 1, /**< An incref and a decref in one block. */
@@ -44,7 +44,12 @@ enum {
     TARN_PRUNE_FANOUT = 4, /**< One incref, and one decref in each block it leads to. */
     /** As TARN_PRUNE_FANOUT, but paths that raise have no decref. */
     TARN_PRUNE_FANOUT_RAISE = 8,
-    TARN_PRUNE_ALL = 15 /**< All of them. */
+    /** Refops of several values that cancel out together, or across phis: a loop takes a
+     * reference in one turn and releases it in the next. llvmlite's pass has no such
+     * shape.
+     * @since 0.2 */
+    TARN_PRUNE_CARRIED = 16,
+    TARN_PRUNE_ALL = 31 /**< All of them. */
 };
 
 /** The rules that decide which pairs the pruner removes. */
@@ -173,6 +178,9 @@ typedef struct tarn_prune_report {
     uint64_t kept;    /**< Increfs that stayed although a decref of the value exists. */
     uint64_t gave_up; /**< Searches that ended at a limit. */
     uint64_t peak_bytes; /**< Most host memory of the pruner's own at any time. */
+    /** Operations removed as TARN_PRUNE_CARRIED describes.
+     * @since 0.2 */
+    uint64_t carried;
 } tarn_prune_report;
 
 /** Prune every function of a module in place.

@@ -4,6 +4,7 @@
  * remove the pairs that it allows, until none finds any more. A removal by one shape may
  * enable another. Most functions have no incref at all and need only one look.
  */
+#include "prune/carried.h"
 #include "prune/cfg.h"
 #include "prune/explain.h"
 #include "prune/llvmlite.h"
@@ -58,6 +59,18 @@ static tarn_prune_options completed(const tarn_prune_options *options)
 }
 
 /* --- one function ------------------------------------------------------------------- */
+
+/* May anything be left that cancels out? */
+static bool has_both(const struct tarn__function_index *function_index)
+{
+    bool incref = false, decref = false;
+
+    for (uint32_t i = 0; i < function_index->refop_count; i++) {
+        incref |= function_index->refops[i].call && function_index->refops[i].incref;
+        decref |= function_index->refops[i].call && !function_index->refops[i].incref;
+    }
+    return incref && decref;
+}
 
 /* Is there an incref with a decref of the same value, in whatever blocks? */
 static bool has_pair(const struct tarn__function_index *function_index)
@@ -127,12 +140,26 @@ static struct tarn__verdict explain_sound(void *data, uint32_t incref)
     return tarn__sound_explain(data, incref);
 }
 
+/* Pairs first, then sets of refops; a set that is gone may leave new pairs. */
+static bool prune_soundly(struct tarn__function_index *function_index,
+                          struct tarn__sound *sound)
+{
+    if (!tarn__sound_prune(sound))
+        return false;
+    if (!wants(function_index, TARN_PRUNE_CARRIED) || !has_both(function_index))
+        return true;
+    uint32_t before = function_index->removed;
+    if (!tarn__carried_prune(function_index, &sound->regions))
+        return false;
+    return function_index->removed == before || tarn__sound_prune(sound);
+}
+
 static bool across_soundly(struct tarn__function_index *function_index,
                            const struct tarn__cfg *cfg)
 {
     struct tarn__sound sound;
     bool good = tarn__sound_open(&sound, function_index, cfg) &&
-                tarn__sound_prune(&sound) &&
+                prune_soundly(function_index, &sound) &&
                 tarn__explain(function_index, explain_sound, &sound);
 
     tarn__sound_close(&sound);
@@ -160,7 +187,9 @@ static bool prune_index(struct tarn__function_index *function_index)
         return false;
     if (wants(function_index, TARN_PRUNE_PER_BLOCK))
         tarn__per_block_prune(function_index);
-    return !has_pair(function_index) || prune_across_blocks(function_index);
+    bool carried = function_index->pruning->options.mode != TARN_PRUNE_LLVMLITE &&
+                   wants(function_index, TARN_PRUNE_CARRIED) && has_both(function_index);
+    return !(carried || has_pair(function_index)) || prune_across_blocks(function_index);
 }
 
 static tarn_status check_ends(const struct tarn__function_index *function_index)

@@ -120,6 +120,15 @@ bool tarn__tail_decref_is_blocked(struct tarn__tail_decrefs *tail_decrefs,
     return decref >= tail_decrefs->blocked[block];
 }
 
+bool tarn__tail_decref_use_between(LLVMValueRef first, LLVMValueRef last)
+{
+    for (LLVMValueRef at = LLVMGetNextInstruction(first); at && at != last;
+         at = LLVMGetNextInstruction(at))
+        if (touches_memory(at))
+            return true;
+    return false;
+}
+
 LLVMValueRef tarn__tail_decref_use(struct tarn__tail_decrefs *tail_decrefs,
                                    uint32_t decref)
 {

@@ -32,4 +32,7 @@ bool tarn__tail_decref_is_blocked(struct tarn__tail_decrefs *tail_decrefs,
 LLVMValueRef tarn__tail_decref_use(struct tarn__tail_decrefs *tail_decrefs,
                                    uint32_t decref);
 
+/* Does an instruction between these two of one block touch memory? */
+bool tarn__tail_decref_use_between(LLVMValueRef first, LLVMValueRef last);
+
 #endif

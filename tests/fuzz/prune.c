@@ -196,7 +196,8 @@ static void check(struct input input, tarn_prune_mode mode)
     if (LLVMVerifyModule(build.module, LLVMReturnStatusAction, NULL))
         give_up("the verifier refuses what came out");
     if (build.refops - (count_uses(build.incref) + count_uses(build.decref)) !=
-        report.per_block + report.diamond + report.fanout + report.fanout_raise)
+        report.per_block + report.diamond + report.fanout + report.fanout_raise +
+            report.carried)
         give_up("the report counts something else");
     LLVMDisposeBuilder(build.builder);
     LLVMDisposeModule(build.module);

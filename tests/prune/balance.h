@@ -5,7 +5,8 @@
 #include "function.h"
 
 /* Check every path through the function, for each name separately: nothing is released or
- * transferred that was not taken, or created, under that name before. */
+ * transferred that was not taken, or created, under that name before. A phi takes over the
+ * references of the value that it merges. */
 bool references_are_balanced(const struct function *function);
 
 #endif

@@ -186,6 +186,30 @@ static void read_phi(struct reading *reading, LLVMValueRef instruction)
     }
 }
 
+/* The value that the function returns if it ends straight after this block; or NULL. */
+static LLVMValueRef returned_after(LLVMBasicBlockRef block)
+{
+    LLVMValueRef last = LLVMGetBasicBlockTerminator(block), value;
+    if (LLVMGetInstructionOpcode(last) == LLVMBr && LLVMGetNumSuccessors(last) == 1)
+        last = LLVMGetBasicBlockTerminator(LLVMGetSuccessor(last, 0));
+    if (LLVMGetInstructionOpcode(last) != LLVMRet || LLVMGetNumOperands(last) == 0)
+        return NULL;
+    value = LLVMGetOperand(last, 0);
+    if (!LLVMIsAPHINode(value))
+        return value;
+    for (unsigned i = 0; i < LLVMCountIncoming(value); i++)
+        if (LLVMGetIncomingBlock(value, i) == block)
+            return LLVMGetIncomingValue(value, i);
+    return NULL;
+}
+
+/* Does the function fail right after this block, whose store to excinfo has no mark? */
+static bool fails(LLVMBasicBlockRef block)
+{
+    LLVMValueRef value = returned_after(block);
+    return value != NULL && LLVMIsAConstantInt(value) && !LLVMIsNull(value);
+}
+
 static void read_instruction(struct reading *reading, LLVMValueRef instruction)
 {
     switch (LLVMGetInstructionOpcode(instruction)) {
@@ -208,7 +232,8 @@ static void read_instruction(struct reading *reading, LLVMValueRef instruction)
             add(reading, KEEP, LLVMGetOperand(instruction, 0), NULL, NULL);
         add(reading, USE, LLVMGetOperand(instruction, 1), NULL, NULL);
         if (named(LLVMGetOperand(instruction, 1), "excinfo") &&
-            LLVMGetMetadata(instruction, reading->raise_kind) != NULL)
+            (LLVMGetMetadata(instruction, reading->raise_kind) != NULL ||
+             fails(LLVMGetInstructionParent(instruction))))
             add(reading, RAISE, NULL, NULL, NULL);
         break;
     case LLVMSelect:

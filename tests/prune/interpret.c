@@ -1,6 +1,6 @@
 /* interpret.c -- runs functions before and after pruning, on a memory that counts.
  *
- *     prune-interpret BEFORE AFTER [RUNS [SEED]]
+ *     prune-interpret BEFORE AFTER [RUNS [SEED [held]]]
  *
  * Both files hold the same functions (.ll or .bc), the second pruned. Each function is
  * run along RUNS paths. A run draws from its seed the direction of each branch, and the
@@ -19,6 +19,10 @@
  * not leave fewer than the references of others: the caller, live objects, and the
  * receiver of a transferred reference (a store to @kept). This is required of functions
  * that are balanced (balance.h).
+ *
+ * The caller holds the parameters of functions with such calls until the end. With `held`
+ * it holds those of all functions, and none is judged that is not balanced: so the pruner
+ * assumes it for references that phis carry.
  *
  * Functions of the module that are called run too. Calls of other code release references
  * of other owners (run.c). Whose reference that is, only balanced functions tell, so
@@ -110,13 +114,22 @@ static bool may_have_fewer(const struct run *before, const struct run *after, in
     return false;
 }
 
-static const char *compare(const struct run *before, const struct run *after)
+/* The same for references that phis carry: the one that is lost at the end was taken in
+ * another turn of the loop. The function may lose what it had itself, but no more. */
+static bool may_lose_own(const struct run *before, const struct run *after, int object)
+{
+    int fewer = before->objects[object].count - after->objects[object].count;
+
+    return before->last_raise >= 0 && fewer <= before->own[object];
+}
+
+static const char *compare(const struct run *before, const struct run *after, bool held)
 {
     for (int i = 0; i < before->object_count; i++) {
         if (after->objects[i].count > before->objects[i].count)
             return "leak";
         if (after->objects[i].count < before->objects[i].count &&
-            !may_have_fewer(before, after, i))
+            !(held ? may_lose_own : may_have_fewer)(before, after, i))
             return "reference lost";
     }
     return NULL;
@@ -148,7 +161,7 @@ struct totals {
 };
 
 static const char *run_both(struct run *before, struct run *after, uint64_t seed,
-                            bool kept, struct totals *totals)
+                            bool kept, bool held, struct totals *totals)
 {
     struct world world = make_world(seed);
     before->world = after->world = &world;
@@ -172,11 +185,11 @@ static const char *run_both(struct run *before, struct run *after, uint64_t seed
         return NULL;
     if (kept && others_lost(after) && !others_lost(before))
         return "the reference of another owner is lost";
-    return compare(before, after);
+    return compare(before, after, held);
 }
 
 static void check_function(LLVMValueRef before, LLVMValueRef after, int runs,
-                           uint64_t seed, struct totals *totals)
+                           uint64_t seed, bool held, struct totals *totals)
 {
     function_forget_all();
     const struct function *first = function_read(before), *second = function_read(after);
@@ -189,13 +202,14 @@ static void check_function(LLVMValueRef before, LLVMValueRef after, int runs,
     struct run one = run_make(first), two = run_make(second);
     bool kept = references_are_balanced(first);
     totals->kept += kept;
-    if (one.calls_back && !kept) {
+    one.holds_parameters = two.holds_parameters = held || function_calls_back(first);
+    if (one.holds_parameters && !kept) {
         totals->unjudged++;
         return;
     }
     for (int i = 0; i < runs; i++) {
         const char *failure =
-            run_both(&one, &two, run_mix(seed + (uint64_t)i), kept, totals);
+            run_both(&one, &two, run_mix(seed + (uint64_t)i), kept, held, totals);
         if (failure == NULL)
             continue;
         printf("%s: %s, run %d, block %d, operation %d\n", first->name, failure, i,
@@ -221,12 +235,13 @@ static LLVMModuleRef read_module(const char *path)
 int main(int count, char **arguments)
 {
     if (count < 3) {
-        fprintf(stderr, "usage: prune-interpret BEFORE AFTER [RUNS [SEED]]\n");
+        fprintf(stderr, "usage: prune-interpret BEFORE AFTER [RUNS [SEED [held]]]\n");
         return 2;
     }
     LLVMModuleRef before = read_module(arguments[1]), after = read_module(arguments[2]);
     int runs = count > 3 ? atoi(arguments[3]) : 32;
     uint64_t seed = count > 4 ? strtoull(arguments[4], NULL, 10) : 0;
+    bool held = count > 5 && strcmp(arguments[5], "held") == 0;
 
     struct totals totals = {0};
     LLVMValueRef function = LLVMGetFirstFunction(before);
@@ -242,7 +257,7 @@ int main(int count, char **arguments)
         }
         totals.functions++;
         check_function(function, other, runs, run_mix(seed + (uint64_t)totals.functions),
-                       &totals);
+                       held, &totals);
     }
     printf("functions=%ld kept=%ld unjudged=%ld runs=%ld senseless=%ld failures=%ld\n",
            totals.functions, totals.kept, totals.unjudged, totals.runs, totals.senseless,

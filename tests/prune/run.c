@@ -6,8 +6,7 @@
  *
  * A callback, and a called function that releases what it did not take, release a reference
  * of another owner. It is one of the caller's, or one that was transferred by a store. The
- * reference of the function itself is never theirs. Where there are such calls, the caller
- * holds the parameters until the end.
+ * reference of the function itself is never theirs.
  */
 #include "run.h"
 
@@ -113,6 +112,14 @@ static enum verdict decref(struct run *run, struct frame *frame, int object)
     return release_of_others(run, object);
 }
 
+/* Note what an operation of the judged function does to its own references. */
+static void note_own(struct run *run, const struct frame *frame, enum operation_kind kind,
+                     int object)
+{
+    if (frame->depth == 0 && object != NO_OBJECT)
+        run->own[object] += kind == INCREF || kind == MAKE ? 1 : -1;
+}
+
 static enum verdict perform(struct run *run, struct frame *frame,
                             const struct operation *operation)
 {
@@ -130,8 +137,11 @@ static enum verdict perform(struct run *run, struct frame *frame,
         run->objects[object].count += operation->kind == INCREF;
         frame->taken[object] += operation->kind == INCREF;
         run->kept[object] += operation->kind == KEEP;
+        if (operation->kind != USE)
+            note_own(run, frame, operation->kind, object);
         return FINE;
     case DECREF:
+        note_own(run, frame, DECREF, object);
         return decref(run, frame, object);
     case PICK:
         frame->values[operation->result] = any_object(run);
@@ -141,6 +151,7 @@ static enum verdict perform(struct run *run, struct frame *frame,
             return CUT;
         object = make_object(run);
         frame->taken[object]++;
+        note_own(run, frame, MAKE, object);
         frame->values[operation->result] = object;
         return FINE;
     case SELECT:
@@ -231,6 +242,7 @@ static void start(struct run *run)
     run->returned = false;
     run->steps = run->called_steps = 0;
     memset(run->kept, 0, sizeof run->kept);
+    memset(run->own, 0, sizeof run->own);
     memset(run->dropped, 0, sizeof run->dropped);
     run->others_release = false;
     for (int i = 0; i < run->function->value_count; i++)
@@ -239,7 +251,7 @@ static void start(struct run *run)
     for (int i = 0; i < run->function->parameter_count; i++) {
         run->values[i] = run->function->is_object[i] ? any_object(run) : NO_OBJECT;
         if (run->values[i] != NO_OBJECT)
-            run->passed[run->values[i]] = run->calls_back;
+            run->passed[run->values[i]] = run->holds_parameters;
     }
     memcpy(run->callers, world->callers, sizeof run->callers);
     for (int i = 0; i < world->shared; i++) {
@@ -282,7 +294,6 @@ struct run run_make(const struct function *function)
     struct run run = {.function = function,
                       .values = function_allocate(count, sizeof(int)),
                       .scratch = function_allocate(count, sizeof(int)),
-                      .calls_back = function_calls_back(function),
                       .most_values = (int)(count > 64 ? count : 64)};
     run.called_values = function_allocate(
         (size_t)run.most_values * 2 * (MAX_CALL_DEPTH + 1), sizeof(int));

@@ -39,13 +39,14 @@ struct run {
     int *called_values;       /* the same two arrays for each depth of calls */
     int most_values;          /* in each of them */
     bool others_release;      /* now */
-    bool calls_back;          /* the caller holds the parameters throughout */
+    bool holds_parameters;    /* the caller does, throughout */
     uint64_t decisions;       /* decisions so far */
     int steps;                /* blocks done */
     int called_steps;         /* blocks done by called functions */
     int callers[MAX_SHARED];  /* references of the caller that it has not released yet */
     bool passed[MAX_SHARED];  /* the caller holds the object throughout: a parameter */
     int kept[MAX_OBJECTS];    /* references that were transferred to others */
+    int own[MAX_OBJECTS];     /* references that the judged function has */
     int dropped[MAX_OBJECTS]; /* references that other owners have released */
     int history[MAX_BLOCKS_RUN][MAX_OBJECTS]; /* counts at the end of each of them, with
                                                * what others have released since added */

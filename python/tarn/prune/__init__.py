@@ -76,7 +76,8 @@ def prune(
         mistakes included. "assume_calls_keep" is "sound" if no call releases a reference of
         another owner.
     shapes : iterable of str, optional
-        The shapes to look for: "per_block", "diamond", "fanout", "fanout_raise". None: all.
+        The shapes to look for: "per_block", "diamond", "fanout", "fanout_raise",
+        "carried". None: all.
     raise_metadata : iterable of str, optional
         The raise metadata of blocks that raise: "store" (a store to excinfo), "ret" (a ret,
         before Numba 0.57). None: both, but with `mode="llvmlite"` the store.

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import tarn
 
 MODES = {"sound": 0, "llvmlite": 1, "assume_calls_keep": 2}
-SHAPES = {"per_block": 1, "diamond": 2, "fanout": 4, "fanout_raise": 8}
-ALL_SHAPES = 15
+SHAPES = {"per_block": 1, "diamond": 2, "fanout": 4, "fanout_raise": 8, "carried": 16}
+ALL_SHAPES = 31
+LLVMLITE_SHAPES = 15  # all of those that llvmlite's pass has
 FORMS = {"given": 0, "text": 1, "bitcode": 2}
 RAISE_METADATA = {"store": 1, "ret": 2}
 
@@ -122,6 +123,8 @@ class Report(NamedTuple):
         Searches that ended at a limit.
     peak_bytes : int
         The most host memory of the pruner's own at any time, in bytes.
+    carried : int
+        Operations removed because several values' cancel out together, or across phis.
     """
 
     per_block: int = 0
@@ -135,11 +138,12 @@ class Report(NamedTuple):
     kept: int = 0
     gave_up: int = 0
     peak_bytes: int = 0
+    carried: int = 0
 
     @property
     def removed(self) -> int:
         """Operations removed in all shapes; a pair is two."""
-        return self.per_block + self.diamond + self.fanout + self.fanout_raise
+        return self.per_block + self.diamond + self.fanout + self.fanout_raise + self.carried
 
 
 class Pruned(NamedTuple):

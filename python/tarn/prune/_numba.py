@@ -79,6 +79,8 @@ def _options() -> Any | None:
     shapes = int(codegen._parse_refprune_flags())
     if shapes == 0 or _Settings.mode is None:
         return None
+    if shapes == _library.LLVMLITE_SHAPES:
+        shapes = _library.ALL_SHAPES  # Numba's "all" knows no shape of Tarn's own
     options = _library.make_options(
         _Settings.mode, shapes, "bitcode", 1000, None, _raise_metadata(_Settings.mode)
     )

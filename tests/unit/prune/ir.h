@@ -44,7 +44,8 @@ static inline struct outcome prune_with(const char *text, tarn_prune_options opt
     CHECK_EQUAL(strlen(last), bytes);
     outcome.text = last;
     outcome.removed = outcome.report.per_block + outcome.report.diamond +
-                      outcome.report.fanout + outcome.report.fanout_raise;
+                      outcome.report.fanout + outcome.report.fanout_raise +
+                      outcome.report.carried;
     return outcome;
 }
 

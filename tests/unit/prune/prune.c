@@ -84,7 +84,7 @@ TEST(options_that_mean_nothing_are_rejected)
 {
     LLVMContextRef context = LLVMContextCreate();
     LLVMModuleRef module = parse(context, FUNCTION(PAIR "  ret void\n"));
-    tarn_prune_options shapes = {.shapes = 16}, mode = {.mode = (tarn_prune_mode)3},
+    tarn_prune_options shapes = {.shapes = 32}, mode = {.mode = (tarn_prune_mode)3},
                        raises = {.raise_metadata = 4};
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_prune_module(module, &shapes, NULL));

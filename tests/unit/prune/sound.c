@@ -90,7 +90,11 @@ TEST(a_raise_with_a_release_behind_it_does_not)
 
 TEST(a_release_behind_a_raise_counts_even_if_its_own_pair_goes)
 {
-    check_modes(2, 4, "A+a:BC B-a: C!:D D+b-b:");
+    const char *graph = "A+a:BC B-a: C!:D D+b-b:";
+    tarn_prune_options pairs = {.shapes = TARN_PRUNE_ALL & ~(unsigned)TARN_PRUNE_CARRIED};
+
+    CHECK_EQUAL(2, prune_graph(pairs, graph).removed);
+    check_modes(4, 4, graph); /* `a` is stored nowhere, and no release is left */
 }
 
 TEST(a_path_to_the_decref_through_another_raise_keeps_the_pair)
