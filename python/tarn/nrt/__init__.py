@@ -12,12 +12,13 @@ import os
 from typing import Any, NamedTuple
 
 from tarn import _tarn
-from tarn.nrt import _finder, _sites
+from tarn.nrt import _finder, _sites, _threads
 from tarn.nrt._sites import Site
 
 __all__ = [
     "Site",
     "Stats",
+    "counts_atomically",
     "debug",
     "debug_modes",
     "device_runtime_in_use",
@@ -93,7 +94,7 @@ class Stats(NamedTuple):
     histogram: tuple[int, ...]
 
 
-def install(children: bool = True) -> None:
+def install(children: bool = True, threads: str = "any") -> None:
     """Use Tarn's runtime instead of Numba's, before Numba is imported.
 
     Installing twice is no error.
@@ -102,15 +103,30 @@ def install(children: bool = True) -> None:
     ----------
     children : bool
         Python processes that this one starts use it too, through TARN_NRT in their environment.
+    threads : {"any", "single"}
+        "single": compiled code counts references without atomics, until something is compiled or
+        loaded that runs without the GIL. docs/nrt_python.md lists what that is.
 
     Raises
     ------
     RuntimeError
-        Numba has loaded its own runtime already.
+        Numba has loaded its own runtime already, or `threads` is chosen too late.
+    ValueError
+        `threads` is unknown.
     """
+    _threads.put_in_place(threads)
     _finder.put_in_place()
     if children:
-        os.environ[_finder.VARIABLE] = "1"
+        os.environ[_finder.VARIABLE] = "single" if threads == "single" else "1"
+
+
+def counts_atomically() -> bool:
+    """Return True if compiled code counts references with atomics now.
+
+    It does unless install(threads="single") was called, and then from the first function on that
+    runs without the GIL.
+    """
+    return _threads.flag_is_set()
 
 
 def installed() -> bool:

@@ -1,7 +1,8 @@
 """Run a program on Tarn's runtime: `python -m tarn.nrt [-m MODULE | -c CODE | FILE] ARGS...`.
 
 The program runs in this process as Python would run it. Numba uses Tarn's runtime when it is
-imported, and so does every Python that the program starts.
+imported, and so does every Python that the program starts. With --threads=single compiled code
+counts references without atomics, until something can run without the GIL.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import runpy
 import sys
 
-USAGE = "usage: python -m tarn.nrt [-m MODULE | -c CODE | FILE] ARGS..."
+USAGE = "usage: python -m tarn.nrt [--threads=single] [-m MODULE | -c CODE | FILE] ARGS..."
 
 
 def _run_code(code: str) -> None:
@@ -52,6 +53,10 @@ def main() -> None:
     """Run the program that the command line names."""
     from tarn import nrt
 
+    threads = "any"
+    if sys.argv[1:2] == ["--threads=single"]:
+        threads = "single"
+        del sys.argv[1]
     words = sys.argv[1:]
     if not words or words[0] in ("-h", "--help"):
         print(USAGE, file=sys.stderr if not words else sys.stdout)
@@ -60,7 +65,7 @@ def main() -> None:
     if words[0].startswith("-") and (words[0] not in runners or len(words) < 2):
         print(USAGE, file=sys.stderr)
         raise SystemExit(2)
-    nrt.install()
+    nrt.install(threads=threads)
     if words[0] in runners:
         runners[words[0]](words[1])
     else:

@@ -20,7 +20,8 @@ from types import ModuleType
 from typing import Any
 
 NAME = "numba.core.runtime._nrt_python"
-VARIABLE = "TARN_NRT"  # "1": processes that start with it run Numba on Tarn
+# "1": processes that start with it run Numba on Tarn; "single": with threads="single", too
+VARIABLE = "TARN_NRT"
 
 
 def extension_path() -> str:
@@ -109,6 +110,10 @@ def start() -> None:
     wish = os.environ.get(VARIABLE, "")
     if wish in ("", "0"):
         return
-    if wish != "1":
-        raise ValueError(f"tarn.nrt: {VARIABLE} has to be 0 or 1, not {wish!r}")
+    if wish not in ("1", "single"):
+        raise ValueError(f"tarn.nrt: {VARIABLE} has to be 0, 1 or single, not {wish!r}")
+    if wish == "single":
+        from tarn.nrt import _threads
+
+        _threads.put_in_place(wish)
     put_in_place()
