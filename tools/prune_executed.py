@@ -1,12 +1,22 @@
 #!/usr/bin/env python3
-"""prune_executed.py -- the increfs that programs execute, by pruner.
+"""prune_executed.py -- the increfs that programs execute, and what they take, by pruner.
 
-    prune_executed.py [--rounds N] [PROGRAM...]
+    prune_executed.py [--rounds N] [--modes MODE,...] [PROGRAM...]
+    prune_executed.py --profile [PROGRAM...]
 
-Each program of PROGRAMS is compiled under llvmlite's pass and in two modes of Tarn's, each in a
-process of its own. NRT_incref gets one more instruction there, which counts its calls with an
-object. Prints for each program the increfs of one run, and the shortest time of a run without the
-counter, by turns. "assume_calls_keep" beside "sound" shows what releasing calls cost.
+Each program of PROGRAMS is compiled in each mode, in a process of its own. NRT_incref gets one
+more instruction there, which counts its calls with an object. Prints for each program the increfs
+of one run, and with --rounds the shortest time of a run without the counter and the CPU time of
+the compilation, by turns. The modes:
+
+    stock               Numba as it is
+    runtime             Tarn's runtime
+    sound               Tarn's pruner
+    assume_calls_keep   Tarn's pruner, which shows what releasing calls cost
+    both                Tarn's runtime and pruner
+    single              the same with threads="single"
+
+--profile prints the increfs that run under Tarn's pruner, by the rule that kept them.
 """
 
 from __future__ import annotations
@@ -16,7 +26,7 @@ import ctypes
 import subprocess
 import sys
 
-MODES = ("stock", "assume_calls_keep", "sound")
+MODES = ("stock", "runtime", "sound", "assume_calls_keep", "both", "single")
 
 HEAD = """
 import numpy as np
@@ -292,7 +302,9 @@ def run(n):
 TAIL = """
 import sys, time
 n = 20000
+start = time.thread_time()
 run(100)
+compiled = time.thread_time() - start
 before = count.value
 run(n)
 executed = count.value - before
@@ -301,7 +313,7 @@ for _ in range({rounds}):
     start = time.thread_time()
     run(n)
     best = min(best, time.thread_time() - start)
-print(executed, best)
+print(executed, best, compiled)
 """
 
 
@@ -327,39 +339,68 @@ def count_increfs() -> ctypes.c_int64:
 
 
 def child(name: str, mode: str, counting: bool, rounds: int) -> None:
+    if mode in ("runtime", "both", "single"):
+        import tarn.nrt
+
+        tarn.nrt.install(threads="single" if mode == "single" else "any")
     count = count_increfs() if counting else ctypes.c_int64(0)
-    if mode != "stock":
+    if mode not in ("stock", "runtime"):
         import tarn.prune
 
-        tarn.prune.install(mode)
+        tarn.prune.install("assume_calls_keep" if mode == "assume_calls_keep" else "sound")
     text = HEAD + PROGRAMS[name] + TAIL.format(rounds=rounds)
     exec(compile(text, name, "exec"), {"__name__": "__main__", "count": count})
 
 
-def measure(name: str, mode: str, counting: bool, rounds: int) -> tuple[int, float]:
+def profile(name: str) -> None:
+    """Run a program once, and print the increfs that ran."""
+    from tarn.prune import _numba, _profile
+
+    _numba.install("sound", profile=True)
+    text = HEAD + PROGRAMS[name] + "\nrun(20000)\n"
+    exec(compile(text, name, "exec"), {"__name__": "__main__"})
+    print(f"{name}: {_profile.table(_profile.read())}", flush=True)
+
+
+def measure(name: str, mode: str, counting: bool, rounds: int) -> tuple[int, float, float]:
     command = [sys.executable, __file__, "--child", name, mode, str(int(counting)), str(rounds)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{name}, {mode}: {done.stderr}")
-    executed, seconds = done.stdout.split()
-    return int(executed), float(seconds)
+    executed, seconds, compiled = done.stdout.split()
+    return int(executed), float(seconds), float(compiled)
 
 
 def main() -> int:
     if sys.argv[1:2] == ["--child"]:
         child(sys.argv[2], sys.argv[3], sys.argv[4] == "1", int(sys.argv[5]))
         return 0
+    if sys.argv[1:2] == ["--profiled"]:
+        profile(sys.argv[2])
+        return 0
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=0, help="timed runs; 0: do not time")
+    parser.add_argument("--modes", default="stock,runtime,both,single")
+    parser.add_argument("--profile", action="store_true")
     parser.add_argument("programs", nargs="*", default=list(PROGRAMS))
     arguments = parser.parse_args()
-    print(f"{'':32}", *(f"{mode:>18}" for mode in MODES))
+    modes = arguments.modes.split(",")
+    if not set(modes) <= set(MODES):
+        parser.error(f"modes are {', '.join(MODES)}")
+    if arguments.profile:
+        for name in arguments.programs:
+            subprocess.run([sys.executable, __file__, "--profiled", name], check=True)
+        return 0
+    print(f"{'':32}", *(f"{mode:>18}" for mode in modes))
     for name in arguments.programs:
-        counts = [measure(name, mode, True, 0)[0] for mode in MODES]
+        counts = [measure(name, mode, True, 0)[0] for mode in modes]
         print(f"{name:32}", *(f"{count:18}" for count in counts), flush=True)
         if arguments.rounds:
-            times = [measure(name, mode, False, arguments.rounds)[1] for mode in MODES]
-            print(f"{'  ms':32}", *(f"{seconds * 1e3:18.3f}" for seconds in times), flush=True)
+            rows = [measure(name, mode, False, arguments.rounds)[1:] for mode in modes]
+            print(f"{'  run, ms':32}", *(f"{row[0] * 1e3:18.3f}" for row in rows))
+            print(
+                f"{'  compilation, ms':32}", *(f"{row[1] * 1e3:18.0f}" for row in rows), flush=True
+            )
     return 0
 
 

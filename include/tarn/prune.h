@@ -108,7 +108,8 @@ typedef enum tarn_prune_format {
     X(NOT_OPTIMIZED, 13, "the function has the attribute optnone")                     \
     X(FEWER_DECREFS, 14, "every matching decref was removed with another incref")      \
     X(OWNERSHIP_TRANSFERRED, 15, "a path raises after a possible ownership transfer")  \
-    X(RELEASING_CALL, 16, "a call on the path may release the object")
+    X(RELEASING_CALL, 16, "a call on the path may release the object")                 \
+    X(NO_DECREF, 17, "the function has no decref of the value")
 
 /** The rule that kept an incref: TARN_PRUNE_ and a name of TARN_PRUNE_RULE_MAP. */
 typedef enum tarn_prune_rule {
@@ -144,6 +145,14 @@ typedef struct tarn_prune_kept {
  * the call. The pruner calls the function on its caller's thread, with no lock held. */
 typedef void (*tarn_prune_explain_fn)(void *data, const tarn_prune_kept *kept);
 
+/** Returns the address of a counter for an incref that stayed, or NULL for none.
+ *
+ * It is called as tarn_prune_explain_fn is, and for increfs without a decref of their value
+ * too, with the rule TARN_PRUNE_NO_DECREF. The module then counts each execution of the
+ * incref whose argument is not null. The counter has to outlive the code.
+ * @since 0.2 */
+typedef uint64_t *(*tarn_prune_counter_fn)(void *data, const tarn_prune_kept *kept);
+
 /** Options of the pruner; all zeros, or NULL in their place, are the defaults. */
 typedef struct tarn_prune_options {
     tarn_prune_mode mode; /**< The rules. */
@@ -160,7 +169,11 @@ typedef struct tarn_prune_options {
      * 0 means 1000, as in llvmlite's Python. TARN_PRUNE_SOUND does not need it. */
     size_t subgraph_limit;
     tarn_prune_explain_fn explain; /**< Receives the increfs that stayed; may be NULL. */
-    void *explain_data;            /**< Passed to `explain`. */
+    void *explain_data;            /**< Passed to `explain` and `counter`. */
+    /** Counts executions of the increfs that stayed; may be NULL. For code that runs in this
+     * process.
+     * @since 0.2 */
+    tarn_prune_counter_fn counter;
 } tarn_prune_options;
 
 /** What one call did.

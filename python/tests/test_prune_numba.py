@@ -329,3 +329,43 @@ def test_some_of_numbas_own_tests_pass(mode, tmp_path):
     path.write_text(NUMBAS)
     arguments = ["-m", "tarn.prune", "--mode", mode, path]
     assert run(arguments, PYTHONMALLOC="default") == "True True 0"
+
+
+PROFILED = """
+import numpy as np
+from numba import njit, typed
+
+@njit
+def replace(items, n):
+    for i in range(n):
+        items[(i + 1) % 4] = items[i % 4]
+    return len(items)
+
+@njit
+def walk(items, n):
+    total = 0.0
+    for i in range(n):
+        x = items[i % 4]
+        total += x[0]
+    return total
+
+items = typed.List([np.ones(1) for _ in range(4)])
+replace(items, 1000)
+walk(items, 1000)
+"""
+
+
+def test_the_profile_counts_what_runs_by_rule(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(PROFILED)
+    done = subprocess.run(
+        [sys.executable, "-m", "tarn.prune", "--profile", str(program)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("increfs executed: ")
+    total = int(lines[0].rpartition(" ")[2])
+    by_rule = [int(line.split()[0]) for line in lines[1:] if " %  " in line]
+    assert total == sum(by_rule) >= 1000, done.stderr
+    assert any("the function has no decref of the value" in line for line in lines), done.stderr
+    assert not any("walk" in line for line in lines), done.stderr

@@ -65,6 +65,49 @@ static uint32_t root_of(struct carried *carried, uint32_t name)
     return name;
 }
 
+/* Is a called function one that Numba calls, or a note for LLVM? An intrinsic may copy. */
+static bool lends(LLVMValueRef callee)
+{
+    size_t length;
+    const char *name = LLVMGetValueName2(callee, &length);
+
+    return LLVMIsAFunction(callee) &&
+           (LLVMGetIntrinsicID(callee) == 0 || strncmp(name, "llvm.lifetime.", 14) == 0);
+}
+
+/* Is this memory of the function that only called functions read? They borrow what they
+ * find there, as they borrow arguments. */
+static bool is_read_by_calls(LLVMValueRef memory)
+{
+    for (LLVMUseRef use = LLVMGetFirstUse(memory); use; use = LLVMGetNextUse(use)) {
+        LLVMValueRef user = LLVMGetUser(use);
+        switch (LLVMGetInstructionOpcode(user)) {
+        case LLVMStore:
+            if (LLVMGetOperand(user, 0) == memory)
+                return false;
+            break;
+        case LLVMGetElementPtr:
+            if (!is_read_by_calls(user))
+                return false;
+            break;
+        case LLVMCall:
+            if (!lends(LLVMGetCalledValue(user)))
+                return false;
+            break;
+        default:
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_lent_memory(LLVMValueRef pointer)
+{
+    while (LLVMIsAGetElementPtrInst(pointer))
+        pointer = LLVMGetOperand(pointer, 0);
+    return LLVMIsAAllocaInst(pointer) && is_read_by_calls(pointer);
+}
+
 /* Does this use give the reference away, or pass it on under a name that is not followed?
  */
 static bool gives(struct carried *carried, LLVMValueRef user, LLVMValueRef value)
@@ -76,7 +119,8 @@ static bool gives(struct carried *carried, LLVMValueRef user, LLVMValueRef value
     case LLVMGetElementPtr:
         return false;
     case LLVMStore:
-        return LLVMGetOperand(user, 0) == value;
+        return LLVMGetOperand(user, 0) == value &&
+               !is_lent_memory(LLVMGetOperand(user, 1));
     case LLVMPHI:
         return tarn__demand_name(&carried->demand, user) == TARN__NONE;
     default:
@@ -346,12 +390,13 @@ static bool is_exposed(const struct carried *carried, uint32_t name, unsigned de
     return above(carried, name, demand) > 0 && (!is_held || carried->is_given[name]);
 }
 
-/* Something may release a reference here: no name may expose the point. */
+/* Something may release a reference here: no name may expose the point. A reference below
+ * the floor is enough for a value that is never stored. */
 static void protect(struct carried *carried, const unsigned char *at)
 {
     for (uint32_t name = 0; name < carried->demand.name_count; name++)
         if (is_exposed(carried, name, at[name]))
-            raise_floor(carried, name, at[name]);
+            raise_floor(carried, name, carried->is_given[name] ? at[name] : 1);
 }
 
 /* The first refop of the decrefs that stand in a row up to this one, with nothing between

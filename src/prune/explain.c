@@ -5,6 +5,7 @@
  * there is debug info.
  */
 #include "prune/explain.h"
+#include "prune/counter.h"
 #include "prune/verdict.h"
 #include <stdio.h>
 #include <string.h>
@@ -122,7 +123,7 @@ static tarn_prune_place place_of_verdict(
     return place;
 }
 
-static void report_incref(const struct tarn__function_index *function_index,
+static void report_incref(struct tarn__function_index *function_index,
                           const struct tarn__refop *incref,
                           const struct tarn__verdict *verdict)
 {
@@ -131,7 +132,7 @@ static void report_incref(const struct tarn__function_index *function_index,
     size_t length;
     const char *function = LLVMGetValueName2(function_index->function, &length);
 
-    if (!options->explain)
+    if (!options->explain && !options->counter)
         return;
     tarn_prune_kept kept = {
         .rule = verdict->rule,
@@ -141,7 +142,12 @@ static void report_incref(const struct tarn__function_index *function_index,
         .incref = place_of(function_index, incref->block, incref->call),
         .at = place_of_verdict(function_index, verdict),
     };
-    options->explain(options->explain_data, &kept);
+    if (options->explain && verdict->rule != TARN_PRUNE_NO_DECREF)
+        options->explain(options->explain_data, &kept);
+    uint64_t *counter =
+        options->counter ? options->counter(options->explain_data, &kept) : NULL;
+    if (counter)
+        tarn__counter_insert(function_index, incref, counter);
 }
 
 /* --- which rule --------------------------------------------------------------------- */
@@ -164,17 +170,22 @@ static bool all_gone(struct tarn__function_index *function_index, uint32_t value
 bool tarn__explain(struct tarn__function_index *function_index, tarn__explain_fn ask,
                    void *search)
 {
+    const tarn_prune_options *options = &function_index->pruning->options;
+
     for (uint32_t i = 0; i < function_index->refop_count; i++) {
         const struct tarn__refop *refop = &function_index->refops[i];
-        if (!refop->incref || !refop->call || !has_decref(function_index, refop))
+        if (!refop->incref || !refop->call)
             continue;
-        function_index->pruning->report.kept++;
-        if (!function_index->pruning->options.explain)
+        bool pairs = has_decref(function_index, refop);
+        function_index->pruning->report.kept += pairs;
+        if (!options->counter && (!pairs || !options->explain))
             continue;
         struct tarn__verdict verdict =
-            all_gone(function_index, refop->value_number)
-                ? tarn__verdict_reject(TARN_PRUNE_FEWER_DECREFS, TARN__NONE)
-                : ask(search, i);
+            tarn__verdict_reject(TARN_PRUNE_NO_DECREF, TARN__NONE);
+        if (pairs && all_gone(function_index, refop->value_number))
+            verdict = tarn__verdict_reject(TARN_PRUNE_FEWER_DECREFS, TARN__NONE);
+        else if (pairs)
+            verdict = ask(search, i);
         report_incref(function_index, refop, &verdict);
     }
     return !function_index->pruning->arena.failed;

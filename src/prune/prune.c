@@ -6,6 +6,7 @@
  */
 #include "prune/carried.h"
 #include "prune/cfg.h"
+#include "prune/counter.h"
 #include "prune/explain.h"
 #include "prune/llvmlite.h"
 #include "prune/normalize.h"
@@ -189,7 +190,9 @@ static bool prune_index(struct tarn__function_index *function_index)
         tarn__per_block_prune(function_index);
     bool carried = function_index->pruning->options.mode != TARN_PRUNE_LLVMLITE &&
                    wants(function_index, TARN_PRUNE_CARRIED) && has_both(function_index);
-    return !(carried || has_pair(function_index)) || prune_across_blocks(function_index);
+    if (carried || has_pair(function_index))
+        return prune_across_blocks(function_index);
+    return tarn__explain(function_index, NULL, NULL); /* no decref of any value is left */
 }
 
 static tarn_status check_ends(const struct tarn__function_index *function_index)
@@ -221,6 +224,8 @@ static tarn_status prune_function(struct tarn__pruning *pruning, LLVMValueRef fu
 
     if (LLVMIsDeclaration(function))
         return TARN_OK;
+    if (pruning->options.counter)
+        tarn__counter_remove_all(pruning, function);
     if (!tarn__function_index_open(&function_index, pruning, function))
         return no_memory();
     pruning->report.functions++;

@@ -1,7 +1,8 @@
-"""python -m tarn.prune [--mode MODE] [--stats] PROGRAM | -m MODULE [ARGUMENTS]
+"""python -m tarn.prune [--mode MODE] [--stats] [--profile] PROGRAM | -m MODULE [ARGUMENTS]
 
 Runs a Python program whose Numba functions are pruned by Tarn, in the processes that it starts
-too. MODE is sound, llvmlite or assume_calls_keep.
+too. MODE is sound, llvmlite or assume_calls_keep. --profile counts the increfs that run in this
+process, and prints them by the rule that kept them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import runpy
 import sys
 
 import tarn.prune
+from tarn.prune import _profile
 from tarn.prune._library import MODES
 
 
@@ -28,10 +30,13 @@ def _usage() -> int:
 
 def main(arguments: list[str]) -> int:
     """Run the program that the arguments name; return the exit status."""
-    mode, stats = "sound", False
-    while arguments and arguments[0] in ("--mode", "--stats"):
-        if arguments.pop(0) == "--stats":
+    mode, stats, profile = "sound", False, False
+    while arguments and arguments[0] in ("--mode", "--stats", "--profile"):
+        option = arguments.pop(0)
+        if option == "--stats":
             stats = True
+        elif option == "--profile":
+            profile = True
         elif not arguments or arguments[0] not in MODES:
             return _usage()
         else:
@@ -42,6 +47,10 @@ def main(arguments: list[str]) -> int:
         return _usage()
 
     tarn.prune.install(mode)
+    if profile:
+        from tarn.prune import _numba
+
+        _numba.install(mode, profile=True)
     sys.argv = program
     try:
         if is_module:
@@ -52,6 +61,8 @@ def main(arguments: list[str]) -> int:
     finally:
         if stats:
             _say_totals()
+        if profile:
+            print(_profile.table(_profile.read()), file=sys.stderr)
     return 0
 
 

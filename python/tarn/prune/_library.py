@@ -190,6 +190,7 @@ class _CKept(ctypes.Structure):
 
 
 _Explain = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(_CKept))
+Counter = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(_CKept))
 
 
 class _COptions(ctypes.Structure):
@@ -204,6 +205,7 @@ class _COptions(ctypes.Structure):
         ("subgraph_limit", ctypes.c_size_t),
         ("explain", _Explain),
         ("explain_data", ctypes.c_void_p),
+        ("counter", Counter),
     ]
 
 
@@ -310,11 +312,16 @@ def _listener(kept: list[Kept]) -> Any:
     """Return a function for C that appends each incref that stayed to `kept`."""
 
     def listen(_: Any, pointer: Any) -> None:
-        row = pointer.contents
-        words = (_text(row.message), _text(row.function), _text(row.value))
-        kept.append(Kept(row.rule, *words, _place(row.incref), _place(row.at)))
+        kept.append(kept_of(pointer))
 
     return _Explain(listen)
+
+
+def kept_of(pointer: Any) -> Kept:
+    """Return a tarn_prune_kept of C as a Kept."""
+    row = pointer.contents
+    words = (_text(row.message), _text(row.function), _text(row.value))
+    return Kept(row.rule, *words, _place(row.incref), _place(row.at))
 
 
 def make_options(

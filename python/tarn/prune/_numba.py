@@ -35,7 +35,7 @@ import llvmlite.binding as ll
 from numba.core import codegen, config
 
 import tarn
-from tarn.prune import _library
+from tarn.prune import _library, _profile
 from tarn.prune._library import Report
 
 
@@ -43,6 +43,7 @@ class _Settings:
     """The state of the installation, and the totals."""
 
     mode: str | None = None  # None: not installed
+    profile = False  # count the increfs that run
     in_place = False
     replaced: list[tuple[Any, str, Any]] = []  # object, name, the original
     totals = Report()
@@ -74,8 +75,8 @@ def _add(report: Report) -> None:
         _Settings.totals = Report(*sums)._replace(peak_bytes=peak)
 
 
-def _options() -> Any | None:
-    """Return the options from Numba's settings; None: no pruning."""
+def _options(final: bool) -> Any | None:
+    """Return the options from Numba's settings; None: no pruning. `final`: the code will run."""
     shapes = int(codegen._parse_refprune_flags())
     if shapes == 0 or _Settings.mode is None:
         return None
@@ -85,21 +86,23 @@ def _options() -> Any | None:
         _Settings.mode, shapes, "bitcode", 1000, None, _raise_metadata(_Settings.mode)
     )
     options.trusted = True  # LLVM wrote it a moment ago
+    if _Settings.profile and final:
+        options.counter = _profile.counter
     return options
 
 
-def _prune_in_place(what: str, reference: Any) -> None:
+def _prune_in_place(what: str, reference: Any, final: bool) -> None:
     """Prune a module or a function of llvmlite's own LLVM."""
-    options = _options()
+    options = _options(final)
     if options is not None:
         with ll.ffi.lib._lock:  # all modules of llvmlite are in one LLVM context
             report = _library.prune_in_place(what, reference._ptr, options)
         _add(report)
 
 
-def _pruned(module: Any) -> Any:
+def _pruned(module: Any, final: bool) -> Any:
     """Return the module after pruning: itself if it counts no references, else a new one."""
-    options = _options()
+    options = _options(final)
     if options is None:
         return module
     bitcode, report = _library.prune_bytes(module.as_bitcode(), module.name, options)
@@ -120,9 +123,10 @@ def _raise_metadata(mode: str) -> int:
 class _ThenPrune:
     """A pass manager of a module that prunes the library's module at its end."""
 
-    def __init__(self, manager: Any, library: Any):
+    def __init__(self, manager: Any, library: Any, final: bool):
         self._manager = manager
         self._library = library
+        self._final = final
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._manager, name)
@@ -131,9 +135,9 @@ class _ThenPrune:
         """Run the passes, then prune; return whether the passes changed the module."""
         changed = self._manager.run(module, *arguments)
         if _Settings.in_place:
-            _prune_in_place("module", module)
+            _prune_in_place("module", module, self._final)
         else:
-            self._library._final_module = _pruned(module)
+            self._library._final_module = _pruned(module, self._final)
         return changed
 
 
@@ -156,7 +160,7 @@ class _ThenPruneFunction:
     def run(self, function: Any, *arguments: Any) -> Any:
         """Run the passes, then prune; return whether the passes changed the function."""
         changed = self._manager.run(function, *arguments)
-        _prune_in_place("function", function)
+        _prune_in_place("function", function, False)
         return changed
 
 
@@ -178,7 +182,7 @@ def _module_pass_manager(original: Any) -> Any:
         if not config.LLVM_REFPRUNE_PASS or library is None:
             return original(self, **options)
         manager, *rest = _without_llvmlites_pass(original, self, **options)
-        return (_ThenPrune(manager, library), *rest)
+        return (_ThenPrune(manager, library, options.get("cost") != "cheap"), *rest)
 
     return replacement
 
@@ -224,8 +228,8 @@ def _kept_managers_for(library: Any) -> Iterator[None]:
     generator = library._codegen
     outer = generator._mpm_cheap, generator._mpm_full
     cheap, full = _managers_to_keep(generator)
-    generator._mpm_cheap = _ThenPrune(cheap, library)
-    generator._mpm_full = _ThenPrune(full, library)
+    generator._mpm_cheap = _ThenPrune(cheap, library, False)
+    generator._mpm_full = _ThenPrune(full, library, True)
     try:
         yield
     finally:
@@ -262,7 +266,8 @@ def _magic_tuple(original: Any) -> Any:
 
     def replacement(self: Any) -> tuple[Any, ...]:
         key: tuple[Any, ...] = original(self)
-        return (*key, f"tarn.prune {tarn.__version__} {_Settings.mode}")
+        ours = f"tarn.prune {tarn.__version__} {_Settings.mode}"
+        return (*key, ours, _profile.key) if _Settings.profile else (*key, ours)
 
     return replacement
 
@@ -313,7 +318,7 @@ def _replace(owner: Any, name: str, make: Any) -> None:
     setattr(owner, name, make(before))
 
 
-def install(mode: str) -> None:
+def install(mode: str, profile: bool = False) -> None:
     """Replace llvmlite's pass, or change the mode."""
     _library.make_options(mode, _library.ALL_SHAPES, "bitcode", 0, None)  # a mode?
     _check_versions()
@@ -327,6 +332,7 @@ def install(mode: str) -> None:
         for module in _statistics():
             _replace(module, "dump_refprune_stats", _dump_refprune_stats)
     _Settings.mode = mode
+    _Settings.profile = profile
 
 
 def uninstall() -> None:

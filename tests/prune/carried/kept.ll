@@ -90,3 +90,22 @@ good:
   call void @NRT_decref(ptr %a)
   ret i32 0
 }
+
+; The memory is read again: the reference may go on under another name.
+define i32 @read_again(ptr %excinfo, ptr %list) {
+entry:
+  %place = alloca ptr
+  %a = load ptr, ptr %list
+  call void @NRT_incref(ptr %a)
+  store ptr %a, ptr %place
+  %k = call i1 @cond()
+  br i1 %k, label %fails, label %good
+fails:
+  %again = load ptr, ptr %place
+  call void @use(ptr %again)
+  store ptr @error, ptr %excinfo
+  ret i32 1
+good:
+  call void @NRT_decref(ptr %a)
+  ret i32 0
+}

@@ -1,9 +1,11 @@
-; Sets of refops that cancel out together. Nothing of them is left.
+; Sets of refops that cancel out together. Nothing of them is left; `second` keeps the last
+; decref, which is of another reference.
 declare void @NRT_incref(ptr)
 declare void @NRT_decref(ptr)
 declare void @use(ptr) readonly
 declare i1 @cond() readonly
 declare void @callback()
+declare void @reads(ptr)
 declare ptr @make() readonly
 @error = external global i8
 
@@ -70,6 +72,29 @@ one:
 two:
   call void @use(ptr %p)
   call void @NRT_decref(ptr %p)
+  ret i32 0
+}
+
+; Around a call that may release: the function has a second reference. The memory that lends
+; the value to the call gives none away.
+define i32 @second(ptr %excinfo, ptr %list) {
+entry:
+  %place = alloca ptr
+  %a = call ptr @make()
+  call void @NRT_incref(ptr %a)
+  store ptr %a, ptr %place
+  %k = call i1 @cond()
+  br i1 %k, label %one, label %two
+one:
+  call void @reads(ptr %place)
+  br label %two
+two:
+  call void @use(ptr %a)
+  call void @NRT_decref(ptr %a)
+  br label %end
+end:
+  call void @use(ptr %a)
+  call void @NRT_decref(ptr %a)
   ret i32 0
 }
 
