@@ -30,6 +30,7 @@
  * Floors only rise. At the end the set is the largest one that these rules allow.
  */
 #include "prune/carried.h"
+#include "prune/ownership.h"
 #include "prune/raise_metadata.h"
 #include "prune/tail_decref.h"
 #include <string.h>
@@ -112,20 +113,11 @@ static bool is_lent_memory(LLVMValueRef pointer)
  */
 static bool gives(struct carried *carried, LLVMValueRef user, LLVMValueRef value)
 {
-    switch (LLVMGetInstructionOpcode(user)) {
-    case LLVMCall: /* a callee may borrow it, and counts for itself if it keeps it */
-    case LLVMLoad:
-    case LLVMICmp:
-    case LLVMGetElementPtr:
-        return false;
-    case LLVMStore:
-        return LLVMGetOperand(user, 0) == value &&
-               !is_lent_memory(LLVMGetOperand(user, 1));
-    case LLVMPHI:
+    if (LLVMIsAPHINode(user))
         return tarn__demand_name(&carried->demand, user) == TARN__NONE;
-    default:
-        return true;
-    }
+    if (LLVMIsAStoreInst(user) && is_lent_memory(LLVMGetOperand(user, 1)))
+        return false;
+    return tarn__ownership_may_store(user, value);
 }
 
 static bool is_given(struct carried *carried, LLVMValueRef value)

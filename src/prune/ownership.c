@@ -138,9 +138,7 @@ static void find_before_raise(struct tarn__ownership *ownership)
     }
 }
 
-/* Can the reference leave the function through this use, or continue under another name?
- */
-static bool may_store(LLVMValueRef user, LLVMValueRef value)
+bool tarn__ownership_may_store(LLVMValueRef user, LLVMValueRef value)
 {
     switch (LLVMGetInstructionOpcode(user)) {
     case LLVMCall: /* a callee may borrow it, and counts for itself if it keeps it */
@@ -178,7 +176,7 @@ static unsigned mark_stores(struct tarn__ownership *ownership, uint32_t number,
             stored |= mark_stores(ownership, number, user, true); /* typed pointers */
             continue;
         }
-        if (!may_store(user, value))
+        if (!tarn__ownership_may_store(user, value))
             continue;
         stored |= goes_on(user) ? 0 : ANYWHERE;
         uint32_t block = tarn__cfg_number(regions->cfg, LLVMGetInstructionParent(user));

@@ -42,6 +42,10 @@ uint32_t tarn__ownership_transferred(struct tarn__ownership *ownership,
                                      const struct tarn__fanout_region *region,
                                      uint32_t incref);
 
+/* Can the reference leave the function through this use, or continue under another name?
+ */
+bool tarn__ownership_may_store(LLVMValueRef user, LLVMValueRef value);
+
 /* Is the incref's value stored somewhere in the function? */
 bool tarn__ownership_is_stored(struct tarn__ownership *ownership, uint32_t incref);
 

@@ -105,7 +105,7 @@ def install(children: bool = True, threads: str = "any") -> None:
         Python processes that this one starts use it too, through TARN_NRT in their environment.
     threads : {"any", "single"}
         "single": compiled code counts references without atomics, until something is compiled or
-        loaded that runs without the GIL. docs/nrt_python.md lists what that is.
+        loaded that runs without the GIL. docs/nrt-numba.md lists what that is.
 
     Raises
     ------

@@ -29,12 +29,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.abc
-import importlib.util
 import sys
 import sysconfig
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+from tarn import _loaders
 
 MODES = ("any", "single")
 SYMBOL = "tarn_nrt_threads"  # in compiled code: the flag, one byte
@@ -209,27 +210,6 @@ _CHANGES: dict[str, Callable[[Any], None]] = {
 # --- when modules are imported ------------------------------------------------------------------
 
 
-class _Loader(importlib.abc.Loader):
-    """Loads a module as its own loader does, and then changes it."""
-
-    def __init__(self, original: Any, change: Callable[[Any], None]):
-        self._original = original
-        self._change = change
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._original, name)
-
-    def create_module(self, spec: Any) -> ModuleType | None:
-        """Create the module as its own loader does."""
-        module: ModuleType | None = self._original.create_module(spec)
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Run the module, and change it."""
-        self._original.exec_module(module)
-        self._change(module)
-
-
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds the modules to change, each once."""
 
@@ -239,12 +219,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
         """Return the specification of a module with another loader; None for all others."""
         change = self._waiting.pop(name, None)
-        if change is None:
-            return None
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, change)
-        return spec
+        return None if change is None else _loaders.spec_then(name, change)
 
 
 def put_in_place(wanted: str) -> None:

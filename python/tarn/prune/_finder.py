@@ -8,7 +8,6 @@ that the pruner changes, and installs the pruner when that module has been loade
 from __future__ import annotations
 
 import importlib.abc
-import importlib.util
 import os
 import sys
 import warnings
@@ -16,36 +15,21 @@ from types import ModuleType
 from typing import Any
 
 import tarn
+from tarn import _loaders
 from tarn.prune._library import MODES
 
 NAME = "numba.core.codegen"
 VARIABLE = "TARN_PRUNE"  # a mode: processes that start with it prune in that mode
 
 
-class _Loader(importlib.abc.Loader):
-    """Loads the module as its own loader does, and then installs the pruner."""
+def _install(mode: str) -> None:
+    """Install the pruner; warn if it cannot be installed."""
+    from tarn.prune import _numba
 
-    def __init__(self, original: Any, mode: str):
-        self._original = original
-        self._mode = mode
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._original, name)
-
-    def create_module(self, spec: Any) -> ModuleType | None:
-        """Create the module as its own loader does."""
-        module: ModuleType | None = self._original.create_module(spec)
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Run the module, and install the pruner; warn if it cannot be installed."""
-        self._original.exec_module(module)
-        from tarn.prune import _numba
-
-        try:
-            _numba.install(self._mode)
-        except tarn.NotSupportedError as error:
-            warnings.warn(f"tarn.prune: not installed: {error}", RuntimeWarning, stacklevel=2)
+    try:
+        _numba.install(mode)
+    except tarn.NotSupportedError as error:
+        warnings.warn(f"tarn.prune: not installed: {error}", RuntimeWarning, stacklevel=2)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -59,10 +43,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         if name != NAME:
             return None
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._mode)
-        return spec
+        return _loaders.spec_then(name, lambda module: _install(self._mode))
 
 
 def start() -> None:
