@@ -33,7 +33,7 @@ struct rank {
 /* A grouping with the structures to place it. */
 struct attempt {
     struct tarn__boxes boxes;
-    struct tarn__placer placer;
+    struct tarn__placer *placer;
     double *keys; /* by item: the largest is placed first */
     struct rank *ranks;
     uint32_t *order;
@@ -53,11 +53,11 @@ struct search {
 
 static void attempt_free(struct attempt *attempt)
 {
-    tarn__placer_free(&attempt->placer);
-    tarn__boxes_free(&attempt->boxes);
     free(attempt->keys);
     free(attempt->ranks);
     free(attempt->order);
+    tarn__placer_free(attempt->placer);
+    tarn__boxes_free(&attempt->boxes);
 }
 
 static bool attempt_init(struct attempt *attempt, const struct search *search,
@@ -70,7 +70,8 @@ static bool attempt_init(struct attempt *attempt, const struct search *search,
     *attempt = (struct attempt){.keys = NULL};
     if (!tarn__boxes_make(&attempt->boxes, search->plan, boxing))
         return false;
-    if (!tarn__placer_init(&attempt->placer, &attempt->boxes, &search->plan->rules)) {
+    attempt->placer = tarn__placer_create(&attempt->boxes, &search->plan->rules);
+    if (!attempt->placer) {
         tarn__boxes_free(&attempt->boxes);
         return false;
     }
@@ -128,23 +129,22 @@ static void sort_by_keys(struct attempt *attempt)
 /* Place the items by their keys, and keep the layout if it is the lowest so far. */
 static uint32_t place(struct search *search, struct attempt *attempt, uint32_t limit)
 {
-    uint64_t before = attempt->placer.visits;
+    uint64_t before = attempt->placer->visits;
 
     sort_by_keys(attempt);
-    uint32_t height = tarn__placer_run(&attempt->placer, attempt->order, limit);
-    uint64_t visits = attempt->placer.visits - before + attempt->boxes.count;
+    uint32_t height = tarn__placer_run(attempt->placer, attempt->order, limit);
+    uint64_t visits = attempt->placer->visits - before + attempt->boxes.count;
     search->budget -= visits < search->budget ? visits : search->budget;
     if (height < search->height) {
         search->height = height;
-        tarn__placer_unpack(&attempt->placer, &attempt->boxes, search->plan,
-                            search->best);
+        tarn__placer_unpack(attempt->placer, &attempt->boxes, search->plan, search->best);
     }
     return height;
 }
 
 static bool is_affordable(const struct search *search, const struct attempt *attempt)
 {
-    return attempt->placer.pairs * 3 / 2 + attempt->boxes.count <= search->budget;
+    return attempt->placer->pairs * 3 / 2 + attempt->boxes.count <= search->budget;
 }
 
 static void try_orders(struct search *search, struct attempt *attempt, unsigned level)
@@ -172,7 +172,7 @@ static void raise_keys(const struct search *search, struct attempt *attempt,
 
     for (size_t i = 0; i < attempt->boxes.count; i++) {
         double end =
-            (double)attempt->placer.places[i].offset + attempt->boxes.items[i].quanta;
+            (double)attempt->placer->places[i].offset + attempt->boxes.items[i].quanta;
         if (end > target)
             attempt->keys[i] *= factor;
     }

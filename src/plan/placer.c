@@ -76,24 +76,17 @@ static bool make_lists(struct tarn__placer *placer)
     return placer->lists;
 }
 
-bool tarn__placer_init(struct tarn__placer *placer, const struct tarn__boxes *boxes,
-                       const struct tarn__plan_rules *rules)
+static bool init(struct tarn__placer *placer, const struct tarn__boxes *boxes)
 {
     size_t count = boxes->count;
 
-    *placer = (struct tarn__placer){.count = count,
-                                    .rules = rules,
-                                    .lag = largest_margin(boxes, rules),
-                                    .stride = STRIDE_MIN};
     placer->behind = malloc((count + 1) * sizeof *placer->behind);
     placer->places = malloc((count + 1) * sizeof *placer->places);
     placer->conflicts = malloc((count + 1) * sizeof *placer->conflicts);
     placer->scratch = malloc((count + 1) * sizeof *placer->scratch);
     if (!placer->behind || !placer->places || !placer->conflicts || !placer->scratch ||
-        !tarn__bits_init(&placer->placed, count)) {
-        tarn__placer_free(placer);
+        !tarn__bits_init(&placer->placed, count))
         return false;
-    }
     for (size_t i = 0; i < count; i++) {
         const struct tarn__item *item = &boxes->items[i];
         placer->places[i] = (struct tarn__place){.start = item->start,
@@ -109,11 +102,24 @@ bool tarn__placer_init(struct tarn__placer *placer, const struct tarn__boxes *bo
     }
     while (placer->stride < placer->pairs / (count ? count : 1))
         placer->stride *= 2;
-    if (!make_lists(placer)) {
-        tarn__placer_free(placer);
-        return false;
-    }
-    return true;
+    return make_lists(placer);
+}
+
+struct tarn__placer *tarn__placer_create(const struct tarn__boxes *boxes,
+                                         const struct tarn__plan_rules *rules)
+{
+    struct tarn__placer *placer = malloc(sizeof *placer);
+
+    if (!placer)
+        return NULL;
+    *placer = (struct tarn__placer){.count = boxes->count,
+                                    .rules = rules,
+                                    .lag = largest_margin(boxes, rules),
+                                    .stride = STRIDE_MIN};
+    if (init(placer, boxes))
+        return placer;
+    tarn__placer_free(placer);
+    return NULL;
 }
 
 void tarn__placer_free(struct tarn__placer *placer)
@@ -126,6 +132,7 @@ void tarn__placer_free(struct tarn__placer *placer)
     free(placer->conflicts);
     free(placer->scratch);
     tarn__bits_free(&placer->placed);
+    free(placer);
 }
 
 /* --- sorting ------------------------------------------------------------------------ */

@@ -39,9 +39,9 @@ struct tarn__placer {
     uint64_t visits;     /* candidates so far: a measure of the time */
 };
 
-/* false: no host memory. The rules are borrowed. */
-bool tarn__placer_init(struct tarn__placer *placer, const struct tarn__boxes *boxes,
-                       const struct tarn__plan_rules *rules);
+/* Create a placer of these items; NULL: no host memory. The rules are borrowed. */
+struct tarn__placer *tarn__placer_create(const struct tarn__boxes *boxes,
+                                         const struct tarn__plan_rules *rules);
 void tarn__placer_free(struct tarn__placer *placer);
 
 /* Place all items in this order. Stops as soon as the height reaches `limit`. Returns the

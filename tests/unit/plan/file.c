@@ -43,8 +43,8 @@ static void rejects(struct text *text, tarn_status status, const char *message)
 
 TEST(a_plan_that_is_written_reads_the_same)
 {
-    for (int i = 0; i < KINDS; i++) {
-        tarn_plan *plan = laid_out(&kinds[i], 2, i % 2 ? 4 : 1, NULL), *copy;
+    for (int i = 0; i < KINDS; i += 2) {
+        tarn_plan *plan = laid_out(&kinds[i], 2, i % 4 ? 4 : 1, NULL), *copy;
         struct text text = written(plan);
         tarn_plan_summary one = {.size = sizeof one}, other = {.size = sizeof other};
         CHECK_EQUAL(64 + 28 * plan->count, text.count);
