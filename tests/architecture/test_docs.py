@@ -90,6 +90,19 @@ class Documents(unittest.TestCase):
             missing_paths("`docs/README.md`, `docs/no.md`, docs/no.md"), ["docs/no.md"]
         )
 
+    def test_the_reference_has_every_group_of_the_headers_and_every_module(self):
+        pages = PROJECT.glob("docs/reference/**/*.*")
+        text = "\n".join(page.read_text() for page in pages)
+        groups, modules = set(), {"tarn.nrt", "tarn.prune", "tarn.rmm"}
+        for header in PROJECT.glob("include/tarn/*"):
+            groups.update(re.findall(r"@(?:addtogroup|defgroup) (tarn_\w+)", header.read_text()))
+        for file in PROJECT.glob("python/tarn/[!_]*.py"):
+            modules.add(f"tarn.{file.stem}")
+        modules -= {"tarn.top"}  # a command
+        self.assertGreater(len(groups), 20)
+        for name in sorted(groups | modules):
+            self.assertRegex(text, rf"(doxygengroup\W+|automodule:: ){re.escape(name)}\n")
+
 
 if __name__ == "__main__":
     unittest.main()
