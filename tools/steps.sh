@@ -54,12 +54,13 @@ builds() {
 # Run a fuzz target: fuzz NAME SECONDS BYTES [FOLDER], with inputs of at most BYTES bytes. The
 # folder has inputs to begin with.
 fuzz() {
+    target=fuzz-$1 folder=build/fuzz/$1 seconds=$2 bytes=$3; shift 3
     CC=clang cmake -G Ninja -S . -B build/fuzz -DTARN_FUZZ=ON -DTARN_EXAMPLES=OFF -DTARN_TESTS=ON \
         -DTARN_SANITIZE=address,fuzzer-no-link &&
-        cmake --build build/fuzz -j "$JOBS" --target "fuzz-$1" -- --quiet &&
-        mkdir -p "build/fuzz/$1" &&
-        "build/fuzz/bin/fuzz-$1" -max_total_time="$2" -max_len="$3" \
-            -artifact_prefix=build/fuzz/ "build/fuzz/$1" "${@:4}"
+        cmake --build build/fuzz -j "$JOBS" --target "$target" -- --quiet &&
+        mkdir -p "$folder" &&
+        "build/fuzz/bin/$target" -max_total_time="$seconds" -max_len="$bytes" \
+            -artifact_prefix=build/fuzz/ "$folder" "$@"
 }
 
 # Without the tests for --full, unless the arguments have another -m.
