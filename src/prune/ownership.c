@@ -3,6 +3,7 @@
 #include "prune/ownership.h"
 #include "prune/raise_metadata.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* An incref during sorting. */
 struct entry {
@@ -31,6 +32,7 @@ bool tarn__ownership_open(struct tarn__ownership *ownership,
         .increfs = TARN__TAKE(arena, uint32_t, function_index->incref_count),
         .before_raise = TARN__TAKE(arena, bool, function_index->block_count),
         .stored = TARN__TAKE(arena, unsigned char, function_index->value_count),
+        .leads = TARN__TAKE(arena, bool, function_index->block_count),
         .stored_in = TARN__TAKE(arena, uint32_t, function_index->block_count),
         .next = TARN__TAKE(arena, uint32_t, function_index->incref_count),
         .first = TARN__TAKE(arena, uint32_t, (size_t)function_index->value_count + 1),
@@ -161,7 +163,35 @@ static bool goes_on(LLVMValueRef user)
     return opcode == LLVMPHI || opcode == LLVMSelect || opcode == LLVMRet;
 }
 
-/* Mark the blocks in which the value is stored that lead to no decref. Return the bits of
+/* Find the blocks that lead to a decref of the value, one that was removed included. */
+static void find_leads(struct tarn__ownership *ownership, uint32_t value)
+{
+    struct tarn__fanout_regions *regions = ownership->regions;
+    const struct tarn__function_index *function_index = regions->function_index;
+    const struct tarn__cfg *cfg = regions->cfg;
+    size_t depth = 0;
+
+    memset(ownership->leads, 0, cfg->blocks * sizeof *ownership->leads);
+    regions->steps += cfg->blocks;
+    for (uint32_t place = function_index->first_place[value];
+         place < function_index->first_place[value + 1]; place++) {
+        uint32_t block = function_index->refops[function_index->by_value[place]].block;
+        if (!ownership->leads[block])
+            regions->stack[depth++] = block;
+        ownership->leads[block] = true;
+    }
+    while (depth > 0) {
+        uint32_t block = regions->stack[--depth];
+        for (size_t k = cfg->first_in[block]; k < cfg->first_in[block + 1]; k++) {
+            uint32_t source = cfg->sources[k];
+            if (!ownership->leads[source])
+                regions->stack[depth++] = source;
+            ownership->leads[source] = true;
+        }
+    }
+}
+
+/* Mark the blocks in which the value is stored that lead to no decref of it. Return the bits of
  * `stored`. */
 static unsigned mark_stores(struct tarn__ownership *ownership, uint32_t number,
                             LLVMValueRef value, bool is_cast)
@@ -181,7 +211,7 @@ static unsigned mark_stores(struct tarn__ownership *ownership, uint32_t number,
         stored |= goes_on(user) ? 0 : ANYWHERE;
         uint32_t block = tarn__cfg_number(regions->cfg, LLVMGetInstructionParent(user));
         stored |= ownership->before_raise[block] ? BEFORE_RAISE : 0;
-        if (!regions->releases_nothing[block])
+        if (ownership->leads[block])
             continue;
         ownership->stored_in[block] = number + 1;
         stored |= IN_DEAD_END;
@@ -193,7 +223,7 @@ static unsigned mark_stores(struct tarn__ownership *ownership, uint32_t number,
 static void mark_everywhere(struct tarn__ownership *ownership, uint32_t number)
 {
     for (uint32_t b = 0; b < ownership->regions->cfg->blocks; b++)
-        if (ownership->regions->releases_nothing[b])
+        if (!ownership->leads[b])
             ownership->stored_in[b] = number + 1;
     ownership->stored[number] = KNOWN | BEFORE_RAISE | IN_DEAD_END | ANYWHERE;
 }
@@ -210,6 +240,7 @@ static unsigned find_stores(struct tarn__ownership *ownership, uint32_t number,
     if (!ownership->know_before_raise)
         find_before_raise(ownership);
     ownership->know_before_raise = true;
+    find_leads(ownership, number);
     if (LLVMIsAInstruction(value) || LLVMIsAArgument(value))
         ownership->stored[number] =
             (unsigned char)mark_stores(ownership, number, value, false);
@@ -236,6 +267,9 @@ static bool shifts(struct tarn__ownership *ownership, uint32_t value, uint32_t b
         regions->stack[regions->depth++] = block;
         return ownership->stored_in[block] == value + 1;
     }
+    if (ownership->stored[value] & IN_DEAD_END &&
+        ownership->stored_in[block] == value + 1)
+        return true; /* it leads to a decref of another value alone */
     if (ownership->stored[value] & BEFORE_RAISE &&
         is_taken(ownership, value, enter, enter))
         return true;

@@ -24,12 +24,14 @@ struct tarn__ownership {
     bool *before_raise; /* by block: it leads to a raise, or has one */
     bool know_before_raise;
     unsigned char *stored; /* by value: where it is stored; 0: not checked yet */
-    uint32_t *stored_in; /* by block that leads to no decref: 1 + the last value that was
+    bool *leads; /* by block: it leads to a decref of the value that was looked at last */
+    uint32_t *
+        stored_in; /* by block that leads to no decref of the value: 1 + the last value that was
                             * found to be stored there */
-    uint32_t *increfs;   /* refops, by value and then in the order of a dominator
+    uint32_t *increfs; /* refops, by value and then in the order of a dominator
                             * tree walk */
-    uint32_t *next;      /* for a place: the next place to try if its incref is gone */
-    uint32_t *first;     /* value v has increfs[first[v]] .. increfs[first[v + 1] - 1] */
+    uint32_t *next;    /* for a place: the next place to try if its incref is gone */
+    uint32_t *first;   /* value v has increfs[first[v]] .. increfs[first[v + 1] - 1] */
 };
 
 /* False: no host memory. */

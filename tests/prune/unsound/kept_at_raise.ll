@@ -51,4 +51,22 @@ handler:
   store ptr %x, ptr %retptr
   ret i32 0
 }
+
+; The path also takes and releases another value.
+define i32 @kept_beside_a_pair(ptr %excinfo, ptr %x, ptr %y, i1 %c) {
+entry:
+  call void @NRT_incref(ptr %x)
+  br i1 %c, label %normal, label %keeps
+normal:
+  call void @NRT_decref(ptr %x)
+  ret i32 0
+keeps:
+  call void @NRT_incref(ptr %y)
+  call void @NRT_decref(ptr %y)
+  store ptr %x, ptr @kept
+  br label %raise
+raise:
+  store ptr @error, ptr %excinfo, !numba_exception_output !0
+  ret i32 0
+}
 !0 = !{i1 true}
