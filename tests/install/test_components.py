@@ -74,15 +74,19 @@ def test_each_component_has_what_it_is_for(user_build, tmp_path):
     }
     assert has["runtime"] == {f"{LIB}/libtarn.so.N", "bin/tarn", "share/tarn/LICENSE"}
     assert has["simulator"] == {f"{LIB}/tarn/sim/libcuda.so", f"{LIB}/tarn/sim/libcuda.so.N"}
-    headers = {f"include/tarn/{path.name}" for path in PROJECT.glob("include/tarn/*.h*")}
+    headers = {f"include/tarn/{path.name}" for path in PROJECT.glob("include/tarn/*.*h*")}
     assert has["development"] == headers | {
         f"{LIB}/libtarn.so",
+        f"{LIB}/libtarn.a",
         f"{LIB}/libtarn_aot.a",
         f"{LIB}/pkgconfig/tarn.pc",
+        f"{LIB}/pkgconfig/tarn-aot.pc",
+        f"{LIB}/pkgconfig/tarn-static.pc",
         f"{LIB}/cmake/tarn/tarnConfig.cmake",
         f"{LIB}/cmake/tarn/tarnConfigVersion.cmake",
         "share/tarn/conformance/tarn_conformance.c",
         "share/tarn/conformance/tarn_conformance.h",
+        "share/tarn/nrt_device.cu",
     }
     modules = {
         f"{SITE}/tarn/{path.relative_to(PROJECT / 'python/tarn')}"
