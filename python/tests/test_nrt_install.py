@@ -138,7 +138,7 @@ def test_a_wish_that_is_none_is_said():
         [sys.executable, "-c", "pass"], env={**os.environ, "TARN_NRT": "yes"},
         capture_output=True, text=True,
     )  # fmt: skip
-    assert "ValueError: tarn.nrt: TARN_NRT has to be 0 or 1, not 'yes'" in done.stderr
+    assert "ValueError: tarn.nrt: TARN_NRT has to be 0, 1 or single, not 'yes'" in done.stderr
 
 
 def test_numbas_files_are_not_changed():
