@@ -369,3 +369,16 @@ def test_the_profile_counts_what_runs_by_rule(tmp_path):
     assert total == sum(by_rule) >= 1000, done.stderr
     assert any("the function has no decref of the value" in line for line in lines), done.stderr
     assert not any("walk" in line for line in lines), done.stderr
+
+
+@pytest.mark.parametrize("call", ["install('sound')", "install('llvmlite')", "statistics()"])
+def test_a_child_may_use_the_pruner_before_it_imports_numba(call):
+    program = (
+        f"import tarn.prune; tarn.prune.{call}; from tarn.prune import _numba; "
+        "print(_numba._Settings.mode)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "TARN_PRUNE": "sound"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == ("llvmlite" if "llvmlite" in call else "sound")
