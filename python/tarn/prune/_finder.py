@@ -22,26 +22,10 @@ NAME = "numba.core.codegen"
 VARIABLE = "TARN_PRUNE"  # a mode: processes that start with it prune in that mode
 
 
-class _State:
-    """The mode that waits for the end of an import of tarn.prune._numba."""
-
-    waiting: str | None = None
-
-
-def install_waiting() -> None:
-    """Install the pruner if Numba was first imported by tarn.prune._numba, at its end."""
-    mode, _State.waiting = _State.waiting, None
-    if mode is not None:
-        _install(mode)
-
-
 def _install(mode: str) -> None:
     """Install the pruner; warn if it cannot be installed."""
     from tarn.prune import _numba
 
-    if not hasattr(_numba, "install"):  # that module imports Numba at this moment
-        _State.waiting = mode
-        return
     try:
         _numba.install(mode)
     except tarn.NotSupportedError as error:

@@ -35,7 +35,7 @@ import llvmlite.binding as ll
 from numba.core import codegen, config
 
 import tarn
-from tarn.prune import _finder, _library, _profile
+from tarn.prune import _library, _profile
 from tarn.prune._library import Report
 
 
@@ -341,6 +341,3 @@ def uninstall() -> None:
         owner, name, before = _Settings.replaced.pop()
         setattr(owner, name, before)
     _Settings.mode = None
-
-
-_finder.install_waiting()
