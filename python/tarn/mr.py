@@ -865,9 +865,9 @@ class PoolMemoryResource(_PoolCalls):
     moves : {"default", "never"}
         "default": the pool may map free physical memory at other addresses. A live block never
         moves. "never": physical memory stays at its first address, for memory that UCX, NCCL or
-        RDMA registers. It leaves it only in trim(), set_maximum(), suspend() and at the end of the
-        pool: deregister it before. The pool reserves more, and can fail where "default" finds
-        memory.
+        RDMA registers. It leaves it only in trim(), in suspend(), by a lower maximum_pool_size, and
+        at the end of the pool: deregister it before. The pool reserves more, and can fail where
+        "default" finds memory.
     background_thread : bool
         True: a thread grows the pool ahead of demand while its peak rises. It also returns idle
         memory when the device has less than `max(2 GiB, total / 10)` free, down to
