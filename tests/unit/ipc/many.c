@@ -47,17 +47,19 @@ static double share_from(size_t first)
     return cpu_seconds() - before;
 }
 
-/* If each one scanned all the others, the last ones would take a hundred times as long.
- */
+/* If each one scanned all the others, the last ones would take 30 times as long. The fastest
+ * of the last eight thousands counts, because other processes disturb single ones. */
 TEST(export_takes_no_longer_with_many_entries)
 {
-    double first = 0, last = 0;
+    double first = 0, last = 1e9;
 
     for (size_t i = 0; i < SHARES; i++)
         make_pointer(i);
     for (size_t i = 0; i < SHARES; i += MEASURED) {
-        last = share_from(i);
-        first = i == 0 ? last : first;
+        double taken = share_from(i);
+        first = i == 0 ? taken : first;
+        if (i >= SHARES - 8 * MEASURED && taken < last)
+            last = taken;
     }
     CHECK_EQUAL(SHARES, tarn__export_table_count());
     CHECK(last < 10 * first);
@@ -108,7 +110,12 @@ TEST(segment_is_found_as_soon_where_there_are_many)
     double few = look_for_segments(blocks, 1);
     for (size_t i = 1; i < SEGMENTS; i++)
         CHECK_OK(tarn_resource_allocate(resource, 1000, 0, NULL, &blocks[i]));
-    CHECK(look_for_segments(blocks, SEGMENTS) < 20 * few);
+    double many = look_for_segments(blocks, SEGMENTS);
+    for (int i = 0; i < 4; i++) {
+        double again = look_for_segments(blocks, SEGMENTS);
+        many = again < many ? again : many;
+    }
+    CHECK(many < 20 * few);
     for (size_t i = 0; i < SEGMENTS; i++)
         CHECK_OK(tarn_resource_deallocate(resource, blocks[i], 1000, 0, NULL));
     CHECK_EQUAL(0, tarn__segment_count());
