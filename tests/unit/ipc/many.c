@@ -47,25 +47,33 @@ static double share_from(size_t first)
     return cpu_seconds() - before;
 }
 
-/* If each one scanned all the others, the last ones would take 30 times as long. The fastest
- * of the last eight thousands counts, because other processes disturb single ones. */
-TEST(export_takes_no_longer_with_many_entries)
+/* Share all pointers, and return the time of the last ones as a multiple of the first's. */
+static double share_all(void)
 {
-    double first = 0, last = 1e9;
+    double first = 0, last = 0;
 
     for (size_t i = 0; i < SHARES; i++)
         make_pointer(i);
     for (size_t i = 0; i < SHARES; i += MEASURED) {
-        double taken = share_from(i);
-        first = i == 0 ? taken : first;
-        if (i >= SHARES - 8 * MEASURED && taken < last)
-            last = taken;
+        last = share_from(i);
+        first = i == 0 ? last : first;
     }
     CHECK_EQUAL(SHARES, tarn__export_table_count());
-    CHECK(last < 10 * first);
     for (size_t i = 0; i < SHARES; i++)
         tarn_pointer_release(pointers[i]);
     CHECK_EQUAL(0, tarn__export_table_count());
+    return last / first;
+}
+
+/* If each one scanned all the others, the last ones would always take 40 times as long. Page
+ * faults of a busy machine disturb some attempts. */
+TEST(export_takes_no_longer_with_many_entries)
+{
+    bool is_quick = false;
+
+    for (int i = 0; i < 8 && !is_quick; i++)
+        is_quick = share_all() < 10;
+    CHECK(is_quick);
 }
 
 /* Sweeps find exports whose owner released them unnoticed, in any slot. */
