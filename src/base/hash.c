@@ -1,9 +1,10 @@
 /* hash.c -- the numbers that keys are hashed with, drawn once for each process.
  *
- * Numbers are multiplied by a factor. Any random number would protect against chosen keys. But a number close to a simple
- * fraction puts consecutive addresses into few slots. How evenly x, 2x, 3x ... are spread
- * modulo 1 depends on x as a continued fraction: the smaller its terms, the better. All
- * terms of the golden ratio are 1. Here each is 1 or 2, at random.
+ * Numbers are multiplied by a factor. Any random number would protect against chosen
+ * keys. But a number close to a simple fraction puts consecutive addresses into few
+ * slots. How evenly x, 2x, 3x ... are spread modulo 1 depends on x as a continued
+ * fraction: the smaller its terms, the better. All terms of the golden ratio are 1. Here
+ * each is 1 or 2, at random.
  *
  * A product alone does not protect strings of several words. It keeps a difference in the
  * topmost bit as it is, whatever the factor is, and the next word can cancel it. So bytes
@@ -38,19 +39,24 @@ static void fill_random(uint64_t words[3])
         memcpy(words, at_start, 16);
 }
 
-static void draw(void)
+uint64_t tarn__hash_make_factor(uint64_t bits)
 {
-    uint64_t words[3];
     long double x = 1;
 
-    fill_random(words);
-    uint64_t bits = tarn__random_next(&words[2]);
-    bytes_key[0] = words[0];
-    bytes_key[1] = words[1];
     /* The last terms count most; the first ones are lost in rounding. */
     for (int i = 0; i < 64; i++)
         x = 1 / ((long double)(1 + (bits >> i & 1)) + x);
-    drawn = (uint64_t)(x * 0x1p64L) | 1;
+    return (uint64_t)(x * 0x1p64L) | 1;
+}
+
+static void draw(void)
+{
+    uint64_t words[3];
+
+    fill_random(words);
+    bytes_key[0] = words[0];
+    bytes_key[1] = words[1];
+    drawn = tarn__hash_make_factor(tarn__random_next(&words[2]));
 }
 
 uint64_t tarn__hash_factor(void)

@@ -14,15 +14,18 @@
 /* Return this process's number, which is odd; its first use draws it. Its products with
  * consecutive numbers are spread evenly. */
 uint64_t tarn__hash_factor(void);
+/* Make such a number of 64 random bits. */
+uint64_t tarn__hash_make_factor(uint64_t bits);
 
-/* Hash a number. A table of 2^n slots uses the top n bits. One product spreads keys of
- * some distances badly, by chance (2 MiB, for example). So its halves are mixed and
- * multiplied again. */
+/* Hash a number. A table of 2^n slots uses the top n bits. One product of 64 bits spreads
+ * keys of some distances badly: where their low bits are 0, the factor's upper bits are
+ * lost. So both halves of the product of 128 bits count, and are multiplied again. */
 static inline uint64_t tarn__hash_number(uint64_t factor, uint64_t key)
 {
-    uint64_t product = key * factor;
+    __extension__ typedef unsigned __int128 uint128;
+    uint128 product = (uint128)key * factor;
 
-    return (product ^ product >> 32) * 0x9e3779b97f4a7c15u;
+    return ((uint64_t)(product >> 64) ^ (uint64_t)product) * 0x9e3779b97f4a7c15u;
 }
 
 /* Hash bytes with SipHash-1-3 and a key of this process. All bits of the result are
