@@ -6,6 +6,7 @@
  * has one thread, so only the calls on that thread's stack remain of those under way.
  */
 #include "base/hook.h"
+#include "base/cancellation.h"
 #include "base/mutex_assert.h"
 #include <pthread.h>
 #include <stddef.h>
@@ -82,17 +83,13 @@ bool tarn__hook_is_mine(const struct tarn__hook *hook)
     return own_calls(hook) > 0;
 }
 
-/* A cancelled thread would end here with the lock, so cancellation is off. */
 void tarn__hook_wait_locked(struct tarn__hook *hook)
 {
     tarn__assert_mutex_held(&lock);
 
-    int state;
-
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    TARN__NOT_CANCELLED;
     while (*running(hook) > own_calls(hook))
         pthread_cond_wait(&ended, &lock);
-    pthread_setcancelstate(state, NULL);
 }
 
 bool tarn__hook_begin(struct tarn__hook *hook, struct tarn__hook_call *call)
