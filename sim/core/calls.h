@@ -140,6 +140,7 @@
     X(cuMemUnmap, 10020, cuMemUnmap, (CUdeviceptr, size_t)) \
     X(cuMemSetAccess, 10020, cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t)) \
     X(cuMemGetAccess, 10020, cuMemGetAccess, (unsigned long long *, const CUmemLocation *, CUdeviceptr)) \
+    X(cuMemGetHandleForAddressRange, 11070, cuMemGetHandleForAddressRange, (void *, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long)) \
     X(cuMemExportToShareableHandle, 10020, cuMemExportToShareableHandle, (void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long)) \
     X(cuMemImportFromShareableHandle, 10020, cuMemImportFromShareableHandle, (CUmemGenericAllocationHandle *, void *, CUmemAllocationHandleType)) \
     /* copies */ \

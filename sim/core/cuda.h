@@ -91,6 +91,11 @@ typedef struct CUmemAccessDesc {
 typedef unsigned long long CUmemGenericAllocationHandle;
 typedef int CUmemAllocationHandleType;
 typedef int CUmemAllocationGranularity_flags;
+typedef int CUmemRangeHandleType;
+
+typedef struct CUmemFabricHandle {
+    unsigned char data[64];
+} CUmemFabricHandle;
 
 typedef struct CUmemAllocationProp {
     int type;

@@ -1,5 +1,6 @@
 /* lock.c -- the single lock, waits for progress, and ids. */
 #include "sim/core/lock.h"
+#include "base/cancellation.h"
 #include "base/mutex_assert.h"
 
 pthread_mutex_t sim_lock_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -7,14 +8,24 @@ static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
 static unsigned progress_waiters;
 static uint64_t last_id = 6;
 
+/* Of the thread that holds the lock, before it did. */
+static int cancellation;
+
+/* A thread that is cancelled in a system call would keep the lock. */
 void sim_lock(void)
 {
+    int before = tarn__cancellation_off();
+
     pthread_mutex_lock(&sim_lock_mutex);
+    cancellation = before;
 }
 
 void sim_lock_release(void)
 {
+    const int before = cancellation;
+
     pthread_mutex_unlock(&sim_lock_mutex);
+    tarn__cancellation_restore(&before);
 }
 
 CUresult sim_lock_leave(CUresult result)
@@ -27,7 +38,9 @@ void sim_lock_wait(pthread_cond_t *condition)
 {
     tarn__assert_mutex_held(&sim_lock_mutex);
 
+    int before = cancellation;
     pthread_cond_wait(condition, &sim_lock_mutex);
+    cancellation = before;
 }
 
 void sim_lock_wait_progress(void)
@@ -43,8 +56,10 @@ bool sim_lock_wait_progress_until(const struct timespec *deadline)
 {
     tarn__assert_mutex_held(&sim_lock_mutex);
 
+    int before = cancellation;
     progress_waiters++;
     bool woken = pthread_cond_timedwait(&progress, &sim_lock_mutex, deadline) == 0;
+    cancellation = before;
     progress_waiters--;
     return woken;
 }

@@ -239,6 +239,33 @@ static bool parse_peers(const char *value, struct sim_options *out)
     return parse_word(value, "on", "off", &out->has_no_peers);
 }
 
+static bool parse_fabric(const char *value, struct sim_options *out)
+{
+    static const char *const words[] = {
+        [SIM_FABRIC_OFF] = "off",
+        [SIM_FABRIC_ON] = "on",
+        [SIM_FABRIC_NO_CHANNEL] = "no-channel",
+    };
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(value, words[i]) != 0)
+            continue;
+        out->fabric = (enum sim_fabric)i;
+        return true;
+    }
+    return false;
+}
+
+static bool parse_node(const char *value, struct sim_options *out)
+{
+    return parse_number(value, 0, 9, &out->node);
+}
+
+static bool parse_dma_buf(const char *value, struct sim_options *out)
+{
+    return parse_word(value, "off", "on", &out->has_dma_buf);
+}
+
 static bool parse_attribute(const char *value, struct sim_options *out)
 {
     const char *end;

@@ -9,6 +9,8 @@
 
 enum { SIM_DEVICES_MAX = 16, SIM_CALL_NAME_MAX = 64 };
 
+enum sim_fabric { SIM_FABRIC_OFF, SIM_FABRIC_ON, SIM_FABRIC_NO_CHANNEL };
+
 struct sim_options {
     uint64_t devices;
     uint64_t memory_bytes; /* per device */
@@ -28,8 +30,11 @@ struct sim_options {
     uint64_t host_memory_nth;
     bool dead_is_error; /* otherwise it aborts */
     bool finds_races;
-    bool ignores_launches;    /* of kernels; otherwise they fail */
-    bool has_no_peers;        /* no device can access another device's memory */
+    bool ignores_launches;  /* of kernels; otherwise they fail */
+    bool has_no_peers;      /* no device can access another device's memory */
+    enum sim_fabric fabric; /* fabric handles */
+    uint64_t node;          /* the node of this process among those of the fabric */
+    bool has_dma_buf;
     uint64_t attribute;       /* a device attribute with another value; 0: none */
     uint64_t attribute_value; /* that value */
 };
@@ -70,6 +75,12 @@ extern struct sim_options sim_options;
       "report unordered operations on the same bytes") \
     X(peers, "on or off", parse_peers, "on", \
       "whether a device can access the memory of another one") \
+    X(fabric, "off, on or no-channel", parse_fabric, "off", \
+      "fabric handles: the device has none, they work, or the process has no IMEX channel for them") \
+    X(node, "0..9", parse_node, "0", \
+      "the node of this process: the devices of each node have other UUIDs; can change only before cuInit") \
+    X(dma-buf, "on or off", parse_dma_buf, "off", \
+      "whether cuMemGetHandleForAddressRange works") \
     X(attribute, "NUMBER:VALUE", parse_attribute, "", \
       "the value that cuDeviceGetAttribute returns for that attribute; nothing else changes")
 /* clang-format on */

@@ -47,7 +47,6 @@
     X(cuImportExternalMemory, 10000, cuImportExternalMemory) \
     X(cuImportExternalSemaphore, 10000, cuImportExternalSemaphore) \
     X(cuLaunchCooperativeKernelMultiDevice, 9000, cuLaunchCooperativeKernelMultiDevice) \
-    X(cuMemGetHandleForAddressRange, 11070, cuMemGetHandleForAddressRange) \
     X(cuMemMapArrayAsync, 11010, cuMemMapArrayAsync) \
     X(cuMipmappedArrayGetMemoryRequirements, 11060, cuMipmappedArrayGetMemoryRequirements) \
     X(cuMipmappedArrayGetSparseProperties, 11010, cuMipmappedArrayGetSparseProperties) \

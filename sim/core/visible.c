@@ -4,6 +4,7 @@
  * names no device. A device named twice makes the whole list void.
  */
 #include "sim/core/visible.h"
+#include "sim/core/options.h"
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@ void sim_visible_uuid(int number, CUuuid *out)
 {
     memcpy(out->bytes, "tarn-sim-device", 15);
     out->bytes[15] = (char)('a' + number);
+    if (sim_options.node > 0)
+        out->bytes[14] = (char)('0' + sim_options.node);
 }
 
 /* Return true if `text`, of `length` characters, is a prefix of the UUID of device

@@ -10,6 +10,7 @@
 #include "sim/core/hooks.h"
 #include "sim/core/thread.h"
 #include "sim/memory/block.h"
+#include "sim/memory/bytes.h"
 #include "sim/memory/graph_memory.h"
 #include "sim/memory/guard.h"
 #include "sim/memory/pool.h"
@@ -41,8 +42,9 @@ static void copy_box(void *data)
 
     for (size_t z = 0; z < box->depth; z++)
         for (size_t y = 0; y < box->height; y++)
-            memmove(box->to + z * box->to_slice + y * box->to_pitch,
-                    box->from + z * box->from_slice + y * box->from_pitch, box->width);
+            sim_bytes_copy(box->to + z * box->to_slice + y * box->to_pitch,
+                           box->from + z * box->from_slice + y * box->from_pitch,
+                           box->width);
 }
 
 /* Treat rows without a gap between them as one. */

@@ -6,12 +6,12 @@
 #include "sim/core/call.h"
 #include "sim/core/hooks.h"
 #include "sim/memory/block.h"
+#include "sim/memory/bytes.h"
 #include "sim/memory/guard.h"
 #include "sim/memory/unknown.h"
 #include "sim/races/races.h"
 #include "sim/work/stream_lookup.h"
 #include "sim/work/work.h"
-#include <string.h>
 
 /* Write the first element, and then copy what is written behind itself. */
 static void fill_row(char *to, const struct sim_fill *fill)
@@ -20,15 +20,16 @@ static void fill_row(char *to, const struct sim_fill *fill)
     uint16_t half = (uint16_t)fill->value;
 
     if (fill->element == 1) {
-        memset(to, (int)(fill->value & 0xff), fill->count);
+        sim_bytes_fill(to, (int)(fill->value & 0xff), fill->count);
         return;
     }
     if (bytes == 0)
         return;
-    memcpy(to, fill->element == 2 ? (const void *)&half : &fill->value, fill->element);
+    sim_bytes_copy(to, fill->element == 2 ? (const void *)&half : &fill->value,
+                   fill->element);
     for (size_t more; done < bytes; done += more) {
         more = done < bytes - done ? done : bytes - done;
-        memcpy(to + done, to, more);
+        sim_bytes_copy(to + done, to, more);
     }
 }
 

@@ -8,6 +8,7 @@
 #include "sim/core/handles.h"
 #include "sim/core/thread.h"
 #include "sim/memory/block.h"
+#include "sim/memory/fabric.h"
 #include "sim/memory/pool.h"
 #include "sim/memory/shared_file.h"
 #include <fcntl.h>
@@ -190,8 +191,7 @@ CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *p
 /* Other bits of the types are ignored. */
 enum { KNOWN_HANDLE_TYPES = 0xf };
 
-/* Fabric handles need a service that runs on few machines. Host memory is not supported.
- */
+/* Fabric handles need an IMEX channel. Host memory is not supported. */
 static CUresult check_properties(const CUmemAllocationProp *properties)
 {
     static const unsigned char none[sizeof properties->allocFlags.reserved];
@@ -202,10 +202,10 @@ static CUresult check_properties(const CUmemAllocationProp *properties)
         properties->win32HandleMetaData ||
         memcmp(properties->allocFlags.reserved, none, sizeof none) != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if ((types & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == CU_MEM_HANDLE_TYPE_FABRIC)
-        return CUDA_ERROR_NOT_PERMITTED;
-    if (types & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    if (types & ~(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC))
         return CUDA_ERROR_INVALID_VALUE;
+    if (types & CU_MEM_HANDLE_TYPE_FABRIC && !sim_fabric_has_channel())
+        return CUDA_ERROR_NOT_PERMITTED;
     if (types == CU_MEM_HANDLE_TYPE_NONE &&
         properties->location.type >= CU_MEM_LOCATION_TYPE_HOST &&
         properties->location.type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
@@ -226,6 +226,7 @@ static CUresult create(const CUmemAllocationProp *properties, size_t bytes,
     if (!physical)
         return CUDA_ERROR_OUT_OF_MEMORY;
     physical->handle_types = properties->requestedHandleTypes & KNOWN_HANDLE_TYPES;
+    physical->is_for_rdma = properties->allocFlags.gpuDirectRDMACapable;
     result = physical->handle_types ? make_file(device, bytes, &physical->file)
                                     : make_piece(device, bytes, &physical->memory);
     if (result != CUDA_SUCCESS) {
@@ -295,30 +296,40 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .requestedHandleTypes = physical->handle_types,
         .location = {CU_MEM_LOCATION_TYPE_DEVICE, physical->device},
+        .allocFlags = {.gpuDirectRDMACapable = physical->is_for_rdma},
     };
     return sim_lock_leave(CUDA_SUCCESS);
 }
 
 /* --- export and import --- */
 
+static CUresult export_file(const struct sim_physical *physical, int *out)
+{
+    int file = fcntl(physical->file->file, F_DUPFD_CLOEXEC, 0);
+
+    if (file < 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    *out = file;
+    return CUDA_SUCCESS;
+}
+
 CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
                                       CUmemAllocationHandleType type,
                                       unsigned long long flags)
 {
-    int file;
-
     ENTER(CALL_PLAIN);
-    if (!out || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    if (!out || flags != 0 ||
+        (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+         type != CU_MEM_HANDLE_TYPE_FABRIC))
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     const struct sim_physical *physical = sim_physical_find(handle);
     if (!physical || !(physical->handle_types & type))
         return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
-    file = fcntl(physical->file->file, F_DUPFD_CLOEXEC, 0);
-    if (file < 0)
-        return sim_lock_leave(CUDA_ERROR_OPERATING_SYSTEM);
-    memcpy(out, &file, sizeof file); /* the output is only an int */
-    return sim_lock_leave(CUDA_SUCCESS);
+    if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+        return sim_lock_leave(
+            sim_fabric_export(physical->file->file, physical->file->id, out));
+    return sim_lock_leave(export_file(physical, out));
 }
 
 /* Open the file that `page` describes: reuse the process's own struct, or duplicate the
@@ -346,18 +357,16 @@ static CUresult open_file(int file, const struct sim_shared_page *page,
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult import(int file, CUmemGenericAllocationHandle *out)
+/* Create a handle of the memory in `file`. */
+static CUresult import_file(int file, const struct sim_shared_page *page,
+                            CUmemGenericAllocationHandle *out)
 {
-    struct sim_shared_page page;
-    struct sim_physical *physical;
-    CUresult result = sim_shared_file_identify(file, SHARED_MEMORY, &page);
+    struct sim_physical *physical =
+        create_handle(sim_shared_file_device(page), (size_t)page->bytes);
 
-    if (result != CUDA_SUCCESS)
-        return result;
-    physical = create_handle(sim_shared_file_device(&page), (size_t)page.bytes);
     if (!physical)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = open_file(file, &page, &physical->file);
+    CUresult result = open_file(file, page, &physical->file);
     if (result != CUDA_SUCCESS) {
         destroy_handle(physical);
         return result;
@@ -366,13 +375,42 @@ static CUresult import(int file, CUmemGenericAllocationHandle *out)
     return CUDA_SUCCESS;
 }
 
+static CUresult import_descriptor(int file, CUmemGenericAllocationHandle *out)
+{
+    struct sim_shared_page page;
+    CUresult result = sim_shared_file_identify(file, SHARED_MEMORY, &page);
+
+    return result == CUDA_SUCCESS ? import_file(file, &page, out) : result;
+}
+
+static CUresult import_fabric(const CUmemFabricHandle *handle,
+                              CUmemGenericAllocationHandle *out)
+{
+    struct sim_shared_page page;
+    int file;
+
+    if (!sim_fabric_has_channel())
+        return CUDA_ERROR_NOT_PERMITTED;
+    CUresult result = sim_fabric_open(handle, &file, &page);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = import_file(file, &page, out);
+    close(file);
+    return result;
+}
+
 /* Each import returns a handle of its own. */
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *handle,
                                         CUmemAllocationHandleType type)
 {
     ENTER(CALL_PLAIN);
-    if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    if (!out || (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+                 type != CU_MEM_HANDLE_TYPE_FABRIC))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (type == CU_MEM_HANDLE_TYPE_FABRIC && !handle)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    return sim_lock_leave(import((int)(intptr_t)handle, out));
+    return sim_lock_leave(type == CU_MEM_HANDLE_TYPE_FABRIC
+                              ? import_fabric(handle, out)
+                              : import_descriptor((int)(intptr_t)handle, out));
 }

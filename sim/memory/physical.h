@@ -29,6 +29,7 @@ struct sim_physical {
     CUdevice device;
     size_t bytes;
     CUmemAllocationHandleType handle_types; /* allowed for export; imported: none */
+    bool is_for_rdma;                       /* created with gpuDirectRDMACapable */
     /* cuMemCreate, imports and cuMemRetain..., minus cuMemRelease */
     unsigned handle_references;
     unsigned mappings;              /* cuMemMap minus cuMemUnmap */

@@ -70,6 +70,15 @@ struct sim_pool *sim_pool_find_imported(uint64_t id)
     return pool;
 }
 
+struct sim_pool *sim_pool_next_left(const struct sim_pool *pool)
+{
+    struct sim_pool *next = pool ? pool->next : pools;
+
+    while (next && (!next->is_destroyed || !is_imported(next)))
+        next = next->next;
+    return next;
+}
+
 struct sim_pool *sim_pool_new(CUdevice device)
 {
     struct sim_pool *pool = destroyed_pools;

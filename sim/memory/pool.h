@@ -51,6 +51,8 @@ struct sim_pool *sim_pool_find_own(CUmemoryPool handle);
 
 /* The pool imported from the file of that id, or NULL. */
 struct sim_pool *sim_pool_find_imported(uint64_t id);
+/* The next import that was destroyed and not removed; NULL before the first, and at the end. */
+struct sim_pool *sim_pool_next_left(const struct sim_pool *pool);
 
 struct sim_pool *sim_pool_create_default(CUdevice device);
 

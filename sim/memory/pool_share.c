@@ -82,6 +82,19 @@ static CUresult import(int file, CUmemoryPool *out)
     return result;
 }
 
+/* Remove destroyed imports, except where unfinished work may use the memory: on an H200 a
+ * copy that was queued before the free and the destruction still arrives. */
+static void remove_unused(void)
+{
+    struct sim_pool *pool = NULL, *next = sim_pool_next_left(NULL);
+
+    while ((pool = next) != NULL) {
+        next = sim_pool_next_left(pool);
+        if (pool->file->frees == 0 && sim_work_is_idle(pool->device))
+            sim_pool_remove(pool);
+    }
+}
+
 /* One pool has one handle, however often it is imported. */
 CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *handle,
                                             CUmemAllocationHandleType type,
@@ -92,13 +105,8 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *handle,
     if (!out || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
+    remove_unused();
     return sim_lock_leave(import((int)(intptr_t)handle, out));
-}
-
-static void remove_if_unused(struct sim_pool *pool)
-{
-    if (pool->is_destroyed && pool->file->frees == 0)
-        sim_pool_remove(pool);
 }
 
 /* Fails while it has imported pointers, as the real driver does. */
@@ -109,7 +117,7 @@ CUresult sim_pool_share_destroy(struct sim_pool *pool)
     if (--pool->file->imports > 0)
         return CUDA_SUCCESS;
     pool->is_destroyed = true;
-    remove_if_unused(pool);
+    remove_unused();
     return CUDA_SUCCESS;
 }
 
@@ -208,7 +216,6 @@ static void reach_free(void *data)
     struct pending *pending = data;
 
     pending->pool->file->frees--;
-    remove_if_unused(pending->pool);
 }
 
 CUresult sim_pool_share_free(struct sim_block *block, struct sim_stream *stream)
@@ -230,5 +237,7 @@ CUresult sim_pool_share_free(struct sim_block *block, struct sim_stream *stream)
     }
     sim_block_remove(block);
     sim_memory_destroy_block(block); /* one live block less in the pool */
+    /* The call takes 8 to 90 ms on an H200, so it finds no ready work when it returns. */
+    sim_work_settle();
     return CUDA_SUCCESS;
 }

@@ -123,6 +123,8 @@ static void run_first(struct sim_stream *stream)
     blocked_count += may_block;
     if (may_block && ready_count > idle_count + starting_count)
         start_worker();
+    if (may_block)
+        sim_lock_wake(); /* sim_work_settle() does not wait for it */
     run_unlocked(stream->first);
     blocked_count -= may_block;
     finish_first(stream);
@@ -467,4 +469,21 @@ void sim_work_wait_all(void)
 {
     for (struct sim_context *context = sim_contexts; context; context = context->next)
         sim_work_wait_context(context);
+}
+
+void sim_work_settle(void)
+{
+    while (
+        !sim_is_seeded && worker_count > 0 &&
+        (ready_count > 0 || worker_count > idle_count + starting_count + blocked_count))
+        sim_lock_wait_progress();
+}
+
+bool sim_work_is_idle(CUdevice device)
+{
+    for (const struct sim_context *context = sim_contexts; context;
+         context = context->next)
+        if (context->device == device && context->first_op)
+            return false;
+    return true;
 }

@@ -34,4 +34,11 @@ void sim_work_wait_context(struct sim_context *context);
 void sim_work_wait_device(CUdevice device);
 void sim_work_wait_all(void);
 
+/* In the eager mode, wait until the threads have done all work that is ready and does not
+ * block. The lock is released meanwhile. */
+void sim_work_settle(void);
+
+/* Return true if no stream of the device has unfinished work. */
+bool sim_work_is_idle(CUdevice device);
+
 #endif

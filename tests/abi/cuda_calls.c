@@ -30,6 +30,7 @@ typedef CUstreamCaptureStatus CUstreamCaptureStatus_;
 typedef CUstreamCaptureMode CUstreamCaptureMode_;
 typedef CUmemAllocationGranularity_flags CUmemAllocationGranularity_;
 typedef CUmemAllocationHandleType CUmemHandleType_;
+typedef CUmemRangeHandleType CUmemRangeHandleType_;
 typedef CUpointer_attribute CUpointerAttribute_;
 typedef CUmemAccess_flags CUmemAccess_;
 typedef CUmemPoolPtrExportData CUmemPoolPtrExportData_;
@@ -102,6 +103,7 @@ typedef CUmemAccessDesc CUmemAccessDesc_;
     X(mem_retain, cuMemRetainAllocationHandle, 11000)                         \
     X(mem_export, cuMemExportToShareableHandle, 10020)                        \
     X(mem_import, cuMemImportFromShareableHandle, 10020)                      \
+    X(mem_get_range_handle, cuMemGetHandleForAddressRange, 11070)             \
     X(ipc_get_mem_handle, cuIpcGetMemHandle, 4010)                            \
     X(ipc_open_mem_handle, cuIpcOpenMemHandle, 11000)                         \
     X(ipc_close_mem_handle, cuIpcCloseMemHandle, 4010)                        \

@@ -47,6 +47,8 @@ static const struct constant constants[] = {
     SAME(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED),
     SAME(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED),
     SAME(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES),
+    SAME(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED),
+    SAME(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED),
     SAME(CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED),
     SAME(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID),
     SAME(CU_POINTER_ATTRIBUTE_BUFFER_ID),
@@ -74,6 +76,10 @@ static const struct constant constants[] = {
     SAME(CU_MEM_HANDLE_TYPE_NONE),
     SAME(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
     SAME(CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+    SAME(CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+    SAME(CU_MEM_HANDLE_TYPE_FABRIC),
+    SAME(CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD),
+    SAME(CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE),
     SAME(CU_MEM_ACCESS_FLAGS_PROT_NONE),
     SAME(CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
     SAME(CU_STREAM_CAPTURE_STATUS_NONE),
@@ -123,6 +129,7 @@ TEST(types_have_the_sizes_of_cuda_h)
     SAME_SIZE(CUmemLocation_, CUmemLocation);
     SAME_SIZE(CUmemPoolProps_, CUmemPoolProps);
     SAME_SIZE(CUmemPoolPtrExportData_, CUmemPoolPtrExportData);
+    SAME_SIZE(CUmemFabricHandle_, CUmemFabricHandle);
     SAME_SIZE(CUgraph_, CUgraph);
     SAME_SIZE(CUgraphNode_, CUgraphNode);
     SAME_SIZE(CUuserObject_, CUuserObject);
@@ -179,6 +186,8 @@ TEST(constants_of_the_header_are_all_compared)
     int value, found = 0;
 
     CHECK(file != NULL);
+    if (!file)
+        return;
     while (fgets(line, sizeof line, file)) {
         if (sscanf(line, " %127[A-Z0-9_a-z] = %d", name, &value) != 2)
             continue;

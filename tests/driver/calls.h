@@ -144,6 +144,7 @@ enum { NOT_FOUND_HERE = -404 };
     X(cuMemUnmap, "cuMemUnmap", 10020, (CUdeviceptr pointer, size_t bytes)) \
     X(cuMemSetAccess, "cuMemSetAccess", 10020, (CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count)) \
     X(cuMemGetAccess, "cuMemGetAccess", 10020, (unsigned long long *out, const CUmemLocation *location, CUdeviceptr pointer)) \
+    X(cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange", 11070, (void *out, CUdeviceptr pointer, size_t bytes, int type, unsigned long long flags)) \
     X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", 10020, (void *out, CUmemGenericAllocationHandle handle, int type, unsigned long long flags)) \
     X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020, (CUmemGenericAllocationHandle *out, void *handle, int type)) \
     X(cuMemGetAllocationGranularity, "cuMemGetAllocationGranularity", 10020, (size_t *out, const CUmemAllocationProp *prop, int option)) \

@@ -137,6 +137,10 @@ static void preferred(const char *name, CUdeviceptr pointer)
 {
     fact(named("managed.%s.preferred", name), "%d %d %d", range_value(pointer, 2),
          range_value(pointer, 5), range_value(pointer, 6));
+}
+
+static void prefetched(const char *name, CUdeviceptr pointer)
+{
     fact(named("managed.%s.prefetched", name), "%d %d %d", range_value(pointer, 4),
          range_value(pointer, 7), range_value(pointer, 8));
 }
@@ -152,14 +156,14 @@ static void managed(void)
 
     cuMemAllocManaged(&out, BYTES, CU_MEM_ATTACH_GLOBAL);
     cuMemAdvise_v2(out, BYTES, SET_PREFERRED, numa);
-    preferred("host_numa", out);
+    prefetched("host_numa", out); /* where it prefers to be: not on all machines */
     fact_result("managed.unset_wrong_location",
                 cuMemAdvise_v2(out, BYTES, UNSET_PREFERRED, none));
     cuMemAdvise_v2(out, BYTES, UNSET_PREFERRED, host);
-    fact("managed.unset.preferred", "%d %d %d", range_value(out, 2), range_value(out, 5),
-         range_value(out, 6));
+    preferred("unset", out);
     cuMemAdvise_v2(out, BYTES, SET_PREFERRED, here);
     preferred("device", out);
+    prefetched("device", out);
     cuMemAdvise_v2(out, BYTES, SET_ACCESSED, host);
     cuMemAdvise_v2(out, BYTES, SET_ACCESSED, here);
     cuMemRangeGetAttribute(list, sizeof list, 3, out, BYTES);

@@ -1,6 +1,7 @@
 /* vmm.c -- facts about virtual memory: reserve, create, map, rights, unmap, export. */
 #include "facts.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #define UNIT (2 * MIB) /* the granularity; a fact of its own prints it */
@@ -343,6 +344,95 @@ static void border(void)
     cuMemFree(copy);
 }
 
+/* A process needs an IMEX channel for fabric handles. */
+static void fabric(void)
+{
+    CUmemAllocationProp prop = vmm_prop();
+    CUmemGenericAllocationHandle out = 77;
+    unsigned char garbage[64] = {0};
+
+    prop.requestedHandleTypes = 8;
+    create_fact("fabric.create", UNIT, prop, 0);
+    prop.requestedHandleTypes = 9;
+    create_fact("fabric.create_with_posix", UNIT, prop, 0);
+    fact_output("fabric.import_zeros", cuMemImportFromShareableHandle(&out, garbage, 8),
+                out == 77);
+    memset(garbage, 0x5a, sizeof garbage);
+    fact_output("fabric.import_garbage", cuMemImportFromShareableHandle(&out, garbage, 8),
+                out == 77);
+    fact_output("fabric.import_null", cuMemImportFromShareableHandle(&out, NULL, 8),
+                out == 77);
+}
+
+/* What a network card needs. */
+static void rdma(void)
+{
+    CUmemAllocationProp prop = vmm_prop(), back = {0};
+    CUmemGenericAllocationHandle handle = 0;
+
+    prop.allocFlags.gpuDirectRDMACapable = 1;
+    create_fact("rdma.create", UNIT, prop, 0);
+    if (cuMemCreate(&handle, UNIT, &prop, 0) != CUDA_SUCCESS)
+        return;
+    cuMemGetAllocationPropertiesFromHandle(&back, handle);
+    fact("rdma.props", "%d", back.allocFlags.gpuDirectRDMACapable);
+    cuMemRelease(handle);
+}
+
+static void dma_buf_fact(const char *name, CUdeviceptr at, size_t bytes, int type,
+                         unsigned long long flags)
+{
+    int fd = -77;
+    CUresult result = cuMemGetHandleForAddressRange(&fd, at, bytes, type, flags);
+
+    fact_output(name, result, fd == -77);
+    if (result == CUDA_SUCCESS && fd >= 0)
+        close(fd);
+}
+
+static void dma_buf(void)
+{
+    struct range r = vmm_range(2 * UNIT);
+    CUdeviceptr plain = block(8192);
+
+    dma_buf_fact("dma_buf.handle", r.pointer, 2 * UNIT, 1, 0);
+    dma_buf_fact("dma_buf.page_of_it", r.pointer + 4096, 4096, 1, 0);
+    dma_buf_fact("dma_buf.odd_address", r.pointer + 256, 4096, 1, 0);
+    dma_buf_fact("dma_buf.odd_bytes", r.pointer, 256, 1, 0);
+    dma_buf_fact("dma_buf.bytes_0", r.pointer, 0, 1, 0);
+    dma_buf_fact("dma_buf.too_far", r.pointer, 4 * UNIT, 1, 0);
+    dma_buf_fact("dma_buf.type_0", r.pointer, UNIT, 0, 0);
+    dma_buf_fact("dma_buf.over_pcie", r.pointer, UNIT, 1, 1);
+    dma_buf_fact("dma_buf.flags_2", r.pointer, UNIT, 1, 2);
+    dma_buf_fact("dma_buf.of_cuMemAlloc", plain, 8192, 1, 0);
+    fact_result("dma_buf.null", cuMemGetHandleForAddressRange(NULL, plain, 8192, 1, 0));
+    cuMemUnmap(r.pointer, 2 * UNIT);
+    cuMemRelease(r.handle);
+    cuMemAddressFree(r.pointer, 2 * UNIT);
+    cuMemFree(plain);
+}
+
+/* One range over two handles: what a pool's block can be. */
+static void dma_buf_of_two_handles(void)
+{
+    CUmemAllocationProp prop = vmm_prop();
+    CUmemAccessDesc access = vmm_access(3);
+    CUmemGenericAllocationHandle one = 0, two = 0;
+    CUdeviceptr at = 0;
+
+    cuMemAddressReserve(&at, 2 * UNIT, 0, 0, 0);
+    cuMemCreate(&one, UNIT, &prop, 0);
+    cuMemCreate(&two, UNIT, &prop, 0);
+    cuMemMap(at, UNIT, 0, one, 0);
+    cuMemMap(at + UNIT, UNIT, 0, two, 0);
+    cuMemSetAccess(at, 2 * UNIT, &access, 1);
+    dma_buf_fact("dma_buf.two_handles", at, 2 * UNIT, 1, 0);
+    cuMemUnmap(at, 2 * UNIT);
+    cuMemRelease(one);
+    cuMemRelease(two);
+    cuMemAddressFree(at, 2 * UNIT);
+}
+
 static void exporting(void)
 {
     CUmemAllocationProp prop = vmm_prop();
@@ -521,6 +611,10 @@ static const struct part parts[] = {
     {"other_calls", other_calls, TOGETHER},
     {"border", border, TOGETHER},
     {"exporting", exporting, TOGETHER},
+    {"fabric", fabric, TOGETHER},
+    {"rdma", rdma, TOGETHER},
+    {"dma_buf", dma_buf, TOGETHER},
+    {"dma_buf_of_two_handles", dma_buf_of_two_handles, TOGETHER},
     {"to_reserved", to_reserved, RISKY},
     {"no_access.memset", no_access_memset, RISKY},
     {"no_access.htod", no_access_htod, RISKY},
