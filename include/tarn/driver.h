@@ -246,6 +246,11 @@ typedef struct tarn_device_info {
     bool has_host_mapping;       /**< The device can map host memory. */
     bool has_legacy_ipc;         /**< cuIpcGetMemHandle works. */
     bool has_concurrent_managed; /**< Host and device may use managed memory at once. */
+    /** Exportable memory is capable of GPUDirect RDMA. */
+    bool has_rdma;
+    bool has_dma_buf; /**< tarn_ipc_export_dma_buf() works. */
+    /** The device has fabric handles. A process also needs an IMEX channel for them. */
+    bool has_fabric;
 } tarn_device_info;
 
 /**

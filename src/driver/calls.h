@@ -115,6 +115,9 @@
       (void *out, CUmemHandle_, CUmemHandleType_, unsigned long long flags))             \
     X(mem_import, "cuMemImportFromShareableHandle", 10020, OPTIONAL,                     \
       (CUmemHandle_ * out, void *shared, CUmemHandleType_))                              \
+    X(mem_get_range_handle, "cuMemGetHandleForAddressRange", 11070, OPTIONAL,            \
+      (void *out, CUdeviceptr_, size_t bytes, CUmemRangeHandleType_,                     \
+       unsigned long long flags))                                                        \
     X(ipc_get_mem_handle, "cuIpcGetMemHandle", 4010, OPTIONAL,                           \
       (CUipcMemHandle_ * out, CUdeviceptr_))                                             \
     X(ipc_open_mem_handle, "cuIpcOpenMemHandle", 11000, OPTIONAL,                        \

@@ -29,6 +29,7 @@ typedef int CUstreamCaptureStatus_;
 typedef int CUstreamCaptureMode_;
 typedef int CUmemAllocationGranularity_; /* CUmemAllocationGranularity_flags */
 typedef int CUmemHandleType_;            /* CUmemAllocationHandleType */
+typedef int CUmemRangeHandleType_;       /* CUmemRangeHandleType */
 typedef int CUpointerAttribute_;         /* CUpointer_attribute */
 typedef int CUmemAccess_;                /* CUmemAccess_flags */
 
@@ -43,6 +44,10 @@ typedef struct {
 typedef struct {
     unsigned char reserved[64];
 } CUmemPoolPtrExportData_;
+
+typedef struct {
+    unsigned char data[64];
+} CUmemFabricHandle_;
 
 typedef struct {
     int type; /* CUmemLocationType */
@@ -110,7 +115,9 @@ enum { /* CUdevice_attribute */
        CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED_ = 110,
        CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED_ = 115,
        CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES_ = 119,
+       CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED_ = 124,
        CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED_ = 125,
+       CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED_ = 128,
        CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID_ = 134
 };
 
@@ -142,7 +149,11 @@ enum { /* flags of single calls */
        CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS_ = 1,
        CU_MEM_HANDLE_TYPE_NONE_ = 0,
        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_ = 1,
+       CU_MEM_HANDLE_TYPE_FABRIC_ = 8,
+       CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD_ = 1,
+       CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE_ = 1,
        CU_MEM_ALLOC_GRANULARITY_MINIMUM_ = 0,
+       CU_MEM_ALLOC_GRANULARITY_RECOMMENDED_ = 1,
        CU_MEM_ACCESS_FLAGS_PROT_NONE_ = 0,
        CU_MEM_ACCESS_FLAGS_PROT_READWRITE_ = 3,
        CU_STREAM_CAPTURE_STATUS_NONE_ = 0,

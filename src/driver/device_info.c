@@ -73,6 +73,12 @@ static tarn_status describe(const struct tarn__calls *calls, int device,
         attribute(calls, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED_, handle);
     out->has_concurrent_managed =
         attribute(calls, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS_, handle);
+    out->has_rdma = attribute(
+        calls, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED_, handle);
+    out->has_dma_buf = calls->mem_get_range_handle &&
+                       attribute(calls, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED_, handle);
+    out->has_fabric =
+        attribute(calls, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED_, handle);
     return TARN_OK;
 }
 

@@ -3,6 +3,12 @@
 #include "test.h"
 #include <stdlib.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+enum { PINNED_TAIL = 512 }; /* which AddressSanitizer forbids */
+#else
+enum { PINNED_TAIL = 0 };
+#endif
+
 enum { BYTES = 10000 };
 
 __attribute__((constructor)) static void ask_for_two_devices(void)
@@ -37,7 +43,7 @@ static void free_block(tarn_resource *resource, tarn_device_ptr block, size_t by
 }
 
 /* Adjacent blocks, so that the memory behind one is mapped, too. */
-static void check_kind(create_fn *create, bool end_is_known)
+static void check_kind(create_fn *create, bool end_is_known, size_t tail)
 {
     tarn_status beyond = end_is_known ? TARN_INVALID_ARGUMENT : TARN_OK;
     tarn_resource *resource;
@@ -47,8 +53,8 @@ static void check_kind(create_fn *create, bool end_is_known)
     CHECK_OK(tarn_driver_check_allocation(0, block, BYTES));
     CHECK_OK(tarn_driver_check_allocation(0, block + 1, BYTES - 1));
     CHECK_OK(tarn_driver_check_allocation(0, block, 0));
-    CHECK_STATUS(beyond, tarn_driver_check_allocation(0, block, BYTES + 1));
-    CHECK_STATUS(beyond, tarn_driver_check_allocation(0, block + BYTES - 1, 2));
+    CHECK_STATUS(beyond, tarn_driver_check_allocation(0, block, BYTES + 1 + tail));
+    CHECK_STATUS(beyond, tarn_driver_check_allocation(0, block + BYTES - 1, 2 + tail));
     CHECK_STATUS(beyond, tarn_driver_check_allocation(0, block, SIZE_MAX));
     free_block(resource, block, BYTES);
     free_block(resource, next, BYTES);
@@ -57,10 +63,10 @@ static void check_kind(create_fn *create, bool end_is_known)
 
 TEST(block_that_reaches_beyond_its_allocation_is_rejected)
 {
-    check_kind(tarn_cuda_create, true);
-    check_kind(create_async, true);
-    check_kind(tarn_managed_create, true);
-    check_kind(tarn_pinned_create, true);
+    check_kind(tarn_cuda_create, true, 0);
+    check_kind(create_async, true, 0);
+    check_kind(tarn_managed_create, true, 0);
+    check_kind(tarn_pinned_create, true, PINNED_TAIL);
 }
 
 TEST(rejection_has_the_numbers)
@@ -85,7 +91,7 @@ TEST(block_of_memory_that_was_mapped_in_parts_is_not_judged)
     enum { LARGE = 256 << 20 };
     tarn_resource *pool;
 
-    check_kind(create_pool, false);
+    check_kind(create_pool, false, 0);
     CHECK_OK(create_pool(0, &pool));
     tarn_device_ptr block = take(pool, LARGE);
     CHECK_OK(tarn_driver_check_allocation(0, block, LARGE));
