@@ -31,7 +31,7 @@ static tarn_status make_cuda(tarn_resource **out)
 
 static tarn_status make_exportable(tarn_resource **out)
 {
-    return tarn_exportable_create(0, out);
+    return tarn_exportable_create(0, NULL, out);
 }
 
 static tarn_status make_async(tarn_resource **out)

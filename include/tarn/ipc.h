@@ -144,8 +144,8 @@ typedef struct tarn_ipc_open_options {
  * - TARN_INVALID_ARGUMENT: the bytes are no handle, or the handle is of this process
  *   itself or of another user. Or the block reaches over the end of its allocation. Or
  *   `handle` or `out` is NULL, or an option is invalid.
- * - TARN_NOT_FOUND: the block was freed, the owner has ended, or no device here has that
- *   uuid. Or an older block lies at the place of a block of a driver's pool.
+ * - TARN_NOT_FOUND: the block was freed. Or no process serves it here: the native code of
+ *   the error is ECONNREFUSED. Or no device here has that uuid: it is ENODEV. Or an older block lies at the place of a block of a driver's pool.
  * - TARN_SYSTEM_FAILURE: the owner does not answer in time, or its answer is invalid.
  * - TARN_OUT_OF_MEMORY: memory is unavailable.
  * - TARN_NOT_SUPPORTED: the driver cannot open such memory.
@@ -155,6 +155,41 @@ typedef struct tarn_ipc_open_options {
 TARN_API tarn_status tarn_ipc_open(const tarn_ipc_handle *handle,
                                    const tarn_ipc_open_options *options,
                                    tarn_pointer **out);
+
+/** A dma-buf descriptor of a block, as tarn_ipc_export_dma_buf() returns it. */
+typedef struct tarn_ipc_dma_buf {
+    int file;      /**< The file descriptor; the caller closes it. */
+    size_t offset; /**< Offset of the block in the range of the descriptor, in bytes. */
+    size_t bytes;  /**< Size of the range in bytes: a multiple of the host's page size. */
+} tarn_ipc_dma_buf;
+
+/** Export a block as a dma-buf descriptor, for the driver of another device.
+ *
+ * A network card registers it, for example with ibv_reg_dmabuf_mr(). The descriptor has
+ * whole pages of the host, so it can include neighbours of the block. The block has to lie
+ * in one allocation of the driver. Blocks of tarn_cuda_create(), tarn_exportable_create()
+ * and of pools over these do. The descriptor does not delay a free of the block: close it,
+ * and end the work that uses it, before the block is freed. It is closed on exec.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param pointer    borrowed; device memory that is not empty
+ * @param over_pcie  true: a mapping over PCIe (CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE),
+ *                   for systems whose devices are also linked to the host by NVLink. Drivers
+ *                   before CUDA 12.8 reject it.
+ * @param[out] out   the descriptor
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `pointer` is NULL or empty, has lost its last reference, or
+ *   `out` is NULL.
+ * - TARN_NOT_SUPPORTED: the driver or the device has no dma-buf, or the driver has none of
+ *   this memory, such as a block that spans several allocations.
+ * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
+ * - Other statuses of the driver.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_ipc_export_dma_buf(const tarn_pointer *pointer, bool over_pcie,
+                                             tarn_ipc_dma_buf *out);
 
 /** A lease of another process on a block of this process. */
 typedef struct tarn_ipc_lease {
@@ -207,26 +242,49 @@ TARN_API void tarn_ipc_get_counts(tarn_ipc_counts *out);
 /** @addtogroup tarn_resource_kinds
  * @{ */
 
-/** Return the resource `exportable` of `device`: device memory made for sharing.
+/** Options of tarn_exportable_create(); zeros are the defaults. */
+typedef struct tarn_exportable_options {
+    size_t size; /**< Size of this struct: sizeof(tarn_exportable_options). */
+    /** Most bytes of freed blocks that stay mapped, for blocks of the same size.
+     *
+     * A block that was exported does not stay. tarn_resource_trim() releases the kept
+     * memory, and so does a failing allocation of this resource. 0: nothing is kept. */
+    size_t cache_bytes;
+} tarn_exportable_options;
+
+/** Return a resource `exportable` of `device`: memory for sharing and registration.
  *
- * Each block is one allocation of cuMemCreate, which can be exported as a descriptor. Its
- * size is a multiple of 2 MiB. There is one such resource for each device, as with
- * tarn_cuda_create(). A pool over it serves small blocks. Then whole segments are shared.
- * A free waits for the device.
+ * Each block is one allocation of cuMemCreate, mapped at one place as long as it lives.
+ * So NCCL, UCX and network cards can register it. A block has these properties:
+ *
+ * - Its size is a multiple of the granularity that the driver recommends, at least 2 MiB.
+ * - All devices that can reach `device` may read and write it.
+ * - It is capable of GPUDirect RDMA, if the device is.
+ * - It can be exported as a descriptor; and as a fabric handle, if the driver grants that
+ *   (CU_MEM_HANDLE_TYPE_FABRIC).
+ *
+ * Without `cache_bytes` there is one such resource for each device, as with
+ * tarn_cuda_create(). A pool over it serves small blocks. Each block of that pool lies in
+ * one segment, and whole segments are shared. A free waits for `device`, not for work of
+ * other devices on the block.
  *
  * Thread-safety: any thread.
  *
  * @param device    number of the device
+ * @param options   borrowed during the call; NULL selects the defaults
  * @param[out] out  the resource, with a new reference for the caller
  * @return
  * - TARN_OK: `*out` is set.
- * - TARN_INVALID_ARGUMENT: `device` does not exist, or `out` is NULL.
+ * - TARN_INVALID_ARGUMENT: `device` does not exist, `out` is NULL, or `options` has a size
+ *   that does not fit.
  * - TARN_NOT_SUPPORTED: the device cannot export memory as descriptors.
  * - TARN_OUT_OF_MEMORY: host memory is unavailable.
  * - Other statuses of the driver.
  * @since 0.1
  */
-TARN_API tarn_status tarn_exportable_create(int device, tarn_resource **out);
+TARN_API tarn_status tarn_exportable_create(int device,
+                                            const tarn_exportable_options *options,
+                                            tarn_resource **out);
 
 /** @} */
 

@@ -19,8 +19,8 @@ enum { RETRY_NS = 1000000 }; /* pause between tries while the server's queue is 
 
 static tarn_status gone(const struct tarn__handle_encoding *encoding)
 {
-    return tarn_error_set(
-        TARN_NOT_FOUND,
+    return tarn_error_set_native(
+        TARN_NOT_FOUND, ECONNREFUSED,
         "ipc: process %d, the owner of the memory, has ended: its socket has no listener",
         encoding->process);
 }

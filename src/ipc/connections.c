@@ -15,6 +15,7 @@
 #include "driver/driver.h"
 #include "ipc/descriptor.h"
 #include "ipc/export_table.h"
+#include "ipc/fabric_lease.h"
 #include "ipc/owner.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -101,8 +102,13 @@ tarn_status tarn_ipc_leases(tarn_ipc_lease *out, size_t capacity, size_t *count_
     if (capacity > 0 && !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "ipc: leases: capacity is %zu, but out is NULL", capacity);
+    if (!tarn__driver_gone()) /* no other call of a forked child releases memory */
+        tarn__fabric_lease_sweep();
     tarn__owner_lock();
     size_t count = list_leases(out, capacity);
+    size_t listed = count < capacity ? count : capacity;
+    if (!tarn__driver_gone()) /* they are its parent's */
+        count += tarn__fabric_lease_list(out ? out + listed : NULL, capacity - listed);
     tarn__owner_unlock();
     if (count_out)
         *count_out = count;

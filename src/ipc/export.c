@@ -7,6 +7,7 @@
  * server, which starts now.
  */
 #include "ipc/export.h"
+#include "base/cancellation.h"
 #include "ipc/descriptor.h"
 #include "ipc/mapping.h"
 #include "ipc/connections.h"
@@ -264,6 +265,7 @@ static tarn_status export_served(tarn_pointer *pointer, tarn_ipc_handle *out)
 tarn_status tarn_ipc_export(tarn_pointer *pointer, tarn_ipc_kind kind,
                             tarn_ipc_handle *out)
 {
+    TARN__NOT_CANCELLED;
     if (!pointer || !out || tarn_pointer_bytes(pointer) == 0)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: export: %s",
                               out ? "the pointer is NULL or empty" : "out is NULL");

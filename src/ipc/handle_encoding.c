@@ -16,17 +16,23 @@ _Static_assert(offsetof(struct tarn__handle_encoding, check) % sizeof(uint64_t) 
 
 /* One word at a time: the checksum is computed at each opening, also of memory that is
  * open already. */
-static uint64_t check_of(const struct tarn__handle_encoding *encoding)
+uint64_t tarn__handle_encoding_checksum(const void *data, size_t bytes)
 {
-    uint64_t words[offsetof(struct tarn__handle_encoding, check) / sizeof(uint64_t)];
-    uint64_t check = sizeof words;
+    const unsigned char *at = data;
+    uint64_t check = bytes, word;
 
-    memcpy(words, encoding, sizeof words);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        check = (check ^ words[i]) * UINT64_C(0x9fb21c651e98df25);
+    for (size_t i = 0; i < bytes; i += sizeof word) {
+        memcpy(&word, at + i, sizeof word);
+        check = (check ^ word) * UINT64_C(0x9fb21c651e98df25);
         check ^= check >> 32;
     }
     return check;
+}
+
+static uint64_t check_of(const struct tarn__handle_encoding *encoding)
+{
+    return tarn__handle_encoding_checksum(encoding,
+                                          offsetof(struct tarn__handle_encoding, check));
 }
 
 void tarn__handle_encoding_seal(struct tarn__handle_encoding *encoding)

@@ -28,6 +28,10 @@ _Static_assert(sizeof(struct tarn__handle_encoding) == 64,
 /* Fill in magic and check. */
 void tarn__handle_encoding_seal(struct tarn__handle_encoding *encoding);
 
+/* A checksum of `bytes` bytes, a multiple of 8: it tells bytes that were cut off or mixed
+ * up. */
+uint64_t tarn__handle_encoding_checksum(const void *data, size_t bytes);
+
 /* Do these bytes claim to be such a handle? If not, they are a CUDA handle. */
 bool tarn__handle_encoding_has_magic(const unsigned char bytes[64]);
 

@@ -177,12 +177,9 @@ static bool has_calls(const struct tarn__calls *calls)
            calls->mem_set_access;
 }
 
-/* The mapping alone keeps the memory; the handle is released at once. */
-static tarn_status open_segment(const struct tarn__calls *calls,
-                                struct tarn__mapping *mapping, int memory)
+static tarn_status check_import(const struct tarn__calls *calls,
+                                const struct tarn__mapping *mapping)
 {
-    CUmemHandle_ handle = 0;
-
     if (!has_calls(calls))
         return tarn_error_set(TARN_NOT_SUPPORTED, "ipc: the driver cannot import memory");
     if (mapping->bytes == 0 || mapping->bytes % GRANULARITY != 0)
@@ -190,12 +187,15 @@ static tarn_status open_segment(const struct tarn__calls *calls,
             TARN_SYSTEM_FAILURE,
             "ipc: the owner sent an invalid answer: a segment of %zu bytes",
             mapping->bytes);
-    CUresult_ result = calls->mem_import(&handle, (void *)(intptr_t)memory,
-                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_);
-    if (result != CUDA_SUCCESS_)
-        return tarn__driver_failed("ipc", "cuMemImportFromShareableHandle", result,
-                                   "a segment of %zu bytes", mapping->bytes);
-    result = reserve_and_map(calls, mapping, handle);
+    return TARN_OK;
+}
+
+/* The mapping alone keeps the memory; the handle is released at once. */
+static tarn_status map_imported(const struct tarn__calls *calls,
+                                struct tarn__mapping *mapping, CUmemHandle_ handle)
+{
+    CUresult_ result = reserve_and_map(calls, mapping, handle);
+
     if (calls->mem_release(handle) != CUDA_SUCCESS_)
         calls->mem_release(handle);
     if (result != CUDA_SUCCESS_)
@@ -203,6 +203,56 @@ static tarn_status open_segment(const struct tarn__calls *calls,
                                    "a segment of %zu bytes on device %d", mapping->bytes,
                                    mapping->device);
     return TARN_OK;
+}
+
+static tarn_status open_segment(const struct tarn__calls *calls,
+                                struct tarn__mapping *mapping, int memory)
+{
+    CUmemHandle_ handle = 0;
+    tarn_status status = check_import(calls, mapping);
+
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = calls->mem_import(&handle, (void *)(intptr_t)memory,
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("ipc", "cuMemImportFromShareableHandle", result,
+                                   "a segment of %zu bytes", mapping->bytes);
+    return map_imported(calls, mapping, handle);
+}
+
+/* --- a segment, by its fabric handle --- */
+
+static tarn_status fabric_failed(const struct tarn__mapping *mapping, CUresult_ result)
+{
+    if (result == CUDA_ERROR_NOT_PERMITTED_)
+        return tarn_error_set_native(
+            TARN_NOT_SUPPORTED, result,
+            "fabric: this process lacks the IMEX channel of the memory's owner "
+            "(/dev/nvidia-caps-imex-channels)");
+    if (result == CUDA_ERROR_INVALID_VALUE_ || result == CUDA_ERROR_INVALID_HANDLE_)
+        return tarn_error_set_native(
+            TARN_NOT_FOUND, result,
+            "fabric: the driver does not know this memory: it was released, its process "
+            "ended, or the handle is invalid");
+    return tarn__driver_failed("fabric", "cuMemImportFromShareableHandle", result,
+                               "a segment of %zu bytes", mapping->bytes);
+}
+
+static tarn_status open_fabric(const struct tarn__calls *calls,
+                               struct tarn__mapping *mapping)
+{
+    CUmemFabricHandle_ fabric;
+    CUmemHandle_ handle = 0;
+    tarn_status status = check_import(calls, mapping);
+
+    if (status != TARN_OK)
+        return status;
+    memcpy(fabric.data, mapping->origin.bytes, sizeof fabric.data);
+    CUresult_ result = calls->mem_import(&handle, &fabric, CU_MEM_HANDLE_TYPE_FABRIC_);
+    if (result != CUDA_SUCCESS_)
+        return fabric_failed(mapping, result);
+    return map_imported(calls, mapping, handle);
 }
 
 /* --- a block of a driver's pool --- */
@@ -234,6 +284,8 @@ static tarn_status open_in_scope(const struct tarn__calls *calls,
         return open_segment(calls, mapping, source->memory);
     if (mapping->origin.backing == TARN__BACKING_DRIVER_POOL)
         return open_driver_pool(calls, mapping, source);
+    if (mapping->origin.backing == TARN__BACKING_FABRIC)
+        return open_fabric(calls, mapping);
     return open_cuda(calls, mapping);
 }
 
@@ -331,6 +383,7 @@ static const struct {
     [TARN__BACKING_SEGMENT] = {close_segment, "cuMemUnmap"},
     [TARN__BACKING_CUDA] = {close_cuda, "cuIpcCloseMemHandle"},
     [TARN__BACKING_DRIVER_POOL] = {close_driver_pool, "cuMemFree"},
+    [TARN__BACKING_FABRIC] = {close_segment, "cuMemUnmap"},
 };
 
 static tarn_status close_in_scope(const struct tarn__mapping *mapping)

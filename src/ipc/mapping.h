@@ -7,14 +7,14 @@
 
 /* The identity of an allocation. */
 struct tarn__origin {
-    enum tarn__backing backing; /* with a CUDA handle the bytes are that handle, */
+    enum tarn__backing backing; /* with a CUDA or fabric handle the bytes are that, */
     unsigned char bytes[64];    /* else a plain handle of a server */
 };
 
 /* The data to map an allocation without a CUDA handle. */
 struct tarn__source {
     int memory;                /* the descriptor of a segment or a pool; the caller's */
-    size_t bytes;              /* of a segment, as its owner reports */
+    size_t bytes;              /* of a segment, as its owner reports; or the handle */
     uint64_t pool;             /* the pool's number */
     unsigned char pointer[64]; /* a block, as its pool exports it */
 };

@@ -8,13 +8,16 @@
  * A copy needs the handle no longer than the copying takes. Its memory belongs to the
  * copy: it comes from the device's resource and returns there like any other block.
  */
+#include "ipc/open.h"
 #include "ipc/copy.h"
+#include "base/cancellation.h"
 #include "ipc/export.h"
 #include "ipc/lease.h"
 #include "ipc/server.h"
 #include "pointer/pointer.h"
 #include "base/error.h"
 #include "base/options.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tarn/device.h>
@@ -219,6 +222,27 @@ static tarn_status open_on(const tarn_ipc_handle *handle, int device, unsigned t
     return status == TARN_OK ? TARN_OK : undo(mapping, lease, status);
 }
 
+tarn_status tarn__open_fabric(const struct tarn__fabric_encoding *encoding, int device,
+                              tarn_pointer **out)
+{
+    const tarn_ipc_handle handle = {.bytes = (size_t)encoding->bytes,
+                                    .offset = (size_t)encoding->offset};
+    const struct tarn__source source = {.memory = -1,
+                                        .bytes = (size_t)encoding->segment_bytes};
+    struct tarn__origin origin = {.backing = TARN__BACKING_FABRIC};
+
+    memcpy(origin.bytes, encoding->fabric, sizeof origin.bytes);
+    struct tarn__mapping *mapping = tarn__mapping_find(&origin, device);
+    tarn_status status =
+        mapping ? TARN_OK : tarn__mapping_make(&origin, device, &source, &mapping);
+    if (status != TARN_OK)
+        return status;
+    status = check_bounds(&handle, mapping);
+    if (status == TARN_OK)
+        status = make_pointer(&handle, device, mapping, NULL, out);
+    return status == TARN_OK ? TARN_OK : undo(mapping, NULL, status);
+}
+
 /* --- opening by a copy --- */
 
 static tarn_status allocate_copy(const tarn_pointer *from, int device, tarn_pointer **out)
@@ -262,10 +286,11 @@ static tarn_status open_copy(const tarn_ipc_handle *handle, int source, int devi
 
 static tarn_status no_device(const tarn_ipc_handle *handle)
 {
-    return tarn_error_set(TARN_NOT_FOUND,
-                          "ipc: this process does not have the device of the memory "
-                          "(device %d of its owner)",
-                          handle->device);
+    return tarn_error_set_native(
+        TARN_NOT_FOUND, ENODEV,
+        "ipc: this process does not have the device of the memory "
+        "(device %d of its owner)",
+        handle->device);
 }
 
 /* Find the device of this process with that uuid. It may have another number here. */
@@ -345,6 +370,7 @@ static tarn_status check_arguments(const tarn_ipc_handle *handle,
 tarn_status tarn_ipc_open(const tarn_ipc_handle *handle,
                           const tarn_ipc_open_options *options, tarn_pointer **out)
 {
+    TARN__NOT_CANCELLED;
     tarn_ipc_open_options requested = {.size = sizeof requested};
     int source = 0;
     bool is_reached = true;

@@ -2,37 +2,45 @@
  *
  * A pool's own VMM memory is moved, suspended and trimmed in physical handles that do not
  * follow the bounds of blocks. A handle of it would be stale before it arrived. So memory
- * that others may map has a resource of its own without these operations. A pool over it
- * serves small blocks.
+ * that others may map or register has a resource of its own without these operations. A
+ * pool over it serves small blocks.
  *
  * The table tells which segment lies around an address. The server requests a descriptor
  * from the driver while the segment's owner may be freeing it. `users` delays the free
  * until then. So the exported memory is never what came after it at the same address.
+ *
+ * Memory that was exported is not cached: a process may have it open, and would see the
+ * next block.
  */
 #define _GNU_SOURCE
 #include "ipc/segment.h"
 #include "base/mutex_assert.h"
-#include "base/size.h"
+#include "base/options.h"
+#include "base/warn.h"
 #include "driver/quiesce.h"
 #include "ipc/descriptor.h"
 #include "ipc/owner.h"
+#include "ipc/segment_cache.h"
 #include "ipc/slots.h"
 #include "resource/backed.h"
 #include <pthread.h>
 #include <search.h>
 #include <stdlib.h>
-
-enum { GRANULARITY = 2 << 20 };
+#include <string.h>
 
 struct segment {
-    CUdeviceptr_ base;
-    CUmemHandle_ handle; /* kept for exports; 0: released, only the mapping is left */
-    size_t bytes;        /* a multiple of GRANULARITY */
-    int device;
+    struct tarn__segment_memory *memory;
+    struct tarn__segment_cache *cache; /* of its resource */
     uint32_t slot;
     uint64_t generation;
-    unsigned users; /* threads that export its memory now */
-    bool ending;    /* a free waits for the users, or runs */
+    unsigned users;    /* threads that export its memory now */
+    bool was_exported; /* another process may have its memory open */
+    bool ending;       /* a free waits for the users, or runs */
+};
+
+struct exportable {
+    struct tarn__backed backed; /* first: the shared operations see this member */
+    struct tarn__segment_cache cache;
 };
 
 static struct {
@@ -52,7 +60,8 @@ size_t tarn__segment_count(void)
 /* Segments do not overlap, so two that overlap are the same. */
 static int compare(const void *one, const void *other)
 {
-    const struct segment *a = one, *b = other;
+    const struct tarn__segment_memory *a = ((const struct segment *)one)->memory;
+    const struct tarn__segment_memory *b = ((const struct segment *)other)->memory;
 
     if (a->base >= b->base + b->bytes)
         return 1;
@@ -64,7 +73,8 @@ static struct segment *around(tarn_device_ptr address)
 {
     tarn__assert_mutex_held(&tarn__owner_mutex);
 
-    const struct segment place = {.base = address, .bytes = 1};
+    struct tarn__segment_memory byte = {.base = address, .bytes = 1};
+    const struct segment place = {.memory = &byte};
     struct segment *const *found = tfind(&place, &segments.by_address, compare);
 
     return found ? *found : NULL;
@@ -76,7 +86,7 @@ bool tarn__segment_around(tarn_device_ptr address, struct tarn__segment_name *ou
     const struct segment *segment = around(address);
     if (segment)
         *out = (struct tarn__segment_name){segment->slot, segment->generation,
-                                           segment->base, segment->bytes};
+                                           segment->memory->base, segment->memory->bytes};
     tarn__owner_unlock();
     return segment != NULL;
 }
@@ -90,8 +100,10 @@ static struct segment *begin_use(uint32_t slot, uint64_t generation)
     struct segment *segment = tarn__slots_find(&segments.table, slot, generation);
     if (segment && segment->ending)
         segment = NULL;
-    if (segment)
+    if (segment) {
         segment->users++;
+        segment->was_exported = true;
+    }
     tarn__owner_unlock();
     return segment;
 }
@@ -102,6 +114,13 @@ static void end_use(struct segment *segment)
     if (--segment->users == 0)
         pthread_cond_broadcast(&segments.idle);
     tarn__owner_unlock();
+}
+
+static tarn_status gone(uint32_t slot, uint64_t generation)
+{
+    return tarn_error_set(TARN_NOT_FOUND,
+                          "ipc: the memory was freed: segment %u has no generation %llu",
+                          slot, (unsigned long long)generation);
 }
 
 static CUresult_ export_file(const struct tarn__calls *calls, CUmemHandle_ handle,
@@ -126,12 +145,9 @@ tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes
         return status;
     struct segment *segment = begin_use(slot, generation);
     if (!segment)
-        return tarn_error_set(
-            TARN_NOT_FOUND,
-            "ipc: the memory was freed: segment %u has no generation %llu", slot,
-            (unsigned long long)generation);
-    size_t bytes = segment->bytes;
-    CUresult_ result = export_file(calls, segment->handle, &file);
+        return gone(slot, generation);
+    size_t bytes = segment->memory->bytes;
+    CUresult_ result = export_file(calls, segment->memory->handle, &file);
     end_use(segment);
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("ipc", "cuMemExportToShareableHandle", result,
@@ -141,77 +157,46 @@ tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes
     return TARN_OK;
 }
 
+/* The lock of descriptors also installs the fork handlers, which a child of an exporter
+ * needs. */
+static CUresult_ export_fabric(const struct tarn__calls *calls, CUmemHandle_ handle,
+                               CUmemFabricHandle_ *out)
+{
+    tarn__descriptor_lock();
+    CUresult_ result = calls->mem_export(out, handle, CU_MEM_HANDLE_TYPE_FABRIC_, 0);
+    tarn__descriptor_unlock();
+    return result;
+}
+
+tarn_status tarn__segment_fabric(uint32_t slot, uint64_t generation,
+                                 unsigned char out[64])
+{
+    const struct tarn__calls *calls;
+    tarn_status status = tarn__driver(&calls);
+    CUresult_ result = CUDA_ERROR_NOT_SUPPORTED_;
+    CUmemFabricHandle_ fabric;
+
+    if (status != TARN_OK)
+        return status;
+    struct segment *segment = begin_use(slot, generation);
+    if (!segment)
+        return gone(slot, generation);
+    if (segment->memory->handle_types & CU_MEM_HANDLE_TYPE_FABRIC_)
+        result = export_fabric(calls, segment->memory->handle, &fabric);
+    end_use(segment);
+    if (result == CUDA_ERROR_NOT_SUPPORTED_ || result == CUDA_ERROR_NOT_PERMITTED_)
+        return tarn_error_set_native(
+            TARN_NOT_SUPPORTED, result,
+            "fabric: the memory has no fabric handle: the device has none, or this "
+            "process had no IMEX channel when the memory was created");
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("fabric", "cuMemExportToShareableHandle", result,
+                                   "segment %u", slot);
+    memcpy(out, fabric.data, sizeof fabric.data);
+    return TARN_OK;
+}
+
 /* --- the resource --- */
-
-/* Undo a failed allocation. The second tries are for a driver that fails once. */
-static void release(const struct tarn__calls *calls, CUmemHandle_ handle)
-{
-    if (calls->mem_release(handle) != CUDA_SUCCESS_)
-        calls->mem_release(handle);
-}
-
-static void unreserve(const struct tarn__calls *calls, const struct segment *segment)
-{
-    if (calls->mem_address_free(segment->base, segment->bytes) != CUDA_SUCCESS_)
-        calls->mem_address_free(segment->base, segment->bytes);
-}
-
-static void unmap(const struct tarn__calls *calls, const struct segment *segment)
-{
-    if (calls->mem_unmap(segment->base, segment->bytes) != CUDA_SUCCESS_)
-        calls->mem_unmap(segment->base, segment->bytes);
-}
-
-static CUresult_ create(const struct tarn__calls *calls, struct segment *segment)
-{
-    CUmemAllocationProp_ properties = {
-        .type = CU_MEM_ALLOCATION_TYPE_PINNED_,
-        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_,
-        .location = {CU_MEM_LOCATION_TYPE_DEVICE_, segment->device},
-    };
-
-    return calls->mem_create(&segment->handle, segment->bytes, &properties, 0);
-}
-
-static CUresult_ map(const struct tarn__calls *calls, const struct segment *segment)
-{
-    CUmemAccessDesc_ access = {{CU_MEM_LOCATION_TYPE_DEVICE_, segment->device},
-                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE_};
-    CUresult_ result =
-        calls->mem_map(segment->base, segment->bytes, 0, segment->handle, 0);
-
-    if (result != CUDA_SUCCESS_)
-        return result;
-    result = calls->mem_set_access(segment->base, segment->bytes, &access, 1);
-    if (result != CUDA_SUCCESS_)
-        unmap(calls, segment);
-    return result;
-}
-
-static CUresult_ create_and_map(const struct tarn__calls *calls, struct segment *segment)
-{
-    CUresult_ result = create(calls, segment);
-
-    if (result != CUDA_SUCCESS_)
-        return result;
-    result = map(calls, segment);
-    if (result != CUDA_SUCCESS_)
-        release(calls, segment->handle);
-    return result;
-}
-
-static CUresult_ reserve_and_map(const struct tarn__calls *calls, struct segment *segment)
-{
-    CUresult_ result =
-        calls->mem_address_reserve(&segment->base, segment->bytes, GRANULARITY, 0, 0);
-
-    if (result != CUDA_SUCCESS_)
-        return result;
-    result = create_and_map(calls, segment);
-    if (result != CUDA_SUCCESS_)
-        unreserve(calls, segment);
-    return result;
-}
 
 /* Enter it into the table and the tree. False: no host memory. */
 static bool list(struct segment *segment)
@@ -228,31 +213,57 @@ static bool list(struct segment *segment)
     return is_in;
 }
 
+/* Take cached memory, or create some. While memory is scarce, the cache is released. */
+static CUresult_ obtain(struct exportable *self, const struct tarn__calls *calls,
+                        size_t bytes, struct tarn__segment_memory **out)
+{
+    size_t released = 0;
+
+    *out = tarn__segment_cache_take(&self->cache, bytes);
+    if (*out)
+        return CUDA_SUCCESS_;
+    CUresult_ result =
+        tarn__segment_memory_create(calls, self->backed.device, bytes, out);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY_)
+        return result;
+    tarn__segment_cache_trim(&self->cache, calls, 0, &released);
+    return released ? tarn__segment_memory_create(calls, self->backed.device, bytes, out)
+                    : result;
+}
+
+/* Release memory that no caller has yet; the second try is for a driver that fails
+ * once. */
+static void discard(const struct tarn__calls *calls, struct tarn__segment_memory *memory)
+{
+    if (tarn__segment_memory_release(calls, memory) != CUDA_SUCCESS_)
+        tarn__segment_memory_release(calls, memory);
+}
+
 static CUresult_ exportable_allocate(struct tarn__backed *self,
                                      const struct tarn__calls *calls, size_t bytes,
                                      tarn_stream stream, CUdeviceptr_ *out)
 {
+    struct exportable *exportable = (struct exportable *)(void *)self;
     struct segment *segment = calloc(1, sizeof *segment);
-    CUresult_ result = CUDA_ERROR_OUT_OF_MEMORY_;
+    CUresult_ result = segment ? CUDA_SUCCESS_ : CUDA_ERROR_OUT_OF_MEMORY_;
+    size_t rounded = 0;
 
     (void)stream;
-    if (!segment || !tarn__size_round_up(bytes, GRANULARITY, &segment->bytes)) {
-        free(segment);
-        return result;
-    }
-    segment->device = self->device;
-    result = reserve_and_map(calls, segment);
-    if (result == CUDA_SUCCESS_ && !list(segment)) {
-        unmap(calls, segment);
-        release(calls, segment->handle);
-        unreserve(calls, segment);
-        result = CUDA_ERROR_OUT_OF_MEMORY_;
-    }
+    if (result == CUDA_SUCCESS_)
+        result = tarn__segment_memory_round(calls, self->device, bytes, &rounded);
+    if (result == CUDA_SUCCESS_)
+        result = obtain(exportable, calls, rounded, &segment->memory);
     if (result != CUDA_SUCCESS_) {
         free(segment);
         return result;
     }
-    *out = segment->base;
+    segment->cache = &exportable->cache;
+    if (!list(segment)) {
+        discard(calls, segment->memory);
+        free(segment);
+        return CUDA_ERROR_OUT_OF_MEMORY_;
+    }
+    *out = segment->memory->base;
     return CUDA_SUCCESS_;
 }
 
@@ -270,38 +281,55 @@ static struct segment *begin_end(CUdeviceptr_ base)
     return segment;
 }
 
-/* First the handle, then the mapping: each is released or stays, and a second free
- * continues where the first one failed. Without the handle the segment cannot be exported
- * any more. */
-static CUresult_ release_and_unmap(const struct tarn__calls *calls,
-                                   struct segment *segment)
+/* Take the segment out of the table, so that it cannot be exported any more. */
+static void unlist(const struct segment *segment)
 {
-    CUresult_ result = CUDA_SUCCESS_;
-
-    if (segment->handle)
-        result = calls->mem_release(segment->handle);
-    if (result != CUDA_SUCCESS_)
-        return result;
-    segment->handle = 0;
-    return calls->mem_unmap(segment->base, segment->bytes);
+    tarn__owner_lock();
+    tarn__slots_take(&segments.table, segment->slot);
+    tdelete(segment, &segments.by_address, compare);
+    tarn__owner_unlock();
 }
 
+/* After a free that failed the segment is live again, unless its handle is gone. */
+static CUresult_ revive(struct segment *segment, CUresult_ result)
+{
+    tarn__owner_lock();
+    segment->ending = segment->memory->handle == 0;
+    tarn__owner_unlock();
+    return result;
+}
+
+/* The segment leaves the table before its addresses are free: another thread may get
+ * them at once. */
+static CUresult_ release(const struct tarn__calls *calls, struct segment *segment)
+{
+    CUresult_ result = tarn__segment_memory_unmap(calls, segment->memory);
+
+    if (result != CUDA_SUCCESS_)
+        return revive(segment, result);
+    unlist(segment);
+    tarn__segment_memory_drop(calls, segment->memory);
+    free(segment);
+    return CUDA_SUCCESS_;
+}
+
+static bool may_be_cached(const struct segment *segment)
+{
+    return !segment->was_exported && segment->memory->handle &&
+           segment->memory->bytes <= segment->cache->maximum_bytes;
+}
+
+/* Keep the memory in the cache, or release it. */
 static CUresult_ end(const struct tarn__calls *calls, struct segment *segment)
 {
     CUresult_ result = tarn__quiesce_device(calls);
 
-    if (result == CUDA_SUCCESS_)
-        result = release_and_unmap(calls, segment);
-    tarn__owner_lock();
-    if (result == CUDA_SUCCESS_) {
-        tarn__slots_take(&segments.table, segment->slot);
-        tdelete(segment, &segments.by_address, compare);
-    }
-    segment->ending = segment->handle == 0;
-    tarn__owner_unlock();
     if (result != CUDA_SUCCESS_)
-        return result;
-    unreserve(calls, segment);
+        return revive(segment, result);
+    if (!may_be_cached(segment))
+        return release(calls, segment);
+    unlist(segment);
+    tarn__segment_cache_put(segment->cache, calls, segment->memory);
     free(segment);
     return CUDA_SUCCESS_;
 }
@@ -324,41 +352,93 @@ static const struct tarn__backed_kind exportable_kind = {
     .free = exportable_free,
 };
 
-/* --- is it supported? --- */
+/* --- creating and ending the resource --- */
 
-static bool has_calls(const struct tarn__calls *calls)
+static tarn_status exportable_trim(void *self, size_t keep_bytes, size_t *released_out)
 {
-    return calls->mem_address_reserve && calls->mem_address_free && calls->mem_create &&
-           calls->mem_release && calls->mem_map && calls->mem_unmap &&
-           calls->mem_set_access && calls->mem_export;
-}
+    struct exportable *exportable = self;
+    struct tarn__scope scope;
+    tarn_status status = tarn__backed_enter(&exportable->backed, &scope);
 
-static tarn_status exportable_make(int device, tarn_resource **out)
-{
-    const struct tarn__calls *calls;
-    bool has_vmm = false, has_files = false;
-    tarn_status status = tarn__device_has(
-        "exportable", device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED_,
-        &has_vmm);
-
-    if (status == TARN_OK)
-        status = tarn__device_has(
-            "exportable", device,
-            CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED_, &has_files);
-    if (status == TARN_OK)
-        status = tarn__driver(&calls);
     if (status != TARN_OK)
         return status;
-    if (!has_vmm || !has_files || !has_calls(calls))
-        return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "exportable: device %d cannot export memory as descriptors",
-                              device);
-    return tarn__backed_create(&exportable_kind, device, out);
+    CUresult_ result = tarn__segment_cache_trim(&exportable->cache, scope.calls,
+                                                keep_bytes, released_out);
+    if (result != CUDA_SUCCESS_)
+        status =
+            tarn__driver_failed("exportable", "cuMemUnmap", result,
+                                "cached memory of device %d", exportable->backed.device);
+    tarn__scope_leave(&scope);
+    return status;
 }
 
-tarn_status tarn_exportable_create(int device, tarn_resource **out)
+/* The function cannot return a status, so it tries once more. */
+static void exportable_destroy(void *self)
+{
+    struct exportable *exportable = self;
+
+    if (exportable->cache.newest && exportable_trim(self, 0, NULL) != TARN_OK &&
+        exportable_trim(self, 0, NULL) != TARN_OK && !tarn__driver_gone())
+        tarn__warn("exportable: the driver failed to release %zu cached bytes of device "
+                   "%d, which are leaked",
+                   exportable->cache.bytes, exportable->backed.device);
+    tarn__backed_destroy(self);
+}
+
+static bool exportable_free_waits(const void *self)
+{
+    (void)self;
+    return true;
+}
+
+static const tarn_resource_ops exportable_ops = {
+    .size = sizeof exportable_ops,
+    .name = "exportable",
+    .allocate = tarn__backed_allocate,
+    .deallocate = tarn__backed_deallocate,
+    .destroy = exportable_destroy,
+    .memory_info = tarn__backed_memory_info,
+    .deallocate_synchronizes = exportable_free_waits,
+    .trim = exportable_trim,
+    .requested_bytes = tarn__backed_requested_bytes,
+    .live_blocks = tarn__backed_live_blocks,
+};
+
+static tarn_status make(int device, size_t cache_bytes, tarn_resource **out)
+{
+    tarn_status status = tarn__segment_memory_check(device);
+
+    if (status != TARN_OK)
+        return status;
+    struct exportable *exportable = malloc(sizeof *exportable);
+    if (!exportable)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "exportable: no host memory");
+    tarn__backed_init(&exportable->backed, &exportable_kind, device);
+    tarn__segment_cache_init(&exportable->cache, cache_bytes);
+    status = tarn_resource_create(&exportable_ops, exportable, device, out);
+    if (status != TARN_OK)
+        tarn__backed_destroy(exportable);
+    return status;
+}
+
+static tarn_status make_shared(int device, tarn_resource **out)
+{
+    return make(device, 0, out);
+}
+
+tarn_status tarn_exportable_create(int device, const tarn_exportable_options *options,
+                                   tarn_resource **out)
 {
     static tarn_resource *places[TARN__DEVICES_MAX];
+    tarn_exportable_options requested;
+    tarn_status status = tarn__options_read("exportable", options, sizeof requested,
+                                            &requested, sizeof requested);
 
-    return tarn__backed_share(&exportable_kind, places, device, exportable_make, out);
+    if (status == TARN_OK && !out)
+        status = tarn_error_set(TARN_INVALID_ARGUMENT, "exportable: out is NULL");
+    if (status != TARN_OK)
+        return status;
+    if (requested.cache_bytes == 0)
+        return tarn__backed_share(&exportable_kind, places, device, make_shared, out);
+    return make(device, requested.cache_bytes, out);
 }

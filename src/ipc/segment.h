@@ -20,6 +20,11 @@ bool tarn__segment_around(tarn_device_ptr address, struct tarn__segment_name *ou
 tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes_out,
                                int *file_out);
 
+/* Get the fabric handle of the segment's memory. TARN_NOT_SUPPORTED: it has none.
+ * TARN_NOT_FOUND: the segment is gone. */
+tarn_status tarn__segment_fabric(uint32_t slot, uint64_t generation,
+                                 unsigned char out[64]);
+
 size_t tarn__segment_count(void);
 
 #endif

@@ -22,7 +22,8 @@ struct tarn__wire_request {
 enum tarn__backing {
     TARN__BACKING_SEGMENT = 0,
     TARN__BACKING_CUDA = 1,
-    TARN__BACKING_DRIVER_POOL = 2 /* a block of a driver's pool */
+    TARN__BACKING_DRIVER_POOL = 2, /* a block of a driver's pool */
+    TARN__BACKING_FABRIC = 3       /* a fabric handle; never in a reply */
 };
 
 /* The kind of memory that a plain handle names. */

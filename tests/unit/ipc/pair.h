@@ -146,7 +146,7 @@ static inline tarn_status make_upstream(enum source source, tarn_resource **out)
         return tarn_cuda_create(0, out);
     if (source == FROM_ASYNC || source == POOL_OVER_ASYNC)
         return tarn_async_create(0, &options, out);
-    return tarn_exportable_create(0, out);
+    return tarn_exportable_create(0, NULL, out);
 }
 
 static inline tarn_resource *make_source(enum source source)

@@ -17,7 +17,7 @@ static tarn_resource *resource;
 
 static void begin(void)
 {
-    CHECK_OK(tarn_exportable_create(0, &resource));
+    CHECK_OK(tarn_exportable_create(0, NULL, &resource));
 }
 
 static void end(void)
@@ -34,15 +34,15 @@ TEST(exportable_is_one_resource_a_device)
     if (!on_sim())
         skip();
     begin();
-    CHECK_OK(tarn_exportable_create(0, &again));
-    CHECK_OK(tarn_exportable_create(1, &other));
+    CHECK_OK(tarn_exportable_create(0, NULL, &again));
+    CHECK_OK(tarn_exportable_create(1, NULL, &other));
     CHECK(again == resource);
     CHECK(other != resource);
     CHECK_EQUAL(1, tarn_resource_device(other));
     CHECK(tarn_resource_deallocate_synchronizes(resource));
     CHECK_OK(tarn_resource_release(again));
     CHECK_OK(tarn_resource_release(other));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_exportable_create(99, &other));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_exportable_create(99, NULL, &other));
     end();
 }
 
