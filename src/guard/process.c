@@ -8,10 +8,13 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/warn.h"
+#include "guard/annotations.h"
 #include "guard/grammar.h"
+#include "nvtx/tool.h"
 #include "resource/intercept.h"
 #include "resource/operations.h"
 #include <stdlib.h>
+#include <unistd.h>
 
 static _Atomic(struct tarn__guard *) process_guard;
 
@@ -121,13 +124,18 @@ static tarn_status allocate(tarn_resource *resource, size_t bytes, size_t alignm
 static tarn_status deallocate(tarn_resource *resource, tarn_device_ptr block,
                               size_t bytes, size_t alignment, tarn_stream stream)
 {
+    tarn_status status;
+
+    if (tarn__annotations_free(resource, block, bytes, alignment, stream, &status))
+        return status;
     return tarn__guard_deallocate(atomic_load(&process_guard), resource, block, bytes,
                                   alignment, stream);
 }
 
 static bool requested_bytes(tarn_device_ptr block, size_t *out)
 {
-    return tarn__guard_requested_bytes(atomic_load(&process_guard), block, out);
+    return tarn__annotations_requested_bytes(block, out) ||
+           tarn__guard_requested_bytes(atomic_load(&process_guard), block, out);
 }
 
 static void flush(tarn_resource *resource)
@@ -156,6 +164,8 @@ static tarn_status enable(const tarn_guard_options *options)
     }
     tarn__process_add(guard);
     atomic_store(&process_guard, guard);
+    if (tarn__tool_is_named())
+        tarn__intercept_count_unmarked(false); /* blocks with annotations */
     tarn__intercept_set(&functions, is_sampled);
     return TARN_OK;
 }
@@ -170,6 +180,14 @@ tarn_status tarn_guard_enable(const tarn_guard_options *options)
 
 /* --- the environment --- */
 
+/* Return true if this process was `tarn run`, which has loaded the library, too. */
+static bool was_the_command(void)
+{
+    const char *process = getenv("TARN_RUN_PID");
+
+    return process && strtol(process, NULL, 10) == (long)getpid();
+}
+
 __attribute__((constructor)) static void read_environment(void)
 {
     const char *text = getenv("TARN_POOL_DEBUG");
@@ -177,7 +195,8 @@ __attribute__((constructor)) static void read_environment(void)
 
     if (!text || !*text)
         return;
-    if (tarn_guard_parse(text, &options) != TARN_OK ||
-        tarn_guard_enable(&options) != TARN_OK)
+    if ((tarn_guard_parse(text, &options) != TARN_OK ||
+         tarn_guard_enable(&options) != TARN_OK) &&
+        !was_the_command())
         tarn__warn("TARN_POOL_DEBUG=%s is ignored: %s", text, tarn_error_last()->message);
 }

@@ -328,3 +328,11 @@ void tarn__workspace_end_all(struct tarn__guard *guard)
         guard->workspaces[i] = NULL;
     }
 }
+
+bool tarn__workspace_is_used(struct tarn__guard *guard, int device)
+{
+    tarn__mutex_lock(&guard->lock);
+    bool is_found = guard->workspaces[device] != NULL;
+    tarn__mutex_unlock(&guard->lock);
+    return is_found;
+}

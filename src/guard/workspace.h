@@ -49,6 +49,9 @@ struct tarn__workspace_slot *tarn__workspace_take_slot(struct tarn__guard *guard
 void tarn__workspace_put_slot(struct tarn__guard *guard, struct tarn__workspace_use *use,
                               struct tarn__workspace_slot *slot);
 
+/* Return true if the guard has a workspace on a device. */
+bool tarn__workspace_is_used(struct tarn__guard *guard, int device);
+
 /* End all workspaces of a guard that no thread uses any more. Waits for their work. */
 void tarn__workspace_end_all(struct tarn__guard *guard);
 
