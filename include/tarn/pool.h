@@ -52,6 +52,7 @@
 #ifndef TARN_POOL_H
 #define TARN_POOL_H
 
+#include <tarn/plan.h>
 #include <tarn/resource.h>
 
 TARN_BEGIN_DECLS
@@ -225,8 +226,8 @@ typedef struct tarn_pool_options {
     tarn_pool_suspended_policy suspended_policy; /**< Policy while it is suspended. */
     /** Bytes of deferred memory at which an allocation waits instead of growing.
      *
-     * 0 selects `max(pool/8, min(max(16*request, 64 MiB), maximum/32), 16 MiB)`. The
-     * names mean:
+     * 0 selects the largest of `pool/8`, `min(16*request, maximum/512)`,
+     * `min(64 MiB, maximum/32)` and 16 MiB. The names mean:
      *
      *   - `pool`: the reserved bytes of the pool
      *   - `request`: the bytes of the allocation, rounded up to the quantum
@@ -257,6 +258,23 @@ typedef struct tarn_pool_options {
      *
      * @since 0.2 */
     bool background_thread;
+    /** Plan of the work, whose addresses the pool hands out; NULL: none.
+     *
+     * The pool copies what it needs, so the caller may release the plan. An allocation
+     * gets the address of its slot in the plan if the pool may reuse that memory: it was
+     * freed on the same stream, its last use is done, or the stream can wait for that.
+     * All other allocations are served as without a plan.
+     *
+     * The n-th allocation of a thread on a stream is the n-th slot of a thread and a stream
+     * in the plan. Both are numbered by their first allocation. Where sizes differ, the
+     * pool looks for a slot of the size within 64 places, and then for the last eight
+     * sizes. After the last slot it begins anew, and at each tarn_pool_mark_step().
+     *
+     * Thread caches keep no blocks meanwhile. A plan that does not pay turns itself off:
+     * see tarn_pool_plan_state. A pool with a plan uses VMM, and no upstream.
+     *
+     * @since 0.2 */
+    const tarn_plan *plan;
 } tarn_pool_options;
 
 /** Create a pool on `device`.
@@ -283,10 +301,13 @@ typedef struct tarn_pool_options {
  * - TARN_OK: the pool is ready.
  * - TARN_INVALID_ARGUMENT: `device` does not exist, or `out` is NULL. The upstream is of
  *   another device. `initial_bytes` or `growth_bytes` is over `maximum_bytes`. A policy
- *   or `moves` has an unknown value. `moves` is TARN_POOL_MOVES_NEVER, and there is a
+ *   or `moves` has an unknown value. The plan needs more addresses than a pool of the device
+ *   has. `moves` is TARN_POOL_MOVES_NEVER, and there is a
  *   `release_threshold_bytes`. `options` has a nonzero member that this version of Tarn does
  *   not know.
  * - TARN_OUT_OF_MEMORY: the initial memory or host memory is unavailable.
+ * - TARN_NOT_SUPPORTED: `options` has a plan, and the device has no VMM, or there is an
+ *   upstream.
  * - Other statuses of the driver or of the upstream.
  * @since 0.1
  */
@@ -316,10 +337,38 @@ TARN_API tarn_status tarn_pool_create(int device, tarn_resource *upstream,
  */
 TARN_API tarn_status tarn_pool_set_maximum(tarn_resource *pool, size_t bytes);
 
+/** Mark the begin of a step of the program, for a pool with a plan.
+ *
+ * The next allocation of each thread on each stream is the first of its slots again, and
+ * threads and streams are numbered anew. A pool without a plan ignores the call.
+ *
+ * Thread-safety: any thread. Marks by several threads at once count as so many steps.
+ *
+ * @param pool  a pool or a slab
+ * @return
+ * - TARN_OK: the step has begun, or the pool has no plan.
+ * - TARN_INVALID_ARGUMENT: `pool` is neither a pool nor a slab.
+ * - TARN_DRIVER_FAILURE: exit has begun, or this is a forked child.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_pool_mark_step(tarn_resource *pool);
+
 /** @} */
 
 /** @addtogroup tarn_pool_report
  * @{ */
+
+/** What a pool does with its plan. @since 0.2 */
+typedef enum tarn_pool_plan_state {
+    TARN_POOL_PLAN_NONE,     /**< It has none. */
+    TARN_POOL_PLAN_FOLLOWED, /**< It follows the plan. */
+    /** It has turned the plan off, since less than 90 % of the bytes of two steps in a row
+     * were planned. */
+    TARN_POOL_PLAN_OFF_MISSED,
+    /** It has turned the plan off, since it reserved more than a pool without a plan
+     * would, in two steps in a row: more than 1.27 times the live bytes and 64 MiB. */
+    TARN_POOL_PLAN_OFF_MEMORY
+} tarn_pool_plan_state;
 
 /** Length of the histogram of sizes in tarn_pool_statistics. */
 enum {
@@ -407,6 +456,14 @@ typedef struct tarn_pool_statistics {
     uint64_t recent_peak_allocated;
     /** `peak_reserved` since the last tarn_pool_reset_peaks(). @since 0.2 */
     uint64_t recent_peak_reserved;
+    /** Number of allocations at an address of the plan. @since 0.2 */
+    uint64_t planned;
+    /** Number of allocations that were no slot of the plan, or whose addresses were in use;
+     * since the pool follows it. @since 0.2 */
+    uint64_t plan_missed;
+    /** Number of times that the last eight sizes told the place in the plan. @since 0.2 */
+    uint64_t plan_resynchronized;
+    tarn_pool_plan_state plan_state; /**< What the pool does with its plan. @since 0.2 */
 } tarn_pool_statistics;
 
 /** Fill `*out` with the statistics of a pool.

@@ -1,6 +1,7 @@
 /* lock.c -- waiting for a lock that another thread holds. */
 #define _GNU_SOURCE
 #include "pool/lock.h"
+#include "base/cancellation.h"
 #include "base/mutex_assert.h"
 #include "driver/driver.h"
 #include <pthread.h>
@@ -19,16 +20,13 @@ static void pause_briefly(void)
 #endif
 }
 
-/* nanosleep() is a cancellation point, and a thread that ended there would keep its
- * locks. As with a mutex, cancellation is off here. */
+/* As with a mutex, cancellation is off here. */
 static void sleep_briefly(void)
 {
     const struct timespec time = {.tv_nsec = SLEEP_NS};
-    int state;
 
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    TARN__NOT_CANCELLED;
     nanosleep(&time, NULL);
-    pthread_setcancelstate(state, NULL);
 }
 
 void tarn__lock_back_off(unsigned turn)

@@ -16,6 +16,7 @@
 #include "pool/cache/thread_table.h"
 #include "pool/compact/background.h"
 #include "pool/compact/grow.h"
+#include "pool/follow/state.h"
 #include "pool/oom_callback.h"
 #include "pool/order/capture.h"
 #include "pool/order/events.h"
@@ -124,6 +125,8 @@ static tarn_status open_pool(struct tarn__pool *pool,
     if (!nobody)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
     nobody->users++; /* it is never deleted */
+    if (pool->options.plan)
+        return tarn__state_open(pool, pool->options.plan);
     if (tarn__pages_is_vmm(pool->pages)) {
         struct tarn__span range = tarn__pages_range(pool->pages);
         if (!tarn__ranges_add(&pool->heap, range.address, range.bytes))
@@ -156,6 +159,7 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
 /* Free the parts that need no context. No thread uses the pool any more. */
 static void free_pool(struct tarn__pool *pool) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
+    tarn__state_free(pool);
     tarn__heap_free(&pool->heap);
     free(pool->retired);
     tarn__oom_callbacks_free(&pool->oom_callbacks);
@@ -417,6 +421,8 @@ tarn_status tarn__make_pool(int device, tarn_resource *upstream,
         return status;
     }
     tarn_resource *resource = pool->resource;
+    pool->options.plan = NULL; /* the caller's */
+    tarn__state_check_maximum(pool);
     status = reserve_initial_bytes(pool);
     if (status == TARN_OK)
         *out = resource;

@@ -55,6 +55,7 @@
     X(event_on_default_stream, "no-stream frees wait for the default stream alone")      \
     X(returned_taken_as_completed,                                                       \
       "what another thread returns from a thread cache counts as completed")             \
+    X(plan_trusted_for_order, "a planned address is used without a wait for its order")  \
     X(orphaned_taken_as_completed, "frees of a destroyed stream complete without a "     \
                                    "wait")
 

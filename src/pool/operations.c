@@ -13,6 +13,8 @@
 #include "pool/cache/thread_cache.h"
 #include "pool/cache/thread_table.h"
 #include "pool/compact/reclaimable.h"
+#include "pool/follow/follow.h"
+#include "pool/follow/guard.h"
 #include "pool/order/capture.h"
 #include "pool/order/fence.h"
 #include "pool/order/identity.h"
@@ -109,8 +111,9 @@ __attribute__((noinline)) static bool has_joined_capture(struct tarn__pool *pool
 
 /* Take a same-stream free or a completed free (cache NULL: a completed one alone),
  * with one lock taken. */
-static tarn__index quick_take(struct tarn__pool *pool, struct tarn__thread_cache *cache,
-                              const struct tarn__request *request, size_t requested)
+__attribute__((always_inline)) static inline tarn__index quick_take(
+    struct tarn__pool *pool, struct tarn__thread_cache *cache,
+    const struct tarn__request *request, size_t requested)
 {
     struct tarn__stream_state *stream_state = cache ? cache->stream_state : NULL;
     bool was_completed, no_memory;
@@ -135,7 +138,7 @@ static tarn__index quick_take(struct tarn__pool *pool, struct tarn__thread_cache
 
 __attribute__((noinline)) static tarn_status allocate_slow(
     struct tarn__pool *pool, const struct tarn__request *request, size_t requested,
-    tarn_stream stream, tarn_device_ptr *out)
+    tarn_stream stream, struct tarn__followed *followed, tarn_device_ptr *out)
 {
     struct tarn__caller caller;
     tarn__index index = 0;
@@ -146,6 +149,7 @@ __attribute__((noinline)) static tarn_status allocate_slow(
         status = tarn__resolve_begin(pool, stream, &caller);
     if (status != TARN_OK)
         return status;
+    caller.followed = followed;
     status = tarn__search(&caller, request, requested, &index);
     /* It may have been suspended meanwhile. */
     if (status != TARN_OK && tarn__pool_lifecycle(pool) &&
@@ -165,6 +169,8 @@ __attribute__((noinline)) static tarn_status allocate_slow(
         tarn__fence_if_due(&caller);
     tarn__thread_table_make(&caller);
     tarn__resolve_end(&caller);
+    if (pool->follow)
+        tarn__guard_warn(pool);
     return status;
 }
 
@@ -215,6 +221,47 @@ static inline bool caches_are_on(const struct tarn__pool *pool)
     return tarn__pool_lifecycle(pool) == 0 && !tarn__driver_gone();
 }
 
+/* Take the block at the planned address, with one lock taken. */
+static tarn__index quick_planned(struct tarn__pool *pool,
+                                 struct tarn__thread_cache *cache,
+                                 const struct tarn__request *request, size_t requested,
+                                 struct tarn__followed *followed)
+{
+    tarn__index index = 0;
+
+    if (has_joined_capture(pool, cache))
+        return 0;
+    tarn__pool_lock(pool);
+    tarn__thread_cache_before_search(pool, cache);
+    if (!tarn__pool_lifecycle(pool))
+        index = tarn__follow_take(pool, cache, request, followed);
+    if (index) {
+        tarn__counts_note_allocation(&pool->counts, requested);
+        note_peak_allocated(pool);
+    }
+    tarn__pool_unlock(pool);
+    return index;
+}
+
+/* Allocate in a pool that has a plan. */
+__attribute__((noinline)) static tarn_status allocate_planned(
+    struct tarn__pool *pool, struct tarn__thread_cache *cache,
+    const struct tarn__request *request, size_t bytes, tarn_stream stream,
+    tarn_device_ptr *out)
+{
+    struct tarn__followed followed = {.is_made = false};
+    tarn__index index = 0;
+
+    if (cache)
+        index = quick_planned(pool, cache, request, bytes, &followed);
+    if (cache && !index && !followed.has_slot)
+        index = quick_take(pool, cache, request, bytes);
+    if (!index)
+        return allocate_slow(pool, request, bytes, stream, &followed, out);
+    *out = make_live(pool, index, bytes, request->alignment);
+    return TARN_OK;
+}
+
 /* Allocate what is no cache hit. `cache` is the thread's cache if the stream is still its
  * stream, else NULL. Not inline: its frame would slow down cache hits. */
 __attribute__((noinline)) static tarn_status allocate_miss(
@@ -227,10 +274,12 @@ __attribute__((noinline)) static tarn_status allocate_miss(
 
     if (bytes > pool->most_bytes || quanta > MOST_QUANTA || alignment > (size_t)1 << 40)
         return too_large(pool, bytes);
+    if (pool->follow)
+        return allocate_planned(pool, cache, &request, bytes, stream, out);
     if (cache || (caches_are_on(pool) && is_no_stream(pool, stream)))
         index = quick_take(pool, cache, &request, bytes);
     if (!index)
-        return allocate_slow(pool, &request, bytes, stream, out);
+        return allocate_slow(pool, &request, bytes, stream, NULL, out);
     *out = make_live(pool, index, bytes, alignment);
     return TARN_OK;
 }
@@ -395,11 +444,13 @@ __attribute__((noinline)) static tarn_status quick_put(struct tarn__pool *pool,
     tarn__pool_lock(pool);
     tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
     cache->stream_state->last_free = pool->counts.frees;
-    bool kept = tarn__grants_raise(pool, cache, tarn__node_bytes(node)) &&
+    bool may_keep =
+        !pool->follow || tarn__follow_forget(pool, index, cache->stream_state);
+    bool kept = may_keep && tarn__grants_raise(pool, cache, tarn__node_bytes(node)) &&
                 tarn__thread_cache_keep(pool, cache, index);
     if (!kept) {
         tarn__thread_cache_before_search(pool, cache);
-        if (!tarn__thread_cache_keep_last_freed(pool, cache, index))
+        if (!may_keep || !tarn__thread_cache_keep_last_freed(pool, cache, index))
             tarn__heap_put(&pool->heap, index, cache->stream_state);
     }
     bool due = tarn__fence_is_due(pool, cache->stream_state);
@@ -421,6 +472,9 @@ static tarn_status quick_put_no_stream(struct tarn__pool *pool, tarn__index inde
     uint32_t quanta = node->quanta;
     tarn__pool_lock(pool);
     tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
+    if (pool->follow)
+        tarn__follow_forget(pool, index,
+                            tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM));
     tarn__heap_put(&pool->heap, index,
                    tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM));
     bool due = tarn__no_stream_fence_is_due(pool, quanta);
@@ -449,6 +503,8 @@ __attribute__((noinline)) static tarn_status free_slow(struct tarn__pool *pool,
     tarn__pool_lock(pool);
     tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
     caller.stream_state->last_free = pool->counts.frees;
+    if (pool->follow)
+        tarn__follow_forget(pool, index, caller.stream_state);
     tarn__heap_put(&pool->heap, index, tarn__capture_state_for_free(&caller, node));
     tarn__pool_unlock(pool);
     tarn__fence_if_due(&caller);
@@ -469,6 +525,25 @@ __attribute__((noinline)) static tarn_status free_without_cache(struct tarn__poo
     return free_slow(pool, index, block, stream);
 }
 
+/* Free a block of a capture, a planned one, or any while the pool is suspended. */
+__attribute__((noinline)) static tarn_status free_special(struct tarn__pool *pool,
+                                                          tarn__index index,
+                                                          tarn_device_ptr block,
+                                                          tarn_stream stream)
+{
+    const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    if (tarn__pool_lifecycle(pool) || tarn__node_capture(node) != TARN__NODE_PLANNED)
+        return free_slow(pool, index, block, stream);
+    struct tarn__thread_cache *cache = tarn__thread_table_find(pool, stream);
+    if (!cache)
+        return free_without_cache(pool, index, block, stream);
+    if (!tarn__thread_cache_check(pool, cache, TARN__TO_FREE) ||
+        has_joined_capture(pool, cache))
+        return free_slow(pool, index, block, stream);
+    return quick_put(pool, cache, index, block, stream);
+}
+
 static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t bytes,
                                    size_t alignment, tarn_stream stream)
 {
@@ -484,7 +559,7 @@ static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t byt
         return size_mismatch(pool, index, block, bytes, alignment);
     stream = effective_stream(pool, stream);
     if (tarn__pool_lifecycle(pool) || tarn__node_capture(node))
-        return free_slow(pool, index, block, stream);
+        return free_special(pool, index, block, stream);
     struct tarn__thread_cache *cache = tarn__thread_table_find(pool, stream);
     if (!cache)
         return free_without_cache(pool, index, block, stream);
@@ -635,6 +710,22 @@ const tarn_resource_ops tarn__pool_ops = {
     .live_blocks = pool_live_blocks,
     .supports_no_stream = pool_supports_no_stream,
 };
+
+tarn_status tarn_pool_mark_step(tarn_resource *resource)
+{
+    struct tarn__pool *pool = NULL;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status == TARN_OK)
+        status = tarn__driver_check();
+    if (status != TARN_OK || !pool->follow)
+        return status;
+    tarn__pool_lock(pool);
+    tarn__follow_mark(pool);
+    tarn__pool_unlock(pool);
+    tarn__guard_warn(pool);
+    return TARN_OK;
+}
 
 tarn_status tarn_pool_set_maximum(tarn_resource *resource, size_t bytes)
 {

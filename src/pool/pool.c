@@ -1,5 +1,6 @@
 /* pool.c -- the locks of a pool, and its end with its context. */
 #include "pool/pool.h"
+#include "nvtx/ranges.h"
 #include "resource/internal.h"
 
 /* --- locks --- */
@@ -20,7 +21,11 @@ tarn_status tarn__pool_take_growth(struct tarn__pool *pool)
                               "pool while it was growing",
                               pool->device);
     atomic_fetch_add(&pool->growth.waiting, 1);
-    pthread_mutex_lock(&pool->growth.mutex);
+    if (pthread_mutex_trylock(&pool->growth.mutex) != 0) {
+        bool has_range = tarn__ranges_begin("wait for another thread's growth", 0);
+        pthread_mutex_lock(&pool->growth.mutex);
+        tarn__ranges_end(has_range);
+    }
     atomic_fetch_sub(&pool->growth.waiting, 1);
     atomic_store(&pool->growth.owner, pthread_self());
     return TARN_OK;

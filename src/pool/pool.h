@@ -6,6 +6,7 @@
  *                  search.c: same-stream and completed frees ─► order/steal.c: another
  *                      │ nothing fits      └► compact/: more memory,    stream's, after
  *                      ▼                      free memory moved         a wait
+ *        follow/: planned addresses, asked first
  *                  blocks/ (one lock) ◄── order/fence.c: epochs get events, events complete
  *                      ▼
  *                  backing/: VMM, or segments of an upstream
@@ -81,6 +82,7 @@ struct tarn__pool {
     size_t most_bytes;     /* of a request */
     uint64_t device_bytes; /* all memory of the device; UINT64_MAX: not known */
     struct tarn__pages *pages;
+    struct tarn__follow *follow; /* the plan that it follows (follow/); NULL: none */
     _Atomic unsigned lifecycle;
     atomic_bool over_limit; /* the limit was lowered, and the pool still exceeds it */
 

@@ -2,6 +2,7 @@
 #include "pool/report.h"
 #include "pool/blocks/take.h"
 #include "pool/cache/thread_cache.h"
+#include "pool/follow/state.h"
 #include "pool/order/capture.h"
 #include "pool/order/no_stream.h"
 #include "pool/pool.h"
@@ -130,7 +131,8 @@ static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statist
     out->metadata = sizeof *pool + sums.metadata +
                     tarn__nodes_metadata(&pool->heap.nodes) +
                     pool->heap.addresses.metadata + pool->heap.state_metadata +
-                    tarn__pages_metadata(pool->pages) + tarn__captures_metadata(pool);
+                    tarn__pages_metadata(pool->pages) + tarn__captures_metadata(pool) +
+                    (pool->follow ? pool->follow->sequences->bytes : 0);
 }
 
 static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out)
@@ -155,6 +157,12 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
     out->driver_calls = pool->counters.waits + pool->counters.fences +
                         pool->counters.queries + tarn__pages_driver_calls(pool->pages);
     out->streams = tarn__heap_streams(&pool->heap);
+    if (pool->follow) {
+        out->planned = pool->follow->counts.planned;
+        out->plan_missed = pool->follow->counts.missed;
+        out->plan_resynchronized = pool->follow->counts.resynchronized;
+        out->plan_state = pool->follow->state;
+    }
 }
 
 tarn_status tarn_pool_get_statistics(tarn_resource *resource, tarn_pool_statistics *out)

@@ -7,12 +7,14 @@
  * callbacks, and a device-wide wait.
  */
 #include "pool/search.h"
+#include "nvtx/ranges.h"
 #include "pool/blocks/runs.h"
 #include "pool/blocks/take.h"
 #include "pool/cache/thread_cache.h"
 #include "pool/compact/background.h"
 #include "pool/compact/grow.h"
 #include "pool/compact/reclaimable.h"
+#include "pool/follow/follow.h"
 #include "pool/oom_callback.h"
 #include "pool/order/capture.h"
 #include "pool/order/fence.h"
@@ -280,11 +282,41 @@ static tarn__index waited_for_device(struct search *search)
     return reclaimed(search);
 }
 
+/* Use the planned address, if the pool follows a plan. */
+static tarn__index planned(struct search *search)
+{
+    return search->caller->pool->follow
+               ? tarn__follow_search(search->caller, search->request,
+                                     search->caller->followed)
+               : 0;
+}
+
+/* Search at the addresses of the plan, too. */
+static tarn__index shared_area(struct search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+
+    if (!pool->follow || !tarn__follow_share(pool))
+        return 0;
+    tarn__index index = available(search);
+    return index ? index : coalesced(search);
+}
+
 static tarn__index (*const steps[])(struct search *) = {
-    available,       last_freed_blocks, missed,
-    completed_now,   coalesced,         stolen_before_growth,
-    no_stream_frees, prepared,          grown,
-    stolen,          drained,           reclaimed,
+    planned,
+    available,
+    last_freed_blocks,
+    missed,
+    completed_now,
+    coalesced,
+    stolen_before_growth,
+    no_stream_frees,
+    prepared,
+    grown,
+    shared_area,
+    stolen,
+    drained,
+    reclaimed,
     deferred,
 };
 
@@ -315,6 +347,18 @@ static tarn__index call_oom_callbacks(struct search *search, uint64_t requested)
     return index;
 }
 
+/* The steps for a pool whose memory is exhausted. */
+static tarn__index find_when_exhausted(struct search *search, uint64_t requested)
+{
+    bool has_range = tarn__ranges_begin("out of memory", requested);
+    tarn__index index = call_oom_callbacks(search, requested);
+
+    if (!index)
+        index = waited_for_device(search);
+    tarn__ranges_end(has_range);
+    return index;
+}
+
 tarn_status tarn__search(struct tarn__caller *caller, const struct tarn__request *request,
                          uint64_t requested, tarn__index *out)
 {
@@ -322,9 +366,7 @@ tarn_status tarn__search(struct tarn__caller *caller, const struct tarn__request
     tarn__index index = try_steps(&search);
 
     if (!index)
-        index = call_oom_callbacks(&search, requested);
-    if (!index)
-        index = waited_for_device(&search);
+        index = find_when_exhausted(&search, requested);
     if (!index) {
         tarn_pool_oom_report report;
         tarn__report_fill(caller, requested, request->alignment, search.attempts,

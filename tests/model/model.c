@@ -1,6 +1,6 @@
 /* model.c -- random operations on a resource, compared with a simple model.
  *
- *     model [--resource pool|pool/cuda|async|cuda] [--operations N] [--seed N]
+ *     model [--resource pool|pool/plan|pool/cuda|async|cuda] [--operations N] [--seed N]
  *
  * The model is a sorted array of live blocks. Each allocated block has to be aligned,
  * long enough, and disjoint from all others. Each invalid free has to be rejected and to
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tarn/tarn.h>
+#include "../support/random_plan.h"
 
 enum {
     BLOCKS_MAX = 3000,
@@ -413,27 +414,47 @@ static void step(void)
         compare_all();
 }
 
+/* A plan that does not fit: its blocks are in each other's way. */
+static tarn_plan *some_plan(void)
+{
+    const struct random_plan wanted = {.seed = model.seed + 1,
+                                       .slots = 1 << 20,
+                                       .streams = STREAMS + 2,
+                                       .threads = 1,
+                                       .height = (uint32_t)(MOST_BYTES / 512),
+                                       .largest = 4096};
+    tarn_plan *plan = random_plan(&wanted);
+
+    if (!plan)
+        fail("plan: %s", tarn_error_last()->message);
+    return plan;
+}
+
 static void make_resource(const char *name)
 {
     tarn_pool_options options = {.size = sizeof options, .maximum_bytes = MOST_BYTES};
     tarn_resource *upstream = NULL, *resource = NULL;
     tarn_status status = TARN_OK;
+    tarn_plan *plan = NULL;
 
     model.is_pool = strncmp(name, "pool", 4) == 0;
     if (strcmp(name, "cuda") == 0 || strcmp(name, "pool/cuda") == 0)
         status = tarn_cuda_create(0, &upstream);
     else if (strcmp(name, "async") == 0 || strcmp(name, "pool/async") == 0)
         status = tarn_async_create(0, NULL, &upstream);
-    else if (strcmp(name, "pool") != 0)
+    else if (strcmp(name, "pool") != 0 && strcmp(name, "pool/plan") != 0)
         fail("there is no resource %s", name);
+    if (strcmp(name, "pool/plan") == 0)
+        options.plan = plan = some_plan();
     if (status == TARN_OK && model.is_pool)
         status = tarn_pool_create(0, upstream, &options, &resource);
     if (status != TARN_OK)
         fail("%s: %s", name, tarn_error_last()->message);
     if (model.is_pool)
         tarn_resource_release(upstream);
+    tarn_plan_release(plan);
     model.resource = model.is_pool ? resource : upstream;
-    model.suspends = strcmp(name, "pool") == 0;
+    model.suspends = strcmp(name, "pool") == 0 || strcmp(name, "pool/plan") == 0;
 }
 
 static void make_streams(void)

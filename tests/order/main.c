@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "order.h"
+#include "../support/random_plan.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
@@ -55,11 +56,31 @@ void order_fail(const char *format, ...)
     exit(1);
 }
 
+/* A plan that fits to no scenario, of another seed for each pool. */
+static tarn_plan *some_plan(const struct scenario *scenario)
+{
+    static uint64_t seed;
+    const struct random_plan wanted = {.seed = ++seed,
+                                       .slots = 1 << 16,
+                                       .streams = scenario->streams * scenario->actors,
+                                       .threads = 1 + (unsigned)(seed % 3),
+                                       .height = (uint32_t)(scenario->live_bytes / 256),
+                                       .largest =
+                                           1 + (uint32_t)(scenario->largest / 512)};
+    tarn_plan *plan = random_plan(&wanted);
+
+    if (!plan)
+        order_fail("random plan: %s", tarn_error_last()->message);
+    return plan;
+}
+
 tarn_resource *order_resource(const struct scenario *scenario, bool *is_pool_out)
 {
     tarn_pool_options pool = scenario->pool;
     tarn_resource *upstream = NULL, *resource = NULL;
     tarn_status status = TARN_INVALID_ARGUMENT;
+
+    tarn_plan *plan = NULL;
 
     pool.size = sizeof pool;
     *is_pool_out = strncmp(options.resource, "pool", 4) == 0;
@@ -73,9 +94,14 @@ tarn_resource *order_resource(const struct scenario *scenario, bool *is_pool_out
         status = tarn_async_create(0, NULL, &upstream);
     else if (strcmp(options.resource, "pool") == 0)
         status = TARN_OK;
+    else if (strcmp(options.resource, "pool/plan") == 0) {
+        status = TARN_OK;
+        pool.plan = plan = some_plan(scenario);
+    }
     if (status == TARN_OK && *is_pool_out)
         status = tarn_pool_create(0, upstream, &pool, &resource);
     tarn_resource_release(upstream);
+    tarn_plan_release(plan);
     if (status != TARN_OK)
         order_fail("%s: %s", options.resource, tarn_error_last()->message);
     return resource;
@@ -236,6 +262,7 @@ static void add(struct played *sum, const struct order *order)
     sum->statistics.events_recorded += statistics.events_recorded;
     sum->statistics.stream_waits += statistics.stream_waits;
     sum->statistics.device_synchronizations += statistics.device_synchronizations;
+    sum->statistics.planned += statistics.planned;
 }
 
 static void play(const struct scenario *scenario, unsigned seed, unsigned long reuses,
@@ -286,6 +313,9 @@ static void check_needs(const struct scenario *scenario, const struct played *pl
                  {"barriers", statistics->device_synchronizations},
                  {"moves", statistics->moves}};
     bool is_vmm = strcmp(options.resource, "pool") == 0;
+    /* A plan changes how a pool obtains memory. */
+    const char *needs =
+        strcmp(options.resource, "pool/plan") == 0 ? NULL : scenario->needs;
 
     if (played->reuses == 0)
         order_fail("no memory was reused");
@@ -294,11 +324,13 @@ static void check_needs(const struct scenario *scenario, const struct played *pl
     if (device_is_sim ? strcmp(options.mode, "eager") == 0 : options.reuses < LONG_RUN)
         return;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (scenario->needs && strncmp(options.resource, "pool", 4) == 0 &&
-            strcmp(scenario->needs, known[i].name) == 0 && known[i].value == 0 &&
-            (is_vmm || strcmp(scenario->needs, "moves") != 0))
+        if (needs && strncmp(options.resource, "pool", 4) == 0 &&
+            strcmp(needs, known[i].name) == 0 && known[i].value == 0 &&
+            (is_vmm || strcmp(needs, "moves") != 0))
             order_fail("there were no %s", known[i].name);
 }
+
+static uint64_t all_planned; /* allocations at planned addresses, of all scenarios */
 
 static void play_seeds(const struct scenario *scenario)
 {
@@ -308,10 +340,11 @@ static void play_seeds(const struct scenario *scenario)
     for (unsigned i = 0; i < options.seeds; i++)
         play(scenario, options.first_seed + i, options.reuses / options.seeds + 1, &sum);
     check_needs(scenario, &sum);
+    all_planned += sum.statistics.planned;
     printf(
         "%-16s %9lu reuses of %9lu blocks, %6lu refused; hits %llu own %llu ready %llu "
         "stolen %llu grown %llu shrunk %llu moved %llu fences %llu waits %llu "
-        "barriers %llu\n",
+        "barriers %llu planned %llu\n",
         scenario->name, sum.reuses, sum.allocations, sum.failed_allocations,
         (unsigned long long)sum.statistics.cache_hits,
         (unsigned long long)sum.statistics.same_stream,
@@ -322,7 +355,8 @@ static void play_seeds(const struct scenario *scenario)
         (unsigned long long)sum.statistics.moves,
         (unsigned long long)sum.statistics.events_recorded,
         (unsigned long long)sum.statistics.stream_waits,
-        (unsigned long long)sum.statistics.device_synchronizations);
+        (unsigned long long)sum.statistics.device_synchronizations,
+        (unsigned long long)sum.statistics.planned);
     fflush(stdout);
 }
 
@@ -399,5 +433,7 @@ int main(int argc, char **argv)
         }
     if (played == 0)
         order_fail("there is no such scenario");
+    if (strcmp(options.resource, "pool/plan") == 0 && all_planned == 0)
+        order_fail("no block was at a planned address");
     return 0;
 }

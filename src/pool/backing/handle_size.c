@@ -21,6 +21,13 @@ enum { EARLY_BYTES = 32 << 20, EARLY_AVAILABLE_PART = 4096, EARLY_PART = 48 };
  * HANDLES_MAX. */
 enum { HANDLE_MOST = 32 << 20, TIGHT_MOST = 4 << 20, HANDLES_MAX = 1 << 15 };
 
+/* A live block between free ones pins one handle of free memory. A pool that has the
+ * first part of what it may have makes handles of at most the second part of the block
+ * that memory is obtained for (TIGHT_MOST for small ones). So a block pins half of its
+ * size, and a large block still fits between blocks that stay. The part that the pool has
+ * before that cannot pin more than itself. */
+enum { PINNED_PART = 8, BLOCK_PART = 2 };
+
 enum {
     HEADROOM_PART = 4, /* and at most this part of what may still be added */
     /* of the headroom below a limit: near the limit a live block is to pin little */
@@ -43,21 +50,42 @@ static size_t power_of_two(const struct tarn__pages *pages, size_t most,
     return unit;
 }
 
+/* Return what the pool may have: the memory of the device, or its maximum if that is
+ * smaller. */
+static size_t room_of(const struct tarn__pages *pages)
+{
+    return tarn__size_least(pages->vmm.device_bytes, atomic_load(&pages->most));
+}
+
+/* Return the most that a handle should have because of the blocks that pin it. */
+static size_t most_pinned(const struct tarn__pages *pages, size_t reserved)
+{
+    size_t part = pages->block_bytes / BLOCK_PART;
+
+    if (pages->is_tight)
+        return TIGHT_MOST;
+    if (pages->block_bytes == 0 || part > HANDLE_MOST ||
+        reserved <= room_of(pages) / PINNED_PART)
+        return HANDLE_MOST;
+    return part > TIGHT_MOST ? part : TIGHT_MOST;
+}
+
 /* Return the most that a handle of a pool of so many bytes should have. */
 static size_t most_of(const struct tarn__pages *pages, size_t reserved)
 {
-    size_t part = reserved / HANDLES_MAX;
-    size_t most = pages->is_tight ? TIGHT_MOST : HANDLE_MOST;
+    size_t part = reserved / HANDLES_MAX, most = most_pinned(pages, reserved);
+
+    if (pages->is_single)
+        most = TARN__PAGE_BYTES;
 
     return part > most ? part : most;
 }
 
 static size_t early_handle(const struct tarn__pages *pages, size_t reserved)
 {
-    size_t room = tarn__size_least(pages->vmm.device_bytes, atomic_load(&pages->most));
-
-    return tarn__size_least(EARLY_BYTES, tarn__size_least(room / EARLY_AVAILABLE_PART,
-                                                          reserved / EARLY_PART));
+    return tarn__size_least(
+        EARLY_BYTES,
+        tarn__size_least(room_of(pages) / EARLY_AVAILABLE_PART, reserved / EARLY_PART));
 }
 
 /* Return the headroom below the pool's limit; SIZE_MAX where the device has no more than

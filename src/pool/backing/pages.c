@@ -1,6 +1,9 @@
 /* pages.c -- the interface to the memory beneath a pool: VMM or segments, and the
  * device-wide wait. */
 #include "pool/backing/pages.h"
+#include "nvtx/heaps.h"
+#include "nvtx/ranges.h"
+#include "nvtx/tool.h"
 #include "pool/backing/backing.h"
 #include "pool/backing/segments.h"
 #include "pool/backing/vmm.h"
@@ -26,11 +29,12 @@ static tarn_status open_segments(struct tarn__pages *pages, tarn_resource *upstr
     return status;
 }
 
+/* compute-sanitizer refuses heaps in memory of cuMemCreate (2025.3, on an H200). */
 static tarn_status open_kind(struct tarn__pages *pages, tarn_resource *upstream)
 {
     tarn_status status = TARN_OK;
 
-    if (!upstream)
+    if (!upstream && !tarn__heaps_are_wanted())
         status = tarn__vmm_is_supported(pages->device, &pages->is_vmm);
     if (status != TARN_OK)
         return status;
@@ -47,6 +51,7 @@ static tarn_status open_on_device(struct tarn__pages *pages, tarn_resource *upst
     if (status != TARN_OK)
         return status;
     pages->context_generation = scope.context_generation;
+    tarn__tool_attach();
     CUresult_ result = TARN__COUNTED(
         &pages->vmm, scope.calls->mem_alloc(&pages->reserve_block, RESERVE_BYTES));
     if (result != CUDA_SUCCESS_)
@@ -140,6 +145,16 @@ void tarn__pages_set_tight(struct tarn__pages *pages, bool is_tight)
     pages->is_tight = is_tight;
 }
 
+void tarn__pages_set_block(struct tarn__pages *pages, uint64_t bytes)
+{
+    pages->block_bytes = bytes;
+}
+
+void tarn__pages_set_single(struct tarn__pages *pages)
+{
+    pages->is_single = true;
+}
+
 size_t tarn__pages_reserved(const struct tarn__pages *pages)
 {
     return atomic_load(&pages->reserved);
@@ -192,10 +207,11 @@ tarn_status tarn__pages_grow(struct tarn__pages *pages, uint64_t at, size_t byte
                              tarn_stream stream, struct tarn__span *out)
 {
     struct tarn__span span = {at, bytes};
+    bool has_range = tarn__ranges_begin("grow", bytes);
+    tarn_status status = pages->is_vmm ? tarn__vmm_grow(pages, span)
+                                       : tarn__segments_grow(pages, bytes, stream, &span);
 
-    if (!pages->is_vmm)
-        return tarn__segments_grow(pages, bytes, stream, out);
-    tarn_status status = tarn__vmm_grow(pages, span);
+    tarn__ranges_end(has_range);
     if (status == TARN_OK)
         *out = span;
     return status;
@@ -226,8 +242,12 @@ unsigned tarn__pages_count(const struct tarn__pages *pages, struct tarn__span sp
 
 tarn_status tarn__pages_remove(struct tarn__pages *pages, struct tarn__span span)
 {
-    return pages->is_vmm ? tarn__vmm_remove(pages, span)
-                         : tarn__segments_remove(pages, span);
+    bool has_range = tarn__ranges_begin("release memory", span.bytes);
+    tarn_status status = pages->is_vmm ? tarn__vmm_remove(pages, span)
+                                       : tarn__segments_remove(pages, span);
+
+    tarn__ranges_end(has_range);
+    return status;
 }
 
 static tarn_status only_vmm(const char *what)
@@ -240,8 +260,16 @@ static tarn_status only_vmm(const char *what)
 tarn_status tarn__pages_move(struct tarn__pages *pages, const struct tarn__span *spans,
                              size_t count, size_t done, uint64_t at)
 {
-    return pages->is_vmm ? tarn__vmm_move(pages, spans, count, done, at)
-                         : only_vmm("move memory");
+    uint64_t bytes = 0;
+
+    if (!pages->is_vmm)
+        return only_vmm("move memory");
+    for (size_t i = 0; i < count; i++)
+        bytes += spans[i].bytes;
+    bool has_range = tarn__ranges_begin("compact", bytes);
+    tarn_status status = tarn__vmm_move(pages, spans, count, done, at);
+    tarn__ranges_end(has_range);
+    return status;
 }
 
 void tarn__pages_end_retired(struct tarn__pages *pages, struct tarn__span old)
@@ -315,7 +343,9 @@ tarn_status tarn__pages_wait_for_device(struct tarn__pages *pages)
     tarn_status status = tarn__backing_enter(pages, &scope);
     if (status != TARN_OK)
         return status;
+    bool has_range = tarn__ranges_begin("wait for the device", 0);
     status = wait_by_mem_free(pages, scope.calls);
+    tarn__ranges_end(has_range);
     tarn__scope_leave(&scope);
     return status;
 }

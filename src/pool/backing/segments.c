@@ -11,6 +11,7 @@
  */
 #include "base/size.h"
 #include "base/warn.h"
+#include "nvtx/heaps.h"
 #include "resource/block_generation.h"
 #include "resource/observer.h"
 #include "pool/backing/segments.h"
@@ -34,6 +35,7 @@ static tarn_status release_segment(struct tarn__segments *segments,
 {
     uint64_t before = tarn__block_generation_set(segment->context_generation);
     bool was_hidden = tarn__observer_hide_calls();
+    tarn__heaps_remove(segment->span.address, segment->span.bytes);
     tarn_status status = tarn_resource_deallocate(
         segments->upstream, segment->span.address, segment->span.bytes,
         segment->alignment, TARN_STREAM_PER_THREAD);
@@ -165,6 +167,8 @@ static tarn_status request(struct tarn__pages *pages, size_t bytes, size_t align
         .context_generation =
             pages->context_generation ? tarn__context_generation(pages->device) : 0,
     };
+    if (pages->device != TARN_DEVICE_NONE)
+        tarn__heaps_add(block, bytes);
     return TARN_OK;
 }
 

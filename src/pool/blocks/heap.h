@@ -10,6 +10,9 @@
  *             younger epoch counts), or a completed one that joins a stream state. A
  *             split-off part keeps its stream state and epoch.
  *    borders  `before` and `after` are 0 where another address range begins.
+ *    area     Free blocks and unmapped ranges in the area of a plan are in bins of their
+ *             own. A search by size does not find them, a look-up by address does
+ *             (follow/area.h).
  *
  * The owner holds the heap's lock around every call. Nothing here calls the driver.
  */
@@ -27,7 +30,11 @@ struct tarn__heap {
     struct tarn__addresses addresses;
     struct tarn__bins completed; /* state 0: completed frees, which any stream may use */
     struct tarn__bins unmapped;  /* address ranges without memory */
-    uint64_t *starts;            /* first address of each segment, unsorted */
+    /* An address range of its own for blocks at planned addresses. It begins at
+     * `area_address` and has `area_bytes`; 0: there is none. */
+    uint64_t area_address, area_bytes;
+    struct tarn__bins area_free, area_unmapped; /* what is free and unmapped there */
+    uint64_t *starts; /* first address of each segment, unsorted */
     size_t segments, segment_capacity;
 
     /* in chunks, which never move */
@@ -180,6 +187,30 @@ static inline void tarn__heap_count(struct tarn__heap *heap,
     heap->unfenced_bytes += bytes;
 }
 
+/* Return true if the node is in the area of a plan. */
+static inline bool tarn__heap_in_area(const struct tarn__heap *heap,
+                                      const struct tarn__node *node)
+{
+    return node->address - heap->area_address < heap->area_bytes;
+}
+
+/* Return the bins of a free node of `stream_state` (NULL: a completed one). */
+static inline struct tarn__bins *tarn__heap_bins(struct tarn__heap *heap,
+                                                 const struct tarn__node *node,
+                                                 struct tarn__stream_state *stream_state)
+{
+    if (__builtin_expect(tarn__heap_in_area(heap, node), false))
+        return &heap->area_free;
+    return stream_state ? &stream_state->free.bins : &heap->completed;
+}
+
+/* Return the bins of an unmapped range. */
+static inline struct tarn__bins *tarn__heap_unmapped_bins(struct tarn__heap *heap,
+                                                          const struct tarn__node *node)
+{
+    return tarn__heap_in_area(heap, node) ? &heap->area_unmapped : &heap->unmapped;
+}
+
 /* Enter a free node into its bins, and count it. */
 static inline void tarn__heap_into_bins(struct tarn__heap *heap, tarn__index index,
                                         struct tarn__stream_state *stream_state)
@@ -187,8 +218,7 @@ static inline void tarn__heap_into_bins(struct tarn__heap *heap, tarn__index ind
 {
     const struct tarn__node *node = tarn__heap_node(heap, index);
 
-    tarn__bins_add(stream_state ? &stream_state->free.bins : &heap->completed,
-                   &heap->nodes, index);
+    tarn__bins_add(tarn__heap_bins(heap, node, stream_state), &heap->nodes, index);
     tarn__heap_count(heap, stream_state, node->epoch, tarn__node_bytes(node));
 }
 
@@ -198,8 +228,7 @@ static inline void tarn__heap_out_of_bins(struct tarn__heap *heap, tarn__index i
 {
     const struct tarn__node *node = tarn__heap_node(heap, index);
 
-    tarn__bins_remove(stream_state ? &stream_state->free.bins : &heap->completed,
-                      &heap->nodes, index);
+    tarn__bins_remove(tarn__heap_bins(heap, node, stream_state), &heap->nodes, index);
     tarn__heap_count(heap, stream_state, node->epoch, -tarn__node_bytes(node));
 }
 
@@ -209,7 +238,7 @@ static inline void tarn__heap_resize(struct tarn__heap *heap, tarn__index index,
 {
     struct tarn__node *node = tarn__heap_node(heap, index);
     struct tarn__stream_state *stream_state = tarn__heap_state_of(heap, node);
-    struct tarn__bins *bins = stream_state ? &stream_state->free.bins : &heap->completed;
+    struct tarn__bins *bins = tarn__heap_bins(heap, node, stream_state);
     unsigned from = tarn__bins_class(node->quanta), to = tarn__bins_class(quanta);
     uint64_t more = ((uint64_t)quanta - node->quanta) << TARN__QUANTUM_SHIFT;
 

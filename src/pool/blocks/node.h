@@ -64,8 +64,12 @@ struct tarn__node {
     _Atomic tarn__index chain; /* the next one of its chain: addresses.h */
     _Atomic uint8_t state;     /* enum tarn__node_state */
     uint8_t alignment_log;     /* LIVE: as requested */
-    uint16_t capture;          /* LIVE: slot of the capture that it belongs to; 0: none */
+    /* LIVE: slot of the capture that it belongs to; 0: none. TARN__NODE_PLANNED: the block
+     * is at a planned address, and `next` is its rank (follow/sequences.h). */
+    uint16_t capture;
 };
+
+enum { TARN__NODE_PLANNED = UINT16_MAX };
 
 enum { TARN__NODE_WORDS = sizeof(struct tarn__node) / sizeof(uint64_t) };
 

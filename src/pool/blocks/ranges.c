@@ -132,7 +132,7 @@ static bool coalesces_with_unmapped(const struct tarn__heap *heap,
 
 static void remove_unmapped(struct tarn__heap *heap, tarn__index index)
 {
-    tarn__bins_remove(&heap->unmapped, &heap->nodes, index);
+    tarn__bins_remove(tarn__heap_unmapped_bins(heap, NODE(index)), &heap->nodes, index);
     heap->unmapped_bytes -= tarn__node_bytes(NODE(index));
 }
 
@@ -153,7 +153,7 @@ tarn__index tarn__ranges_make_unmapped(struct tarn__heap *heap, tarn__index inde
         index = before;
     }
     tarn__node_set(NODE(index), TARN__UNMAPPED);
-    tarn__bins_add(&heap->unmapped, &heap->nodes, index);
+    tarn__bins_add(tarn__heap_unmapped_bins(heap, NODE(index)), &heap->nodes, index);
     heap->unmapped_bytes += tarn__node_bytes(NODE(index));
     return index;
 }

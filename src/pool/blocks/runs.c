@@ -159,16 +159,17 @@ static bool find(struct look *look, struct tarn__runs_cursor *cursor)
     return false;
 }
 
-/* Take one piece, of at most `quanta`. Returns false without host memory. */
-static bool take(struct tarn__heap *heap, tarn__index index, uint64_t quanta,
-                 struct tarn__run *out) TARN__REQUIRES(pool_lock)
+/* Take one piece, from `address` on, of at most `most` bytes. Returns false without host
+ * memory. */
+static bool take(struct tarn__heap *heap, tarn__index index, uint64_t address,
+                 uint64_t most, struct tarn__run *out) TARN__REQUIRES(pool_lock)
 {
     const struct tarn__node *node = NODE(index);
     tarn__index stream_state = node->stream_state;
     uint64_t epoch = node->epoch;
-    uint64_t bytes = tarn__node_bytes(node), most = quanta << TARN__QUANTUM_SHIFT;
+    uint64_t bytes = tarn__node_end(node) - address;
 
-    index = tarn__take_range(heap, index, node->address, bytes < most ? bytes : most);
+    index = tarn__take_range(heap, index, address, bytes < most ? bytes : most);
     if (!index)
         return false;
     out->nodes[out->count] = index;
@@ -177,18 +178,19 @@ static bool take(struct tarn__heap *heap, tarn__index index, uint64_t quanta,
     return true;
 }
 
-/* Take the pieces from `first` on. Without host memory none is taken. */
-static void take_run(struct tarn__heap *heap, tarn__index first, uint64_t quanta,
-                     struct tarn__run *out) TARN__REQUIRES(pool_lock)
+void tarn__runs_take_range(struct tarn__heap *heap, tarn__index first, uint64_t address,
+                           uint64_t bytes, struct tarn__run *out)
 {
-    for (tarn__index i = first, next; quanta > 0; i = next) {
+    out->count = 0;
+    for (tarn__index i = first, next; bytes > 0; i = next) {
         next = NODE(i)->after;
-        if (out->count == TARN__RUN_MAX || !take(heap, i, quanta, out)) {
+        if (out->count == TARN__RUN_MAX || !take(heap, i, address, bytes, out)) {
             tarn__runs_put(heap, out);
             out->count = 0;
             return;
         }
-        quanta -= NODE(out->nodes[out->count - 1])->quanta;
+        bytes -= tarn__node_bytes(NODE(out->nodes[out->count - 1]));
+        address = tarn__node_end(NODE(out->nodes[out->count - 1]));
     }
 }
 
@@ -208,7 +210,8 @@ bool tarn__runs_take_part(struct tarn__heap *heap,
         return false;
     if (!find(&look, cursor))
         return cursor->next != 0 && cursor->looks < LOOKS_OF_STREAMS;
-    take_run(heap, look.first, request->quanta, out);
+    tarn__runs_take_range(heap, look.first, NODE(look.first)->address,
+                          (uint64_t)request->quanta << TARN__QUANTUM_SHIFT, out);
     return false;
 }
 

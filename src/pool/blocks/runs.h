@@ -30,6 +30,12 @@ bool tarn__runs_take_part(struct tarn__heap *heap,
                           const struct tarn__request *request,
                           struct tarn__runs_cursor *cursor, struct tarn__run *out)
     TARN__REQUIRES(pool_lock);
+/* Take the blocks that cover [address, address + bytes) out; the first and the last one
+ * are split to it. `first` contains `address`. Without host memory, or with more than
+ * TARN__RUN_MAX blocks, none is taken. */
+void tarn__runs_take_range(struct tarn__heap *heap, tarn__index first, uint64_t address,
+                           uint64_t bytes, struct tarn__run *out)
+    TARN__REQUIRES(pool_lock);
 /* Coalesce the run into one block, in transit. The stream has waited for every source
  * stream. */
 tarn__index tarn__runs_coalesce(struct tarn__heap *heap, const struct tarn__run *run)

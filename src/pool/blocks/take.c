@@ -55,7 +55,7 @@ void tarn__take_whole(struct tarn__heap *heap, tarn__index index)
     struct tarn__node *node = NODE(index);
 
     if (tarn__node_state(node) == TARN__UNMAPPED) {
-        tarn__bins_remove(&heap->unmapped, &heap->nodes, index);
+        tarn__bins_remove(tarn__heap_unmapped_bins(heap, node), &heap->nodes, index);
         heap->unmapped_bytes -= tarn__node_bytes(node);
         tarn__node_set(node, TARN__IN_TRANSIT);
     } else {
@@ -83,20 +83,22 @@ static inline void resize_in_place(struct tarn__heap *heap, tarn__index index,
         tarn__heap_resize(heap, index, quanta);
         return;
     }
-    tarn__bins_remove(&heap->unmapped, &heap->nodes, index);
+    struct tarn__bins *bins = tarn__heap_unmapped_bins(heap, node);
+    tarn__bins_remove(bins, &heap->nodes, index);
     heap->unmapped_bytes -= tarn__node_bytes(node);
     tarn__node_size(node, quanta);
     heap->unmapped_bytes += tarn__node_bytes(node);
-    tarn__bins_add(&heap->unmapped, &heap->nodes, index);
+    tarn__bins_add(bins, &heap->nodes, index);
 }
 
 /* The bug of the mutation remainder_without_fence: the rest counts as of an older
  * epoch. */
 static void lose_fence(struct tarn__heap *heap, tarn__index index)
 {
+    if (!TARN_MUTATION(remainder_without_fence))
+        return;
     struct tarn__node *node = NODE(index);
-
-    if (!TARN_MUTATION(remainder_without_fence) || !node->stream_state)
+    if (!node->stream_state)
         return;
     tarn__heap_out_of_bins(heap, index, tarn__heap_state(heap, node->stream_state));
     node->epoch = tarn__heap_state(heap, node->stream_state)->fenced_epoch;
@@ -142,7 +144,7 @@ static tarn__index split_off(struct tarn__heap *heap, tarn__index index, uint64_
     resize_in_place(heap, index, node->quanta - quanta);
     tarn__index upper = split(heap, index, quanta);
     if (tarn__node_state(node) == TARN__UNMAPPED) {
-        tarn__bins_add(&heap->unmapped, &heap->nodes, upper);
+        tarn__bins_add(tarn__heap_unmapped_bins(heap, NODE(upper)), &heap->nodes, upper);
         heap->unmapped_bytes += tarn__node_bytes(NODE(upper));
         return upper;
     }

@@ -76,6 +76,9 @@ struct tarn__thread_cache {
     uint64_t noted_at;   /* the pool's number of frees into no cache at that time */
     uint64_t drained_uses; /* number of uses at the last drain (budget.c) */
     struct tarn__backoff grant_backoff;
+    /* its sequence in a plan, for this version of the plan (follow/follow.c) */
+    struct tarn__sequence *sequence;
+    uint64_t sequence_version;
     struct {
         struct tarn__thread_cache *next, **from; /* from: NULL if it is not in the list */
     } in[TARN__CACHE_LISTS];

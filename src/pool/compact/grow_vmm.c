@@ -323,6 +323,8 @@ static tarn_status grow(struct growth *growth, struct tarn__reclaimable *found)
 
     growth->found = found;
     growth->has_moved = true;
+    tarn__pages_set_block(pool->pages,
+                          (uint64_t)growth->request->quanta << TARN__QUANTUM_SHIFT);
     tarn_status status = make_plan(growth);
     if (status != TARN_OK || growth->block)
         return status;
@@ -425,4 +427,71 @@ uint64_t tarn__grow_vmm_ahead(struct tarn__pool *pool, uint64_t bytes)
     struct growth growth = {.caller = &caller, .request = &request};
 
     return plan_ahead(&growth, handle) && carry_out(&growth) == TARN_OK ? handle : 0;
+}
+
+/* --- at a given place --- */
+
+/* Return how much to map at a place where `need` is missing: a handle, where the pool may
+ * have as much. */
+static uint64_t bytes_at(struct tarn__pool *pool, tarn__index range,
+                         struct tarn__span need, uint64_t aim)
+{
+    uint64_t wanted = tarn__handle_size(pool->pages, need.bytes);
+
+    tarn__pool_lock(pool);
+    uint64_t reserved = tarn__pages_reserved(pool->pages);
+    uint64_t room = tarn__node_end(tarn__node(&pool->heap.nodes, range)) - need.address;
+    uint64_t most = tarn__budget_headroom(pool);
+    tarn__pool_unlock(pool);
+    most = aim > reserved && aim - reserved < most ? aim - reserved : most;
+    most = room < most ? room : most;
+    return wanted <= need.bytes || wanted > most ? need.bytes : wanted;
+}
+
+/* Find completed memory that can move to `need`, as much as fits there. */
+static void find_for(struct tarn__caller *caller, struct tarn__span need, uint64_t room,
+                     struct tarn__span kept, struct tarn__reclaimable *out)
+    TARN__REQUIRES(growth)
+{
+    if (caller->may_record) {
+        tarn__fences_request(caller->pool, caller);
+        tarn__fence_same_stream(caller);
+    }
+    tarn__fences_poll_all(caller->pool);
+    tarn__reclaimable_find(caller->pool, need.bytes, kept, out);
+    if (out->bytes > room)
+        out->bytes = out->count = out->completed = 0;
+}
+
+tarn_status tarn__grow_vmm_at(struct tarn__caller *caller, tarn__index range,
+                              struct tarn__span need, struct tarn__span kept,
+                              uint64_t aim)
+{
+    struct tarn__pool *pool = caller->pool;
+    struct tarn__request request = {(uint32_t)(need.bytes >> TARN__QUANTUM_SHIFT),
+                                    TARN__QUANTUM};
+    struct growth growth = {.caller = caller, .request = &request, .has_moved = true};
+    struct tarn__reclaimable *found = NULL;
+
+    tarn__assert_held(&pool->growth);
+    tarn__pool_lock(pool);
+    uint64_t reserved = tarn__pages_reserved(pool->pages);
+    uint64_t room = tarn__node_end(tarn__node(&pool->heap.nodes, range)) - need.address;
+    uint64_t headroom = tarn__budget_headroom(pool);
+    tarn__pool_unlock(pool);
+    if ((reserved + need.bytes > aim || need.bytes > headroom) &&
+        !tarn__pool_never_moves(pool) && (found = malloc(sizeof *found)) != NULL)
+        find_for(caller, need, room, kept, found);
+    growth.plan = (struct tarn__plan){.range = range, .at = need.address};
+    if (found && found->count > 0)
+        growth.plan.reclaimable = found;
+    uint64_t moved = tarn__plan_moved_bytes(&growth.plan);
+    growth.plan.least = need.bytes > moved ? need.bytes - moved : 0;
+    growth.plan.new_bytes =
+        moved == 0 ? bytes_at(pool, range, need, aim) : growth.plan.least;
+    tarn_status status = TARN_OUT_OF_MEMORY;
+    if (growth.plan.least <= headroom && tarn__plan_take(&growth.plan, caller, &request))
+        status = carry_out(&growth);
+    free(found);
+    return status;
 }

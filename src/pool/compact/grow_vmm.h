@@ -9,6 +9,14 @@ tarn_status tarn__grow_vmm(struct tarn__caller *caller,
                            const struct tarn__request *request, tarn__index *out)
     TARN__REQUIRES(growth);
 
+/* Map memory at `need`, which is whole pages of an unmapped range of the area. Up to `aim`
+ * reserved bytes the pool grows; beyond it, free memory from elsewhere moves there, and
+ * the pool grows only where too little is completed. What begins in `kept` stays.
+ * `growth` held. */
+tarn_status tarn__grow_vmm_at(struct tarn__caller *caller, tarn__index range,
+                              struct tarn__span need, struct tarn__span kept,
+                              uint64_t aim) TARN__REQUIRES(growth);
+
 /* Map one handle where the pool would grow next, towards `bytes` more, and make it
  * completed memory. Nothing moves. Returns its bytes; 0: there is none. `growth` held. */
 uint64_t tarn__grow_vmm_ahead(struct tarn__pool *pool, uint64_t bytes)

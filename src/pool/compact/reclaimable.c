@@ -29,9 +29,11 @@ static bool note(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
     const struct tarn__node *node = tarn__node(&reclaimable->pool->heap.nodes, index);
     struct tarn__span span = {node->address, tarn__node_bytes(node)};
 
+    /* The bins of the area have the blocks of all streams. */
     if (tarn__pages_span_has(reclaimable->excluded, node->address) ||
-        (visit->stream_state &&
-         !tarn__stream_state_has_fenced(visit->stream_state, node)))
+        (visit->stream_state
+             ? !tarn__stream_state_has_fenced(visit->stream_state, node)
+             : node->stream_state != 0 && !TARN_MUTATION(unmapped_with_fence_pending)))
         return true;
     span = tarn__pages_removable(pages, span);
     if (span.bytes == 0)
@@ -145,6 +147,8 @@ static void find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span exc
     if (wanted == 0)
         return;
     note_blocks(out, &pool->heap.completed, NULL);
+    if (out->count < TARN__RECLAIMABLE_MAX)
+        note_blocks(out, &pool->heap.area_free, NULL);
     if (!TARN_MUTATION(unmapped_with_fence_pending))
         return;
     begin_stream_states(pool);

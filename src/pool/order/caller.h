@@ -22,7 +22,8 @@ struct tarn__caller {
     unsigned capture_slot;  /* 0: none, or the capture is lost */
     /* the capture was invalidated, so that none of its work will run */
     bool is_lost;
-    unsigned callbacks; /* calls of callbacks for its request */
+    unsigned callbacks;              /* calls of callbacks for its request */
+    struct tarn__followed *followed; /* what a plan proposes (follow/follow.h) */
 };
 
 /* Take a block out of the same-stream frees and the completed frees alone. Returns 0 if

@@ -57,7 +57,7 @@ static unsigned free_slot(struct tarn__captures *captures)
 {
     if (captures->spare_count > 0)
         return captures->spare[--captures->spare_count];
-    return captures->used <= UINT16_MAX ? captures->used++ : 0;
+    return captures->used < TARN__NODE_PLANNED ? captures->used++ : 0;
 }
 
 static struct tarn__captures *make_captures(struct tarn__pool *pool)
@@ -226,9 +226,9 @@ void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node)
 
     struct tarn_pool_capture *capture;
 
-    tarn__node_set_capture(node, (uint16_t)caller->capture_slot);
     if (!caller->capture_slot)
         return;
+    tarn__node_set_capture(node, (uint16_t)caller->capture_slot);
     capture = caller->pool->captures->slots[caller->capture_slot];
     capture->live++;
     capture->live_bytes += tarn__node_bytes(node);

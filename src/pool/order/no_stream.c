@@ -20,6 +20,7 @@
  * and in tarn__take_block().
  */
 #include "pool/order/no_stream.h"
+#include "nvtx/ranges.h"
 #include "pool/blocks/take.h"
 #include "pool/order/capture.h"
 #include "pool/order/epoch.h"
@@ -30,10 +31,12 @@
 #include "base/size.h"
 
 /* The most deferred memory before a search waits instead of growing. It is the largest of
- * three: this part of the pool; so many blocks of the requested size, FEW at least, as
- * far as that is a small part of what the pool may have; and LEAST. A loop that allocates
- * and frees one size therefore waits for the device at most once in MANY frees. */
-enum { POOL_PART = 8, MAXIMUM_PART = 32, MANY = 16 };
+ * four: this part of the pool; so many blocks of the requested size, as far as that is
+ * MANY_PART of what the pool may have; FEW, as far as that is FEW_PART of it; and LEAST. A
+ * loop that allocates and frees one small size therefore waits for the device at most
+ * once in MANY frees. Work that fills MANY_PART of a device takes longer than the device
+ * is idle after a wait, so large blocks need no larger bound. */
+enum { POOL_PART = 8, MANY = 16, MANY_PART = 512, FEW_PART = 32 };
 #define LEAST ((uint64_t)16 << 20)
 #define FEW ((uint64_t)64 << 20)
 
@@ -57,13 +60,14 @@ static uint64_t bound(const struct tarn__pool *pool, uint32_t quanta)
     tarn__assert_held(&pool->lock);
 
     uint64_t requested = (uint64_t)quanta << TARN__QUANTUM_SHIFT;
-    uint64_t many = tarn__size_least(larger(MANY * requested, FEW),
-                                     tarn__pool_maximum(pool) / MAXIMUM_PART);
+    uint64_t maximum = tarn__pool_maximum(pool);
+    uint64_t many = tarn__size_least(MANY * requested, maximum / MANY_PART);
+    uint64_t few = tarn__size_least(FEW, maximum / FEW_PART);
     uint64_t part = tarn__pages_reserved(pool->pages) / POOL_PART;
 
     if (pool->options.no_stream_limit_bytes > 0)
         return pool->options.no_stream_limit_bytes;
-    return larger(LEAST, larger(part, many));
+    return larger(larger(LEAST, part), larger(many, few));
 }
 
 uint64_t tarn__no_stream_bytes(const struct tarn__pool *pool)
@@ -239,7 +243,9 @@ static bool wait_for_event(struct tarn__pool *pool)
     bool done = tarn__scope_enter_relaxed(pool->device, &scope) == TARN_OK;
     if (done) {
         tarn__pages_note_call(pool->pages);
+        bool has_range = tarn__ranges_begin("wait for an event", 0);
         done = scope.calls->event_synchronize(event) == CUDA_SUCCESS_;
+        tarn__ranges_end(has_range);
         tarn__scope_leave(&scope);
     }
     tarn__pool_lock(pool);

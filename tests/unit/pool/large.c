@@ -155,6 +155,87 @@ TEST(pool_on_a_large_device_moves_and_suspends_its_memory)
     end_pool(large.pool);
 }
 
+/* Fill two thirds of a device of 40 GiB, and keep every third block. What the kept blocks
+ * pin is less than their own size, so a block of half of the device fits. */
+static void assemble_half(size_t bytes, const tarn_stream *streams, size_t stream_count)
+{
+    enum { COUNT_MAX = 2048 };
+    static tarn_device_ptr blocks[COUNT_MAX];
+    size_t count = 40 * GIB / 3 * 2 / bytes;
+
+    large.pool = new_pool(NULL);
+    CHECK(count <= COUNT_MAX);
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = take(large.pool, bytes, streams[i % stream_count]);
+        char *memory = (char *)(uintptr_t)blocks[i];
+        memory[0] = memory[bytes - 1] = (char)(i + 1);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (i % 3 != 0)
+            put(large.pool, blocks[i], bytes, streams[i % stream_count]);
+    tarn_device_ptr half = take(large.pool, 20 * GIB, streams[0]);
+    char *memory = (char *)(uintptr_t)half;
+    memory[0] = memory[20 * GIB - 1] = 77;
+    for (size_t i = 0; i < count; i += 3) {
+        memory = (char *)(uintptr_t)blocks[i];
+        CHECK(memory[0] == (char)(i + 1) && memory[bytes - 1] == (char)(i + 1));
+        put(large.pool, blocks[i], bytes, streams[i % stream_count]);
+    }
+    put(large.pool, half, 20 * GIB, streams[0]);
+    adds_up(large.pool);
+    end_pool(large.pool);
+}
+
+TEST(pool_assembles_half_of_the_device_between_blocks_that_stay)
+{
+    enum { STREAMS = 4 };
+    const tarn_stream none = TARN_STREAM_NONE;
+    tarn_stream streams[STREAMS];
+
+    if (!on_sim())
+        skip();
+    use_large_device("memory=40GiB,attribute=103:0");
+    assemble_half(18 * 1000 * 1000, &none, 1); /* docs/out-of-memory.md */
+    for (size_t i = 0; i < STREAMS; i++)
+        streams[i] = new_stream();
+    assemble_half(18 * 1000 * 1000, streams, STREAMS);
+    assemble_half(30 * 1000 * 1000, streams, STREAMS);
+    for (size_t i = 0; i < STREAMS; i++)
+        CU(cuStreamDestroy_v2(streams[i]));
+}
+
+/* Most of a program is live, and its temporary arrays are freed without a stream. Small
+ * arrays wait for each other, and large ones for a 512th of the device. */
+static void use_temporary_arrays(size_t bytes, size_t waits)
+{
+    enum { LIVE = 8, TEMPORARY = 64 };
+    tarn_device_ptr live[LIVE];
+
+    large.pool = new_pool(NULL);
+    for (size_t i = 0; i < LIVE; i++)
+        live[i] = take(large.pool, 300 * MIB, TARN_STREAM_NONE);
+    for (int i = 0; i < TEMPORARY; i++) {
+        tarn_device_ptr array = take(large.pool, bytes, TARN_STREAM_NONE);
+        put(large.pool, array, bytes, TARN_STREAM_NONE);
+    }
+    CHECK(statistics(large.pool).peak_reserved <= (LIVE * 300 * MIB + bytes) / 10 * 13);
+    CHECK(statistics(large.pool).device_synchronizations <= waits);
+    for (size_t i = 0; i < LIVE; i++)
+        put(large.pool, live[i], 300 * MIB, TARN_STREAM_NONE);
+    adds_up(large.pool);
+    end_pool(large.pool);
+}
+
+TEST(pool_on_a_large_device_defers_little_of_what_is_freed_without_a_stream)
+{
+    if (!on_sim())
+        skip();
+    use_large_device("memory=140GiB,attribute=103:0");
+    use_temporary_arrays(300 * MIB, 64);
+    use_temporary_arrays(30 * MIB, 8);
+    use_temporary_arrays(MIB, 1);
+}
+
 TEST(segments_of_a_large_device_are_at_most_1_tib)
 {
     tarn_pool_options options = {

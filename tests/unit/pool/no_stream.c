@@ -186,9 +186,10 @@ TEST(loop_without_a_stream_takes_one_barrier_in_many_frees)
         loop(pool, sizes[i], 300);
         uint64_t before = statistics(pool).device_synchronizations;
         loop(pool, sizes[i], 160);
-        CHECK(statistics(pool).device_synchronizations - before <= 160 / 16);
+        uint64_t waits = statistics(pool).device_synchronizations - before;
+        CHECK(waits <= 160 / 16 || waits <= 160 * sizes[i] / (64 * MIB));
         CHECK_EQUAL(0, statistics(pool).events_recorded);
-        CHECK(statistics(pool).reserved <= 600 * MIB);
+        CHECK(statistics(pool).reserved <= 100 * MIB);
         adds_up(pool);
         end_pool(pool);
     }

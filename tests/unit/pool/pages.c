@@ -147,6 +147,29 @@ TEST(pages_of_a_pool_that_has_little_of_a_large_device_have_larger_handles)
     tarn__pages_close(pages);
 }
 
+/* Free memory that a live block pins is no more than the block, or 4 MiB. */
+TEST(pages_of_a_pool_with_an_eighth_of_its_maximum_have_handles_of_half_a_block)
+{
+    const size_t gib = (size_t)1 << 30;
+    struct tarn__pages *pages = open_pages();
+
+    pages->vmm.device_bytes = 40 * gib;
+    tarn__pages_set_maximum(pages, UINT64_MAX);
+    tarn__pages_set_block(pages, 18000000);
+    CHECK_EQUAL(16 * MIB, tarn__handle_size(pages, 5 * gib));
+    CHECK_EQUAL(8 * MIB, tarn__handle_size(pages, 5 * gib + PAGE));
+    CHECK_EQUAL(8 * MIB, tarn__handle_size(pages, 20 * gib));
+    tarn__pages_set_block(pages, 16 * MIB - 1);
+    CHECK_EQUAL(4 * MIB, tarn__handle_size(pages, 20 * gib));
+    tarn__pages_set_block(pages, 512);
+    CHECK_EQUAL(4 * MIB, tarn__handle_size(pages, 20 * gib));
+    tarn__pages_set_block(pages, gib);
+    CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 20 * gib));
+    tarn__pages_set_block(pages, 0);
+    CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 20 * gib));
+    tarn__pages_close(pages);
+}
+
 /* A 4096th of the headroom, if that is less than the device's free memory. */
 TEST(pages_of_a_pool_near_its_limit_have_small_handles)
 {

@@ -16,7 +16,7 @@ static tarn_resource *exportable(void)
 {
     tarn_resource *made = NULL;
 
-    CHILD_STATUS(TARN_OK, tarn_exportable_create(0, &made));
+    CHILD_STATUS(TARN_OK, tarn_exportable_create(0, NULL, &made));
     return made;
 }
 

@@ -1,0 +1,250 @@
+/* plan.c -- measure a pool that follows a plan.
+ *
+ *     bench-plan [--passes N] [--cap PERCENT] [--plain] [--threads] [--json FILE] LOG...
+ *     bench-plan --pairs
+ *
+ * Makes a plan of the first LOG, and replays each LOG on one pool that follows it: so the
+ * second LOG can be the first one with changes. Prints a row for each pass. Streams are
+ * registered ones. --cap: the pool may have so many percent of the peak live. --plain: no
+ * plan.
+ *
+ * --pairs measures one allocation and its free: a cache hit, the heap's, and a planned
+ * one.
+ */
+#define _GNU_SOURCE
+#include "bench.h"
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+static struct {
+    unsigned passes;
+    unsigned cap; /* percent; 0: none */
+    bool plain, threads;
+} bench = {.passes = 3};
+
+/* --- logs ------------------------------------------------------------------------------ */
+
+static long read_log(void *data, char *buffer, size_t capacity)
+{
+    return gzread(data, buffer, (unsigned)capacity);
+}
+
+static tarn_trace *load(const char *path)
+{
+    gzFile file = gzopen(path, "re");
+    tarn_trace *trace;
+
+    if (!file)
+        bench_die("cannot open %s", path);
+    bench_must(tarn_trace_load(path, read_log, file, NULL, &trace), path);
+    gzclose(file);
+    return trace;
+}
+
+/* --- passes ---------------------------------------------------------------------------- */
+
+static tarn_pool_statistics statistics_of(tarn_resource *pool)
+{
+    tarn_pool_statistics statistics = {.size = sizeof statistics};
+
+    bench_must(tarn_pool_get_statistics(pool, &statistics), "statistics");
+    return statistics;
+}
+
+static void print_header(void)
+{
+    printf("%-34s %4s %9s %8s %7s %7s %7s %8s %7s %7s %8s\n", "log", "pass", "res:live",
+           "planned%", "missed", "resync", "waits", "failures", "moves", "growth",
+           "ns/op");
+}
+
+static void run_pass(tarn_resource *pool, const tarn_trace *trace, const char *name,
+                     unsigned pass)
+{
+    const tarn_replay_options options = {.size = sizeof options,
+                                         .keep_streams = true,
+                                         .keep_threads = bench.threads,
+                                         .register_streams = true};
+    const char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
+    tarn_replay_report report;
+    char what[96];
+
+    bench_must(tarn_pool_reset_peaks(pool), "reset_peaks");
+    tarn_pool_statistics before = statistics_of(pool);
+    bench_must(tarn_replay(trace, pool, &options, &report), name);
+    tarn_pool_statistics after = statistics_of(pool);
+    double ratio = (double)after.recent_peak_reserved / (double)report.peak_live_bytes;
+    double planned = 100.0 * (double)(after.planned - before.planned) /
+                     (double)(report.allocations + report.failures);
+    double mean = (double)report.wall_ns / (double)report.operations;
+    printf("%-34.34s %4u %9.4f %8.2f %7lu %7lu %7lu %8lu %7lu %7lu %8.0f%s\n", base, pass,
+           ratio, planned, (unsigned long)(after.plan_missed - before.plan_missed),
+           (unsigned long)(after.plan_resynchronized - before.plan_resynchronized),
+           (unsigned long)(after.stream_waits - before.stream_waits),
+           (unsigned long)report.failures, (unsigned long)(after.moves - before.moves),
+           (unsigned long)(after.growths - before.growths), mean,
+           after.plan_state > TARN_POOL_PLAN_FOLLOWED ? " off" : "");
+    fflush(stdout);
+    snprintf(what, sizeof what, "%s pass %u", base, pass);
+    const char *who = bench.plain ? "pool" : "pool+plan";
+    bench_result(who, what, "reserved:live", ratio);
+    bench_result(who, what, "planned %", planned);
+    bench_result(who, what, "failures", (double)report.failures);
+    bench_result(who, what, "ns an operation", mean);
+}
+
+static void run_logs(char **paths, int count)
+{
+    tarn_trace *first = load(paths[0]);
+    tarn_plan *plan = NULL;
+    tarn_plan_summary summary = {.size = sizeof summary};
+    tarn_resource *pool;
+
+    bench_must(tarn_trace_plan(first, NULL, &plan), paths[0]);
+    bench_must(tarn_plan_summarize(plan, &summary), "summarize");
+    printf("plan of %s: %lu blocks, %lu streams, height : live %.4f\n", paths[0],
+           (unsigned long)summary.blocks, (unsigned long)summary.streams,
+           (double)summary.height_bytes / (double)summary.peak_live_bytes);
+    const tarn_pool_options options = {
+        .size = sizeof options,
+        .maximum_bytes =
+            bench.cap ? (size_t)(summary.peak_live_bytes / 100 * bench.cap) : 0,
+        .plan = bench.plain ? NULL : plan};
+    bench_must(tarn_pool_create(0, NULL, &options, &pool), "pool");
+    tarn_plan_release(plan);
+    print_header();
+    for (int i = 0; i < count; i++) {
+        tarn_trace *trace = i == 0 ? first : load(paths[i]);
+        for (unsigned pass = 1; pass <= bench.passes; pass++)
+            run_pass(pool, trace, paths[i], pass);
+        if (i > 0)
+            tarn_trace_release(trace);
+    }
+    tarn_trace_release(first);
+    tarn_resource_release(pool);
+}
+
+/* --- pairs ----------------------------------------------------------------------------- */
+
+enum { PAIRS = 2000, BATCHES = 31, SLOTS = 64 };
+
+/* A log of SLOTS pairs of one size, as a plan. */
+struct text {
+    char bytes[SLOTS * 160 + 200];
+    size_t length, at;
+};
+
+static long read_text(void *data, char *buffer, size_t capacity)
+{
+    struct text *text = data;
+    size_t count = text->length - text->at;
+
+    count = count < capacity ? count : capacity;
+    memcpy(buffer, text->bytes + text->at, count);
+    text->at += count;
+    return (long)count;
+}
+
+static tarn_plan *plan_of_pairs(size_t bytes)
+{
+    struct text *text = bench_allocate(1, sizeof *text);
+    tarn_trace *trace;
+    tarn_plan *plan;
+
+    text->length =
+        (size_t)sprintf(text->bytes, "Thread,Time,Action,Pointer,Size,Stream\n");
+    for (int i = 0; i < SLOTS; i++)
+        for (int free_too = 0; free_too < 2; free_too++)
+            text->length += (size_t)sprintf(
+                text->bytes + text->length,
+                "1,00:00:%02d.%06d,%s,0x7f0000000000,%zu,0x0\n", i / 60,
+                (i % 60) * 10 + free_too, free_too ? "free" : "allocate", bytes);
+    bench_must(tarn_trace_load("pairs", read_text, text, NULL, &trace), "pairs");
+    bench_must(tarn_trace_plan(trace, NULL, &plan), "pairs");
+    tarn_trace_release(trace);
+    free(text);
+    return plan;
+}
+
+static double pair_ns(tarn_resource *pool, size_t bytes, tarn_stream stream)
+{
+    double ns[BATCHES];
+    tarn_device_ptr block;
+
+    for (int b = 0; b < BATCHES; b++) {
+        uint64_t start = bench_now_ns();
+        for (int i = 0; i < PAIRS; i++) {
+            bench_must(tarn_resource_allocate(pool, bytes, 0, stream, &block),
+                       "allocate");
+            bench_must(tarn_resource_deallocate(pool, block, bytes, 0, stream), "free");
+        }
+        ns[b] = (double)(bench_now_ns() - start) / PAIRS;
+    }
+    return bench_median(ns, BATCHES);
+}
+
+static void measure_pairs(void)
+{
+    static const size_t sizes[] = {4096, 1 << 20, 64 << 20};
+    tarn_stream raw, stream;
+
+    bench_must(tarn_stream_create(0, true, &raw), "stream");
+    bench_must(tarn_stream_register(0, raw, &stream), "register");
+    printf("%-12s %12s %12s\n", "bytes", "hit ns", "planned ns");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        double ns[2];
+        for (int planned = 0; planned < 2; planned++) {
+            tarn_plan *plan = planned ? plan_of_pairs(sizes[i]) : NULL;
+            const tarn_pool_options options = {.size = sizeof options, .plan = plan};
+            tarn_resource *pool;
+            bench_must(tarn_pool_create(0, NULL, &options, &pool), "pool");
+            tarn_plan_release(plan);
+            ns[planned] = pair_ns(pool, sizes[i], stream);
+            tarn_resource_release(pool);
+        }
+        printf("%-12zu %12.1f %12.1f\n", sizes[i], ns[0], ns[1]);
+        bench_result("pool", "pair", "hit ns", ns[0]);
+        bench_result("pool+plan", "pair", "planned ns", ns[1]);
+    }
+    bench_must(tarn_stream_unregister(stream), "unregister");
+    bench_must(tarn_stream_destroy(0, raw), "destroy");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"passes", required_argument, NULL, 'p'},
+                                            {"cap", required_argument, NULL, 'c'},
+                                            {"plain", no_argument, NULL, 'n'},
+                                            {"threads", no_argument, NULL, 't'},
+                                            {"json", required_argument, NULL, 'j'},
+                                            {"pairs", no_argument, NULL, 'r'},
+                                            {NULL, 0, NULL, 0}};
+    int option;
+    bool pairs = false;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (option == '?')
+            return 2;
+        if (option == 'p')
+            bench.passes = (unsigned)strtoul(optarg, NULL, 10);
+        if (option == 'c')
+            bench.cap = (unsigned)strtoul(optarg, NULL, 10);
+        bench.plain = bench.plain || option == 'n';
+        bench.threads = bench.threads || option == 't';
+        pairs = pairs || option == 'r';
+        if (option == 'j')
+            bench_results_open("plan", optarg);
+    }
+    setenv("TARN_DRIVER", TARN_SIM_PATH, 0);
+    setenv("TARN_SIM", "devices=1,memory=192GiB", 0);
+    if (pairs)
+        measure_pairs();
+    else if (optind == argc)
+        bench_die("no LOG; see the first lines of bench/micro/plan.c");
+    else
+        run_logs(argv + optind, argc - optind);
+    bench_results_close();
+    return 0;
+}

@@ -1,0 +1,115 @@
+/* area.c -- the blocks at given addresses, and what a stream may do with them. */
+#include "pool/follow/area.h"
+#include "pool/blocks/ranges.h"
+#include "pool/mutations.h"
+
+#define NODE(index) tarn__node(&heap->nodes, (index))
+
+/* Nodes that one look passes. Many small frees of several streams lie beside each other
+ * now and then. */
+enum { LOOKS = 128 };
+
+static enum tarn__area_use use_of(const struct tarn__heap *heap,
+                                  const struct tarn__stream_state *stream_state,
+                                  const struct tarn__node *node) TARN__REQUIRES(pool_lock)
+{
+    if (tarn__node_state(node) == TARN__UNMAPPED)
+        return TARN__AREA_MAP;
+    if (tarn__node_state(node) != TARN__FREE)
+        return TARN__AREA_BLOCKED;
+    if (tarn__stream_state_may_use(stream_state, node) ||
+        TARN_MUTATION(plan_trusted_for_order))
+        return TARN__AREA_NOW;
+    if (tarn__heap_may_use_after_wait(heap, stream_state, node))
+        return TARN__AREA_WAIT;
+    const struct tarn__stream_state *owner = tarn__heap_state(heap, node->stream_state);
+    return owner->in_order && !owner->is_capture ? TARN__AREA_FENCE : TARN__AREA_BLOCKED;
+}
+
+enum tarn__area_use tarn__area_look(const struct tarn__heap *heap,
+                                    const struct tarn__stream_state *stream_state,
+                                    tarn__index before, uint64_t address, uint64_t bytes,
+                                    struct tarn__area_look *out)
+{
+    enum tarn__area_use worst = TARN__AREA_NOW;
+    uint64_t end = address + bytes;
+    tarn__index index = before;
+    int looks = 0;
+
+    while (index && tarn__node_end(NODE(index)) <= address && ++looks < LOOKS)
+        index = NODE(index)->after;
+    if (!index || tarn__node_end(NODE(index)) <= address)
+        return TARN__AREA_BLOCKED;
+    *out = (struct tarn__area_look){.address = address,
+                                    .bytes = bytes,
+                                    .first = index,
+                                    .begin = NODE(index)->address};
+    for (int pieces = 0; index && NODE(index)->address < end; pieces++) {
+        enum tarn__area_use use = use_of(heap, stream_state, NODE(index));
+        if (use == TARN__AREA_BLOCKED || pieces == TARN__RUN_MAX)
+            return TARN__AREA_BLOCKED;
+        if (use == TARN__AREA_MAP && !out->unmapped)
+            out->unmapped = index;
+        worst = use > worst ? use : worst;
+        out->end = tarn__node_end(NODE(index));
+        index = NODE(index)->after;
+    }
+    return out->end >= end ? worst : TARN__AREA_BLOCKED;
+}
+
+bool tarn__area_open(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
+{
+    heap->area_address = address;
+    heap->area_bytes = bytes;
+    if (tarn__ranges_add(heap, address, bytes))
+        return true;
+    heap->area_bytes = 0;
+    return false;
+}
+
+tarn__index tarn__area_first(const struct tarn__heap *heap)
+{
+    return tarn__heap_find(heap, heap->area_address);
+}
+
+/* Return true if the node is in the bins of the area. */
+static bool is_in_bins(const struct tarn__node *node)
+{
+    return tarn__node_state(node) == TARN__FREE ||
+           tarn__node_state(node) == TARN__UNMAPPED;
+}
+
+static struct tarn__bins *bins_of(struct tarn__heap *heap, const struct tarn__node *node)
+{
+    return tarn__node_state(node) == TARN__UNMAPPED
+               ? tarn__heap_unmapped_bins(heap, node)
+               : tarn__heap_bins(heap, node, tarn__heap_state_of(heap, node));
+}
+
+/* Let the bins of all nodes of the area be those for `bytes` of area. This is one hold of
+ * the lock, since neighbours coalesce in the bins that their addresses tell. It happens
+ * twice in a step at most, and only where the memory is exhausted. */
+static void change_bins(struct tarn__heap *heap, uint64_t bytes) TARN__REQUIRES(pool_lock)
+{
+    tarn__index first = tarn__area_first(heap);
+
+    for (tarn__index i = first; i; i = NODE(i)->after)
+        if (is_in_bins(NODE(i)))
+            tarn__bins_remove(bins_of(heap, NODE(i)), &heap->nodes, i);
+    heap->area_bytes = bytes;
+    for (tarn__index i = first; i; i = NODE(i)->after)
+        if (is_in_bins(NODE(i)))
+            tarn__bins_add(bins_of(heap, NODE(i)), &heap->nodes, i);
+}
+
+void tarn__area_share(struct tarn__heap *heap)
+{
+    if (!tarn__area_is_shared(heap))
+        change_bins(heap, 0);
+}
+
+void tarn__area_separate(struct tarn__heap *heap, uint64_t bytes)
+{
+    if (tarn__area_is_shared(heap))
+        change_bins(heap, bytes);
+}

@@ -1,0 +1,404 @@
+/* follow.c -- a pool that follows a plan: the slot of an allocation, and its memory. */
+#include "pool/follow/follow.h"
+#include "pool/compact/grow_vmm.h"
+#include "pool/compact/retired.h"
+#include "pool/follow/area.h"
+#include "pool/follow/guard.h"
+#include "pool/follow/match.h"
+#include "pool/follow/state.h"
+#include "pool/order/fence.h"
+#include "pool/order/wait_set.h"
+#include "base/thread.h"
+#include <stdlib.h>
+
+/* Slots of a size that are tried for one allocation; event fences queried before a wait;
+ * requests for event fences, each of a few streams; steps until a slot is available. */
+enum { TRIES = 4, QUERIES = 4, REQUESTS = 4, TURNS = 8 };
+
+/* --- sequences --- */
+
+/* Give an id its ordinal. Returns false without host memory. */
+static bool number(struct tarn__follow_ordinals *ordinals, uint64_t id, uint32_t ordinal)
+{
+    if (ordinals->by_id.count >= TARN__FOLLOW_IDS)
+        tarn__state_clear_ordinals(ordinals);
+    ordinals->next++;
+    return tarn__map_put(&ordinals->by_id, id, &ordinal);
+}
+
+/* Return the ordinal of the calling thread. More threads than the plan has begin anew. */
+static bool thread_ordinal(struct tarn__follow *follow, uint32_t *out)
+{
+    const uint32_t *known = tarn__map_get(&follow->threads.by_id, tarn__thread_id());
+
+    *out = known ? *known : follow->threads.next % follow->sequences->threads;
+    return known || number(&follow->threads, tarn__thread_id(), *out);
+}
+
+/* Return true if a pass over the sequence is over, or has not begun. */
+static bool is_at_end(const struct tarn__sequence *sequence)
+{
+    return sequence && (sequence->cursor == 0 ||
+                        sequence->cursor + TARN__MATCH_WINDOW >= sequence->count);
+}
+
+/* Return the ordinal of a new stream. With more streams than the plan has, it is one that
+ * a pass creates anew: it takes the place of the first one that is at its end. */
+static uint32_t new_stream(const struct tarn__follow *follow, uint32_t thread)
+{
+    const struct tarn__sequences *sequences = follow->sequences;
+
+    if (follow->streams.next < sequences->streams)
+        return follow->streams.next;
+    for (uint32_t i = 0; i < sequences->streams; i++)
+        if (is_at_end(tarn__sequences_find(sequences, thread, i)))
+            return i;
+    return follow->streams.next % sequences->streams;
+}
+
+/* Return the sequence of the calling thread and a stream. */
+static struct tarn__sequence *sequence_of(struct tarn__follow *follow, uint64_t key)
+{
+    uint32_t thread;
+
+    if (follow->sequences->count == 0 || !thread_ordinal(follow, &thread))
+        return NULL;
+    const uint32_t *known = tarn__map_get(&follow->streams.by_id, key);
+    uint32_t stream = known ? *known : new_stream(follow, thread);
+    if (!known && !number(&follow->streams, key, stream))
+        return NULL;
+    return tarn__sequences_find(follow->sequences, thread, stream);
+}
+
+/* Do the same for a thread cache, which keeps the answer for the step. */
+static struct tarn__sequence *sequence_of_cache(struct tarn__follow *follow,
+                                                struct tarn__thread_cache *cache)
+{
+    if (cache->sequence_version != follow->version) {
+        cache->sequence = sequence_of(follow, cache->key);
+        cache->sequence_version = follow->version;
+    }
+    return cache->sequence;
+}
+
+/* --- the slot of an allocation --- */
+
+/* Look at the addresses of a slot. */
+static enum tarn__area_use look(struct tarn__pool *pool,
+                                const struct tarn__stream_state *stream_state,
+                                const struct tarn__request *request, uint32_t offset,
+                                uint32_t rank, struct tarn__area_look *out)
+    TARN__REQUIRES(pool_lock)
+{
+    const struct tarn__sequences *sequences = pool->follow->sequences;
+    uint64_t address =
+        pool->heap.area_address + ((uint64_t)offset << TARN__QUANTUM_SHIFT);
+    uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
+    uint32_t before = tarn__bits_previous(&sequences->live, rank);
+
+    if (address % request->alignment != 0)
+        return TARN__AREA_BLOCKED;
+    tarn__index node = before == TARN__BITS_NONE ? tarn__area_first(&pool->heap)
+                                                 : sequences->nodes[before];
+    return tarn__area_look(&pool->heap, stream_state, node, address, bytes, out);
+}
+
+/* Choose the slot of an allocation: the first candidate whose addresses are not in
+ * use. */
+static enum tarn__area_use choose(struct tarn__pool *pool,
+                                  struct tarn__sequence *sequence,
+                                  const struct tarn__stream_state *stream_state,
+                                  const struct tarn__request *request,
+                                  struct tarn__area_look *out,
+                                  struct tarn__followed *followed)
+    TARN__REQUIRES(pool_lock)
+{
+    struct tarn__follow *follow = pool->follow;
+    struct tarn__match match = {
+        follow->sequences, sequence, request->quanta, 0, false, false, 0};
+
+    *followed = (struct tarn__followed){.is_made = true, .version = follow->version};
+    if (!tarn__guard_note_allocation(pool, request->quanta) || !sequence)
+        return TARN__AREA_BLOCKED;
+    tarn__match_begin(&match);
+    for (int tries = 0; tries < TRIES && tarn__match_next(&match); tries++) {
+        const struct tarn__sequences_slot *slot = tarn__match_slot(&match);
+        enum tarn__area_use use =
+            look(pool, stream_state, request, slot->offset, slot->rank, out);
+        if (use == TARN__AREA_BLOCKED)
+            continue;
+        tarn__match_accept(&match);
+        follow->counts.resynchronized += match.is_realigned;
+        followed->has_slot = true;
+        followed->offset = slot->offset;
+        followed->rank = slot->rank;
+        return use;
+    }
+    tarn__match_reject(&match);
+    return TARN__AREA_BLOCKED;
+}
+
+/* Note that a block, in transit, is at the address of a slot. */
+static tarn__index enter(struct tarn__pool *pool, tarn__index index, uint32_t rank)
+    TARN__REQUIRES(pool_lock)
+{
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    node->next = rank;
+    tarn__node_set_capture(node, TARN__NODE_PLANNED);
+    tarn__sequences_enter(pool->follow->sequences, rank, index);
+    tarn__guard_note_planned(pool, node->quanta);
+    return index;
+}
+
+bool tarn__follow_is_on(const struct tarn__pool *pool)
+{
+    return pool->follow && pool->follow->is_on;
+}
+
+tarn__index tarn__follow_take(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                              const struct tarn__request *request,
+                              struct tarn__followed *out)
+{
+    struct tarn__area_look found;
+    struct tarn__run run;
+
+    tarn__assert_held(&pool->lock);
+    if (!tarn__follow_is_on(pool))
+        return 0;
+    struct tarn__sequence *sequence = sequence_of_cache(pool->follow, cache);
+    if (choose(pool, sequence, cache->stream_state, request, &found, out) !=
+        TARN__AREA_NOW)
+        return 0;
+    tarn__runs_take_range(&pool->heap, found.first, found.address, found.bytes, &run);
+    if (run.count == 0)
+        return 0;
+    return enter(pool, tarn__runs_coalesce(&pool->heap, &run), out->rank);
+}
+
+/* --- with waits and growth --- */
+
+struct follow_search {
+    struct tarn__caller *caller;
+    const struct tarn__request *request;
+    struct tarn__followed *followed;
+    struct tarn__area_look look;
+    bool has_polled;
+    unsigned requests;
+};
+
+/* Return true if the slot is still proposed, and no other thread has taken it. */
+static bool is_proposed(const struct tarn__pool *pool,
+                        const struct tarn__followed *followed) TARN__REQUIRES(pool_lock)
+{
+    return followed->has_slot && tarn__follow_is_on(pool) &&
+           followed->version == pool->follow->version &&
+           pool->follow->sequences->nodes[followed->rank] == 0;
+}
+
+/* Ask the plan, or look again at what it proposed. */
+static enum tarn__area_use look_again(struct follow_search *search)
+    TARN__REQUIRES(pool_lock)
+{
+    struct tarn__caller *caller = search->caller;
+    struct tarn__pool *pool = caller->pool;
+    struct tarn__followed *followed = search->followed;
+
+    if (atomic_load(&pool->lifecycle) || !tarn__follow_is_on(pool))
+        return TARN__AREA_BLOCKED;
+    if (!followed->is_made)
+        return choose(pool, sequence_of(pool->follow, caller->stream_state->identity.key),
+                      caller->stream_state, search->request, &search->look, followed);
+    return is_proposed(pool, followed)
+               ? look(pool, caller->stream_state, search->request, followed->offset,
+                      followed->rank, &search->look)
+               : TARN__AREA_BLOCKED;
+}
+
+/* Take the blocks at the addresses, after a wait for each stream that freed some of them.
+ * `lock` held; it is released meanwhile. */
+static tarn__index take_after_wait(struct follow_search *search) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__caller *caller = search->caller;
+    struct tarn__pool *pool = caller->pool;
+    struct tarn__wait_set wait_set = {.count = 0};
+    struct tarn__run run;
+    tarn__index index = 0;
+
+    tarn__assert_held(&pool->lock);
+    tarn__runs_take_range(&pool->heap, search->look.first, search->look.address,
+                          search->look.bytes, &run);
+    if (run.count == 0)
+        return 0;
+    if (!TARN_MUTATION(plan_trusted_for_order))
+        tarn__wait_set_add(&wait_set, caller, &run);
+    tarn__wait_set_pin(&wait_set, pool);
+    tarn__pool_unlock(pool);
+    bool waited = tarn__wait_set_wait(&wait_set, caller) ||
+                  TARN_MUTATION(wait_failed_taken_as_done);
+    tarn__pool_lock(pool);
+    /* The plan may have ended meanwhile: then the block is one outside of a plan. */
+    if (waited)
+        index = tarn__runs_coalesce(&pool->heap, &run);
+    else
+        tarn__runs_put(&pool->heap, &run);
+    if (index && is_proposed(pool, search->followed))
+        enter(pool, index, search->followed->rank);
+    tarn__wait_set_release(&wait_set, caller, waited);
+    return index;
+}
+
+/* Query event fences before a wait: where the device is done, no wait is needed. */
+static bool has_polled_now(struct follow_search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+
+    if (search->has_polled)
+        return false;
+    search->has_polled = true;
+    tarn__pool_lock(pool);
+    bool may_query = tarn__backoff_next(&pool->miss_backoff);
+    tarn__pool_unlock(pool);
+    if (!may_query)
+        return false;
+    bool any = tarn__fences_poll(pool, QUERIES);
+    tarn__pool_lock(pool);
+    tarn__backoff_note(&pool->miss_backoff, any);
+    tarn__pool_unlock(pool);
+    return any;
+}
+
+/* Have other streams fence what they freed. */
+static bool has_requested_now(struct follow_search *search)
+{
+    if (search->requests == REQUESTS || !search->caller->may_record)
+        return false;
+    search->requests++;
+    tarn__fences_request(search->caller->pool, search->caller);
+    return true;
+}
+
+/* Map memory at the first addresses of the slot that have none. */
+static bool has_mapped(struct follow_search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+    struct tarn__area_look *found = &search->look;
+    tarn_status status = TARN_OUT_OF_MEMORY;
+
+    if (tarn__pool_take_growth(pool) != TARN_OK)
+        return false;
+    tarn__pool_assert_growth(pool);
+    tarn__retired_unmap_completed(pool);
+    tarn__pool_lock(pool);
+    enum tarn__area_use use = look_again(search);
+    uint64_t aim = tarn__follow_is_on(pool) ? pool->follow->aim : 0;
+    tarn__pool_unlock(pool);
+    if (use == TARN__AREA_MAP) {
+        const struct tarn__node *range = tarn__node(&pool->heap.nodes, found->unmapped);
+        uint64_t page = TARN__PAGE_BYTES, end = found->address + found->bytes;
+        uint64_t begin = found->address & ~(page - 1);
+        begin = begin > range->address ? begin : range->address;
+        end = (end + page - 1) & ~(page - 1);
+        end = end < tarn__node_end(range) ? end : tarn__node_end(range);
+        status = tarn__grow_vmm_at(
+            search->caller, found->unmapped, (struct tarn__span){begin, end - begin},
+            (struct tarn__span){found->begin, found->end - found->begin}, aim);
+    }
+    tarn__pool_leave_growth(pool);
+    return use != TARN__AREA_MAP || status == TARN_OK;
+}
+
+/* Do what is needed before the slot can be used. Returns false if that is in vain. */
+static bool has_prepared(struct follow_search *search, enum tarn__area_use use)
+{
+    if (use == TARN__AREA_MAP)
+        return has_mapped(search);
+    if (use == TARN__AREA_FENCE)
+        return has_requested_now(search);
+    return use == TARN__AREA_WAIT && has_polled_now(search);
+}
+
+tarn__index tarn__follow_search(struct tarn__caller *caller,
+                                const struct tarn__request *request,
+                                struct tarn__followed *followed)
+{
+    struct tarn__pool *pool = caller->pool;
+    struct follow_search search = {
+        .caller = caller, .request = request, .followed = followed};
+    tarn__index index = 0;
+
+    if (caller->capturing || caller->stream_state->is_capture)
+        return 0;
+    for (int turn = 0; turn < TURNS; turn++) {
+        tarn__pool_lock(pool);
+        enum tarn__area_use use = look_again(&search);
+        bool takes = use == TARN__AREA_NOW ||
+                     (use == TARN__AREA_WAIT && search.has_polled && caller->may_record);
+        if (takes)
+            index = take_after_wait(&search);
+        tarn__pool_unlock(pool);
+        if (takes || use == TARN__AREA_BLOCKED)
+            break;
+        bool prepared = has_prepared(&search, use);
+        if (!prepared && use != TARN__AREA_WAIT)
+            break;
+    }
+    return index;
+}
+
+void tarn__follow_mark(struct tarn__pool *pool)
+{
+    struct tarn__follow *follow = pool->follow;
+
+    tarn__assert_held(&pool->lock);
+    tarn__guard_end_step(pool);
+    follow->is_marked = true;
+    follow->version++;
+    tarn__state_clear_ordinals(&follow->threads);
+    tarn__state_clear_ordinals(&follow->streams);
+    tarn__sequences_restart(follow->sequences);
+}
+
+bool tarn__follow_share(struct tarn__pool *pool)
+{
+    tarn__pool_lock(pool);
+    bool shares = tarn__follow_is_on(pool) && !tarn__area_is_shared(&pool->heap);
+    if (shares)
+        tarn__area_share(&pool->heap);
+    tarn__pool_unlock(pool);
+    return shares;
+}
+
+/* Frees after which a raw stream fences small blocks. A plan leaves 500 operations before
+ * it gives them to another stream. */
+enum { FREES = 16 };
+
+/* Return true if another stream is to have these addresses soon. It cannot fence the frees
+ * of a raw stream itself. */
+static bool is_to_be_fenced(const struct tarn__pool *pool, const struct tarn__node *node,
+                            const struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock)
+{
+    const struct tarn__follow *follow = pool->follow;
+    uint64_t bytes = tarn__stream_state_unfenced(stream_state) + tarn__node_bytes(node);
+
+    return follow->sequences->streams > 1 && stream_state->in_order &&
+           !stream_state->identity.registration &&
+           (bytes >> TARN__QUANTUM_SHIFT >= follow->price ||
+            stream_state->frees >= FREES);
+}
+
+bool tarn__follow_forget(struct tarn__pool *pool, tarn__index index,
+                         struct tarn__stream_state *stream_state)
+{
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    tarn__assert_held(&pool->lock);
+    if (node->capture != TARN__NODE_PLANNED)
+        return !tarn__follow_is_on(pool);
+    tarn__sequences_leave(pool->follow->sequences, node->next);
+    tarn__node_set_capture(node, 0);
+    if (is_to_be_fenced(pool, node, stream_state))
+        stream_state->wanted = true;
+    return false;
+}

@@ -1,0 +1,52 @@
+/* follow.h -- a pool that follows a plan.
+ *
+ * The plan proposes an address for an allocation. The pool hands the address out only
+ * where its own rules allow that (area.h). Else the ordinary search serves the request,
+ * outside of the area. So a wrong plan costs time and memory, and never order.
+ *
+ * While a pool follows a plan, its thread caches keep no blocks: a cached block would hold
+ * its addresses against the next slot.
+ *
+ * The pool's lock guards all of it.
+ */
+#ifndef TARN_POOL_FOLLOW_H
+#define TARN_POOL_FOLLOW_H
+
+#include "pool/cache/thread_cache.h"
+#include "pool/order/caller.h"
+
+/* What the plan proposes for one allocation. */
+struct tarn__followed {
+    bool is_made;  /* the plan was asked */
+    bool has_slot; /* and proposes a slot, of this version of the plan: */
+    uint64_t version;
+    uint32_t offset, rank;
+};
+
+/* Return true if the pool follows a plan now. */
+bool tarn__follow_is_on(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+
+/* Ask the plan for an allocation of the thread cache's stream, and take the block if the
+ * stream may have it at once. Returns it in transit; 0: the plan proposes none
+ * (`out->has_slot` false), or tarn__follow_search() has to make it available. */
+tarn__index tarn__follow_take(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                              const struct tarn__request *request,
+                              struct tarn__followed *out) TARN__REQUIRES(pool_lock);
+/* Do the same for a caller, with what that takes: waits for other streams, memory for
+ * addresses that have none. No lock held. */
+tarn__index tarn__follow_search(struct tarn__caller *caller,
+                                const struct tarn__request *request,
+                                struct tarn__followed *followed);
+/* Share the free memory at planned addresses with other requests, until the step ends.
+ * Returns false if that is so already. No lock held. */
+bool tarn__follow_share(struct tarn__pool *pool);
+/* Note that a block, in transit, is about to be freed in the order of a stream. Returns true
+ * if the pool follows no plan any more, so that a thread cache may keep the block. */
+bool tarn__follow_forget(struct tarn__pool *pool, tarn__index index,
+                         struct tarn__stream_state *stream_state)
+    TARN__REQUIRES(pool_lock);
+
+/* Note the begin of a step of the program: all sequences begin anew. */
+void tarn__follow_mark(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+
+#endif

@@ -1,0 +1,127 @@
+/* guard.c -- whether a plan pays. */
+#include "pool/follow/guard.h"
+#include "pool/follow/area.h"
+#include "pool/follow/state.h"
+#include "base/warn.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Steps in a row that do not pay; allocations of the shortest step without marks. */
+enum { BAD_STEPS = 2, STEP_MIN = 256 };
+
+/* The most that a plain pool reserved in trials was 1.27 times the peak live of the work,
+ * or a few handles more where that is little (docs/design/plans.md). */
+enum { PLAIN_PERCENT = 27 };
+#define PLAIN_EXTRA ((uint64_t)64 << 20)
+
+static uint64_t plain_reserved(const struct tarn__follow_step *step)
+{
+    return step->peak_allocated + step->peak_allocated / 100 * PLAIN_PERCENT +
+           PLAIN_EXTRA;
+}
+
+static bool has_few_planned(const struct tarn__follow_step *step)
+{
+    return step->planned_quanta < step->quanta - step->quanta / 10;
+}
+
+/* Stop following the plan, and keep the message of the warning. */
+static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__follow *follow = pool->follow;
+    const struct tarn__follow_step *step = &follow->step;
+
+    if (has_few_planned(step)) {
+        follow->state = TARN_POOL_PLAN_OFF_MISSED;
+        snprintf(follow->news, sizeof follow->news,
+                 "pool: the plan is off: %.1f %% of the last step's bytes were planned, "
+                 "90 %% are needed",
+                 step->quanta
+                     ? 100.0 * (double)step->planned_quanta / (double)step->quanta
+                     : 0.0);
+    } else {
+        follow->state = TARN_POOL_PLAN_OFF_MEMORY;
+        snprintf(follow->news, sizeof follow->news,
+                 "pool: the plan is off: %llu bytes were reserved for %llu live ones",
+                 (unsigned long long)step->peak_reserved,
+                 (unsigned long long)step->peak_allocated);
+    }
+    atomic_store(&follow->has_news, true);
+    tarn__state_end(pool);
+}
+
+void tarn__guard_end_step(struct tarn__pool *pool)
+{
+    tarn__assert_held(&pool->lock);
+
+    struct tarn__follow *follow = pool->follow;
+    struct tarn__follow_step *step = &follow->step;
+
+    if (!follow->is_on || step->allocations == 0)
+        return;
+    bool pays = !has_few_planned(step) && step->peak_reserved <= plain_reserved(step);
+    follow->counts.steps++;
+    follow->bad_steps = pays ? 0 : follow->bad_steps + 1;
+    if (follow->bad_steps == BAD_STEPS)
+        end(pool);
+    if (follow->is_on)
+        tarn__area_separate(&pool->heap, follow->area_bytes);
+    memset(step, 0, sizeof *step);
+}
+
+static uint64_t step_allocations(const struct tarn__follow *follow)
+{
+    uint64_t slots = follow->sequences->slot_count;
+
+    return slots > STEP_MIN ? slots : STEP_MIN;
+}
+
+bool tarn__guard_note_allocation(struct tarn__pool *pool, uint32_t quanta)
+{
+    tarn__assert_held(&pool->lock);
+
+    struct tarn__follow *follow = pool->follow;
+    struct tarn__follow_step *step = &follow->step;
+    uint64_t reserved = tarn__pages_reserved(pool->pages);
+    if (!follow->is_marked && step->allocations >= step_allocations(follow))
+        tarn__guard_end_step(pool);
+    if (!follow->is_on)
+        return false;
+    step->allocations++;
+    step->quanta += quanta;
+    follow->counts.missed++;
+    if (step->peak_allocated < pool->heap.allocated_bytes)
+        step->peak_allocated = pool->heap.allocated_bytes;
+    if (step->peak_reserved < reserved)
+        step->peak_reserved = reserved;
+    return true;
+}
+
+void tarn__guard_note_planned(struct tarn__pool *pool, uint32_t quanta)
+{
+    struct tarn__follow *follow = pool->follow;
+
+    tarn__assert_held(&pool->lock);
+    follow->step.planned_quanta += quanta;
+    follow->counts.planned++;
+    follow->counts.missed--;
+}
+
+static void copy_news(const struct tarn__pool *pool, char *out) TARN__REQUIRES(pool_lock)
+{
+    tarn__assert_held(&pool->lock);
+
+    memcpy(out, pool->follow->news, sizeof pool->follow->news);
+}
+
+void tarn__guard_warn(struct tarn__pool *pool)
+{
+    char news[sizeof pool->follow->news];
+
+    if (!atomic_exchange(&pool->follow->has_news, false))
+        return;
+    tarn__pool_lock(pool);
+    copy_news(pool, news);
+    tarn__pool_unlock(pool);
+    tarn__warn("%s", news);
+}

@@ -1,0 +1,180 @@
+/* match.c -- which slot of its sequence an allocation is. */
+#include "pool/follow/match.h"
+#include <string.h>
+
+void tarn__match_begin(struct tarn__match *match)
+{
+    struct tarn__sequence *sequence = match->sequence;
+
+    if (sequence->size_count == TARN__SEQUENCES_GRAM)
+        memmove(sequence->sizes, sequence->sizes + 1,
+                (TARN__SEQUENCES_GRAM - 1) * sizeof *sequence->sizes);
+    else
+        sequence->size_count++;
+    sequence->sizes[sequence->size_count - 1] = match->quanta;
+}
+
+/* Return how many places ahead and behind are searched: each place of a short sequence
+ * once. */
+static uint32_t places_ahead(const struct tarn__sequence *sequence)
+{
+    return sequence->count < TARN__MATCH_WINDOW ? sequence->count : TARN__MATCH_WINDOW;
+}
+
+static uint32_t places_behind(const struct tarn__sequence *sequence)
+{
+    uint32_t rest = sequence->count - places_ahead(sequence);
+
+    return rest < TARN__MATCH_WINDOW ? rest : TARN__MATCH_WINDOW;
+}
+
+static bool is_live(const struct tarn__match *match, uint32_t place)
+{
+    return match->sequences->nodes[match->sequence->slots[place].rank] != 0;
+}
+
+/* Look at a place of the window: first those ahead, from the cursor on, then those
+ * behind, backwards. */
+static bool is_candidate(const struct tarn__match *match, uint32_t look,
+                         uint32_t *place_out)
+{
+    const struct tarn__sequence *sequence = match->sequence;
+    uint32_t ahead = places_ahead(sequence), place;
+    bool used;
+
+    if (look < ahead) {
+        used = sequence->ahead >> look & 1;
+        place = sequence->cursor + look;
+        place -= place < sequence->count ? 0 : sequence->count;
+    } else {
+        look -= ahead;
+        used = sequence->behind >> look & 1;
+        place =
+            sequence->cursor + (look < sequence->cursor ? 0 : sequence->count) - 1 - look;
+    }
+    *place_out = place;
+    return !used && sequence->slots[place].quanta == match->quanta &&
+           !is_live(match, place);
+}
+
+/* --- realigning by the last sizes --- */
+
+static bool leads_to(const struct tarn__sequence *sequence, uint32_t place)
+{
+    for (uint32_t i = 0; i < TARN__SEQUENCES_GRAM; i++)
+        if (sequence->slots[place - (TARN__SEQUENCES_GRAM - 1) + i].quanta !=
+            sequence->sizes[i])
+            return false;
+    return true;
+}
+
+/* Return the first entry of at least this hash and place. */
+static uint32_t first_gram(const struct tarn__sequence *sequence, uint32_t hash,
+                           uint32_t place)
+{
+    uint32_t low = 0, high = sequence->gram_count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        const struct tarn__sequences_gram *gram = &sequence->grams[middle];
+        if (gram->hash < hash || (gram->hash == hash && gram->place < place))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static uint32_t distance(uint32_t one, uint32_t other)
+{
+    return one < other ? other - one : one - other;
+}
+
+/* Find the place nearest to the cursor to which the last sizes lead. */
+static bool realign(struct tarn__match *match)
+{
+    const struct tarn__sequence *sequence = match->sequence;
+    uint32_t best = UINT32_MAX;
+
+    if (sequence->size_count < TARN__SEQUENCES_GRAM)
+        return false;
+    uint32_t hash = tarn__sequences_hash(sequence->sizes);
+    uint32_t above = first_gram(sequence, hash, sequence->cursor);
+    for (uint32_t i = above > 0 ? above - 1 : 0; i <= above && i < sequence->gram_count;
+         i++) {
+        uint32_t place = sequence->grams[i].place;
+        if (sequence->grams[i].hash == hash && leads_to(sequence, place) &&
+            !is_live(match, place) &&
+            (best == UINT32_MAX ||
+             distance(place, sequence->cursor) < distance(best, sequence->cursor)))
+            best = place;
+    }
+    match->place = best;
+    return best != UINT32_MAX;
+}
+
+/* --- the search --- */
+
+bool tarn__match_next(struct tarn__match *match)
+{
+    const struct tarn__sequence *sequence = match->sequence;
+    uint32_t most = places_ahead(sequence) + places_behind(sequence);
+
+    while (match->look < most)
+        if (is_candidate(match, match->look++, &match->place))
+            return true;
+    if (match->has_realigned)
+        return false;
+    match->has_realigned = true;
+    match->is_realigned = realign(match);
+    return match->is_realigned;
+}
+
+/* Move the cursor ahead. The bits of places that come into the window are 0: these were
+ * not used. */
+static void advance(struct tarn__sequence *sequence, uint32_t places)
+{
+    for (; places > 0; places--) {
+        sequence->behind = sequence->behind << 1 | (sequence->ahead & 1);
+        sequence->ahead >>= 1;
+    }
+}
+
+static void go_back(struct tarn__sequence *sequence, uint32_t places)
+{
+    for (; places > 0; places--) {
+        sequence->ahead = sequence->ahead << 1 | (sequence->behind & 1);
+        sequence->behind >>= 1;
+    }
+}
+
+void tarn__match_accept(struct tarn__match *match)
+{
+    struct tarn__sequence *sequence = match->sequence;
+    uint32_t ahead = places_ahead(sequence), look = match->look - 1;
+
+    if (match->is_realigned) {
+        sequence->ahead = sequence->behind = 0;
+    } else if (look < ahead) {
+        sequence->ahead |= (uint64_t)1 << look;
+        advance(sequence, look);
+    } else {
+        sequence->behind |= (uint64_t)1 << (look - ahead);
+        go_back(sequence, look - ahead + 1);
+    }
+    sequence->ahead |= 1;
+    advance(sequence, 1);
+    sequence->cursor = match->place + 1 < sequence->count ? match->place + 1 : 0;
+}
+
+void tarn__match_reject(struct tarn__match *match)
+{
+    struct tarn__sequence *sequence = match->sequence;
+
+    if (sequence->slots[sequence->cursor].quanta != match->quanta)
+        return;
+    /* It is the slot at the cursor, whose addresses are in use. */
+    sequence->ahead |= 1;
+    advance(sequence, 1);
+    sequence->cursor = sequence->cursor + 1 < sequence->count ? sequence->cursor + 1 : 0;
+}

@@ -1,0 +1,230 @@
+/* sequences.c -- making the sequences of a plan. */
+#include "pool/follow/sequences.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Slots of the plan, while they are sorted. */
+struct sorted {
+    uint64_t key;
+    uint32_t slot;
+};
+
+struct making {
+    const struct tarn_plan *plan;
+    struct tarn__sequences *out;
+    struct sorted *sorted;
+    struct tarn__map threads, streams; /* number in the plan, and 1 -> ordinal */
+};
+
+static int by_key(const void *one, const void *other)
+{
+    const struct sorted *a = one, *b = other;
+
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    return a->slot < b->slot ? -1 : a->slot > b->slot;
+}
+
+static uint64_t key_of(uint32_t thread, uint32_t stream)
+{
+    return ((uint64_t)thread << 32 | stream) + 1;
+}
+
+/* Return the ordinal of a number. The map has capacity. */
+static uint32_t ordinal(struct tarn__map *map, uint32_t number, uint32_t *count)
+{
+    uint64_t key = (uint64_t)number + 1;
+    const uint32_t *known = tarn__map_get(map, key);
+
+    if (known)
+        return *known;
+    tarn__map_put(map, key, count);
+    return (*count)++;
+}
+
+/* Number threads and streams by their first allocation, and sort the slots by sequence.
+ * The slots of a plan are in order of time. */
+static bool sort_by_sequence(struct making *making)
+{
+    const struct tarn_plan *plan = making->plan;
+    struct tarn__sequences *out = making->out;
+
+    for (uint32_t i = 0; i < out->slot_count; i++) {
+        if (!tarn__map_reserve(&making->threads, 1) ||
+            !tarn__map_reserve(&making->streams, 1))
+            return false;
+        uint32_t thread = ordinal(&making->threads, plan->slots[i].thread, &out->threads);
+        uint32_t stream = ordinal(&making->streams, plan->slots[i].stream, &out->streams);
+        making->sorted[i] = (struct sorted){key_of(thread, stream), i};
+    }
+    qsort(making->sorted, out->slot_count, sizeof *making->sorted, by_key);
+    return true;
+}
+
+/* Copy the slots, and count the sequences. */
+static void copy_slots(struct making *making)
+{
+    struct tarn__sequences *out = making->out;
+
+    for (uint32_t i = 0; i < out->slot_count; i++) {
+        const struct tarn__plan_slot *slot = &making->plan->slots[making->sorted[i].slot];
+        out->slots[i] =
+            (struct tarn__sequences_slot){.quanta = slot->quanta, .offset = slot->offset};
+        out->count += i == 0 || making->sorted[i].key != making->sorted[i - 1].key;
+    }
+}
+
+/* --- sequences --- */
+
+uint32_t tarn__sequences_hash(const uint32_t sizes[TARN__SEQUENCES_GRAM])
+{
+    uint64_t hash = 0;
+
+    for (int i = 0; i < TARN__SEQUENCES_GRAM; i++)
+        hash = (hash ^ sizes[i]) * 0x9e3779b97f4a7c15u;
+    return (uint32_t)(hash >> 32);
+}
+
+static int by_hash(const void *one, const void *other)
+{
+    const struct tarn__sequences_gram *a = one, *b = other;
+
+    if (a->hash != b->hash)
+        return a->hash < b->hash ? -1 : 1;
+    return a->place < b->place ? -1 : a->place > b->place;
+}
+
+/* Enter every fourth slot of a sequence by the sizes that lead to it. Returns their
+ * number. */
+static uint32_t list_grams(const struct tarn__sequence *sequence,
+                           struct tarn__sequences_gram *out)
+{
+    uint32_t sizes[TARN__SEQUENCES_GRAM], count = 0;
+
+    for (uint32_t place = TARN__SEQUENCES_GRAM - 1; place < sequence->count;
+         place += TARN__SEQUENCES_GRAM_STEP) {
+        for (uint32_t i = 0; i < TARN__SEQUENCES_GRAM; i++)
+            sizes[i] = sequence->slots[place - (TARN__SEQUENCES_GRAM - 1) + i].quanta;
+        out[count++] = (struct tarn__sequences_gram){tarn__sequences_hash(sizes), place};
+    }
+    qsort(out, count, sizeof *out, by_hash);
+    return count;
+}
+
+/* Make the sequences of the copied slots. The map has capacity. */
+static void cut(struct making *making)
+{
+    struct tarn__sequences *out = making->out;
+    struct tarn__sequences_gram *grams = out->grams;
+    uint32_t number = 0;
+
+    for (uint32_t first = 0, end; first < out->slot_count; first = end, number++) {
+        uint64_t key = making->sorted[first].key;
+        for (end = first; end < out->slot_count && making->sorted[end].key == key;)
+            end++;
+        struct tarn__sequence *sequence = &out->all[number];
+        *sequence = (struct tarn__sequence){.slots = out->slots + first,
+                                            .first = first,
+                                            .count = end - first,
+                                            .grams = grams};
+        sequence->gram_count = list_grams(sequence, grams);
+        grams += sequence->gram_count;
+        if (sequence->count > out->all[out->longest].count)
+            out->longest = number;
+        tarn__map_put(&out->by, key, &number);
+    }
+}
+
+/* Rank the slots by their offsets. */
+static void rank(struct making *making)
+{
+    struct tarn__sequences *out = making->out;
+
+    for (uint32_t i = 0; i < out->slot_count; i++)
+        making->sorted[i] = (struct sorted){out->slots[i].offset, i};
+    qsort(making->sorted, out->slot_count, sizeof *making->sorted, by_key);
+    for (uint32_t i = 0; i < out->slot_count; i++)
+        out->slots[making->sorted[i].slot].rank = i;
+}
+
+static bool fill(struct making *making)
+{
+    struct tarn__sequences *out = making->out;
+    size_t count = out->slot_count, grams = count / TARN__SEQUENCES_GRAM_STEP + 1;
+
+    if (!tarn__bits_init(&out->live, count + 1) || !sort_by_sequence(making))
+        return false;
+    copy_slots(making);
+    out->all = malloc(((size_t)out->count + 1) * sizeof *out->all);
+    if (!out->all || !tarn__map_reserve(&out->by, out->count))
+        return false;
+    out->all[0].count = 0;
+    cut(making);
+    rank(making);
+    out->bytes = sizeof *out + out->count * sizeof *out->all +
+                 count * (sizeof *out->slots + sizeof *out->nodes) +
+                 grams * sizeof *out->grams + out->live.words * sizeof(uint64_t);
+    return true;
+}
+
+struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan)
+{
+    struct tarn__sequences *out = calloc(1, sizeof *out);
+    size_t count = plan->count;
+    struct making making = {
+        plan, out, malloc((count + 1) * sizeof *making.sorted), {0}, {0}};
+
+    if (!out || !making.sorted) {
+        free(out);
+        free(making.sorted);
+        return NULL;
+    }
+    tarn__map_init(&making.threads, sizeof(uint32_t));
+    tarn__map_init(&making.streams, sizeof(uint32_t));
+    tarn__map_init(&out->by, sizeof(uint32_t));
+    out->slot_count = (uint32_t)count;
+    out->height = (uint64_t)plan->height * TARN__PLAN_QUANTUM;
+    out->peak_live = plan->peak_live_bytes;
+    out->slots = malloc((count + 1) * sizeof *out->slots);
+    out->nodes = calloc(count + 1, sizeof *out->nodes);
+    out->grams = malloc((count / TARN__SEQUENCES_GRAM_STEP + 1) * sizeof *out->grams);
+    bool filled = out->slots && out->nodes && out->grams && fill(&making);
+    free(making.sorted);
+    tarn__map_free(&making.threads);
+    tarn__map_free(&making.streams);
+    if (filled)
+        return out;
+    tarn__sequences_free(out);
+    return NULL;
+}
+
+void tarn__sequences_free(struct tarn__sequences *sequences)
+{
+    if (!sequences)
+        return;
+    tarn__bits_free(&sequences->live);
+    tarn__map_free(&sequences->by);
+    free(sequences->slots);
+    free(sequences->nodes);
+    free(sequences->grams);
+    free(sequences->all);
+    free(sequences);
+}
+
+struct tarn__sequence *tarn__sequences_find(const struct tarn__sequences *sequences,
+                                            uint32_t thread, uint32_t stream)
+{
+    const uint32_t *number = tarn__map_get(&sequences->by, key_of(thread, stream));
+
+    return number ? &sequences->all[*number] : NULL;
+}
+
+void tarn__sequences_restart(struct tarn__sequences *sequences)
+{
+    for (uint32_t i = 0; i < sequences->count; i++) {
+        struct tarn__sequence *sequence = &sequences->all[i];
+        sequence->cursor = 0;
+        sequence->ahead = sequence->behind = 0;
+        sequence->size_count = 0;
+    }
+}

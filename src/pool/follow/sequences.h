@@ -1,0 +1,91 @@
+/* sequences.h -- a plan in the form in which a pool follows it.
+ *
+ * A slot is the place of one block (plan/plan.h). A sequence is the slots of one thread
+ * and one stream, in order of time. Threads and streams have ordinals, by their first
+ * allocation: their ids and handles differ from run to run.
+ *
+ * A slot is live while the pool has a block there. The live slots are known by rank, which
+ * is the position of a slot among all slots by offset: so the live slot before an address
+ * is found. It is where a look at the blocks around that address begins (area.h).
+ */
+#ifndef TARN_POOL_SEQUENCES_H
+#define TARN_POOL_SEQUENCES_H
+
+#include "base/map.h"
+#include "plan/bits.h"
+#include "plan/plan.h"
+#include "pool/blocks/node.h"
+
+struct tarn__sequences_slot {
+    uint32_t quanta, offset; /* in quanta */
+    uint32_t rank;
+};
+
+/* Sizes of the blocks that lead to a slot, and are compared to realign. */
+enum { TARN__SEQUENCES_GRAM = 8 };
+/* Every fourth slot is found by the sizes that lead to it. */
+enum { TARN__SEQUENCES_GRAM_STEP = 4 };
+
+struct tarn__sequences_gram {
+    uint32_t hash, place;
+};
+
+struct tarn__sequence {
+    const struct tarn__sequences_slot *slots;
+    uint32_t first, count; /* number of its first slot; number of its slots */
+    const struct tarn__sequences_gram *grams; /* by hash and place */
+    uint32_t gram_count;
+
+    /* --- where the pool is (match.c) --- */
+    uint32_t cursor;        /* place of the next slot */
+    uint64_t ahead, behind; /* bit i: place cursor + i, cursor - 1 - i, was used */
+    uint32_t sizes[TARN__SEQUENCES_GRAM]; /* the last ones, the oldest first */
+    unsigned size_count;
+};
+
+struct tarn__sequences {
+    struct tarn__sequences_slot *slots; /* by sequence, then by time */
+    uint32_t slot_count;
+    struct tarn__sequences_gram *grams;
+    struct tarn__sequence *all;
+    uint32_t count;
+    uint32_t longest;          /* the sequence with the most slots */
+    struct tarn__map by;       /* thread and stream -> sequence */
+    uint32_t threads, streams; /* that allocate */
+    tarn__index *nodes;        /* by rank: the node of a live slot; 0: it is not live */
+    struct tarn__bits live;    /* ranks of live slots */
+    uint64_t height;           /* bytes of addresses */
+    uint64_t peak_live;        /* bytes */
+    size_t bytes;              /* of host memory */
+};
+
+/* Make the sequences of a plan that is valid (plan/check.h). Returns NULL without host
+ * memory. */
+struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan);
+void tarn__sequences_free(struct tarn__sequences *sequences);
+
+/* Return the sequence of a thread and a stream, by their ordinals; NULL: the plan has
+ * none. */
+struct tarn__sequence *tarn__sequences_find(const struct tarn__sequences *sequences,
+                                            uint32_t thread, uint32_t stream);
+/* Begin all sequences anew. */
+void tarn__sequences_restart(struct tarn__sequences *sequences);
+
+/* Return the hash of the last sizes. */
+uint32_t tarn__sequences_hash(const uint32_t sizes[TARN__SEQUENCES_GRAM]);
+
+/* Note that a slot is live, in `node`; and that it is not any more. */
+static inline void tarn__sequences_enter(struct tarn__sequences *sequences, uint32_t rank,
+                                         tarn__index node)
+{
+    sequences->nodes[rank] = node;
+    tarn__bits_add(&sequences->live, rank);
+}
+
+static inline void tarn__sequences_leave(struct tarn__sequences *sequences, uint32_t rank)
+{
+    sequences->nodes[rank] = 0;
+    tarn__bits_remove(&sequences->live, rank);
+}
+
+#endif

@@ -1,0 +1,61 @@
+/* state.h -- what a pool knows about the plan that it follows. */
+#ifndef TARN_POOL_FOLLOW_STATE_H
+#define TARN_POOL_FOLLOW_STATE_H
+
+#include "pool/follow/sequences.h"
+#include "pool/pool.h"
+
+/* Ids of threads or streams that are remembered at most. */
+enum { TARN__FOLLOW_IDS = 1 << 14 };
+
+/* The ordinals of threads or of streams in this step. */
+struct tarn__follow_ordinals {
+    struct tarn__map by_id;
+    uint32_t next;
+};
+
+/* The figures of a step. */
+struct tarn__follow_step {
+    uint64_t allocations;
+    uint64_t quanta, planned_quanta;
+    uint64_t peak_allocated, peak_reserved;
+};
+
+struct tarn__follow {
+    bool is_on;
+    /* the program marks its steps; else a step has as many allocations as the plan */
+    bool is_marked;
+    struct tarn__sequences *sequences;
+    struct tarn__follow_ordinals threads, streams;
+    /* changes whenever a thread and a stream may get another sequence; from 1 */
+    uint64_t version;
+    uint32_t price; /* quanta; in the plan a smaller block waits for no other stream */
+    uint64_t area_bytes;
+    uint64_t aim; /* reserved bytes beyond which the pool moves memory into the area */
+    struct tarn__follow_step step;
+    unsigned bad_steps; /* in a row */
+    struct {
+        uint64_t planned, missed, resynchronized, steps;
+    } counts;
+    tarn_pool_plan_state state;
+    atomic_bool has_news; /* the plan has ended, and nobody was told */
+    char news[200];
+};
+
+/* Follow `plan` in a new pool of VMM; no thread uses the pool yet. Enters the addresses of
+ * the pool: a half of them is the area.
+ *
+ * TARN_INVALID_ARGUMENT: the plan is higher than the area. TARN_NOT_SUPPORTED: no VMM.
+ * TARN_OUT_OF_MEMORY: no host memory. */
+tarn_status tarn__state_open(struct tarn__pool *pool, const struct tarn_plan *plan);
+/* Free it; no thread uses the pool any more. */
+void tarn__state_free(struct tarn__pool *pool);
+/* Warn if the plan is higher than the pool may become. No lock held. */
+void tarn__state_check_maximum(struct tarn__pool *pool);
+
+/* Forget the ordinals. */
+void tarn__state_clear_ordinals(struct tarn__follow_ordinals *ordinals);
+/* Stop to follow: what is in the area is ordinary memory. */
+void tarn__state_end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+
+#endif

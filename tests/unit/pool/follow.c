@@ -1,0 +1,344 @@
+/* Test that a pool follows a plan: matching, order, misses, its end, and bad plans. */
+#include "pools.h"
+#include "random_plan.h"
+#include "plan/make.h"
+#include "plan/plan.h"
+#include "pool/follow/match.h"
+#include "pool/follow/sequences.h"
+
+enum { QUANTUM = 512, SLOTS = 400 };
+
+/* --- plans of the test --- */
+
+/* A plan of blocks that live one after another, `live` at a time. */
+static tarn_plan *plan_of(const size_t *sizes, uint32_t count, uint32_t live,
+                          uint32_t streams)
+{
+    tarn_plan *plan;
+    uint64_t bytes = 0;
+
+    CHECK_OK(tarn__make_empty(count, &plan));
+    for (uint32_t i = 0, operation = 0; i < count; i++) {
+        if (i >= live) {
+            plan->slots[i - live].end = operation++;
+            bytes -= sizes[i - live];
+        }
+        plan->slots[i] = (struct tarn__plan_slot){
+            .start = operation++,
+            .quanta = (uint32_t)((sizes[i] + QUANTUM - 1) / QUANTUM),
+            .stream = i % streams,
+            .free_stream = i % streams};
+        plan->operations = operation;
+        bytes += sizes[i];
+        if (bytes > plan->peak_live_bytes)
+            plan->peak_live_bytes = bytes;
+    }
+    for (uint32_t i = count - live; i < count; i++)
+        plan->slots[i].end = plan->operations;
+    plan->count = count;
+    plan->streams = streams;
+    plan->threads = 1;
+    const tarn_plan_options options = {.size = sizeof options, .lag_operations = 1};
+    CHECK_OK(tarn__make_layout(plan, &options));
+    return plan;
+}
+
+static void draw_sizes(size_t *sizes, uint32_t count, uint64_t seed)
+{
+    for (uint32_t i = 0; i < count; i++)
+        sizes[i] = QUANTUM * (1 + random_plan_below(&seed, 4000));
+}
+
+static tarn_resource *follow(const tarn_plan *plan, size_t maximum)
+{
+    const tarn_pool_options options = {
+        .size = sizeof options, .maximum_bytes = maximum, .plan = plan};
+    tarn_resource *pool;
+
+    CHECK_OK(tarn_pool_create(0, NULL, &options, &pool));
+    return pool;
+}
+
+/* Allocate all blocks in order, `live` at a time, and free them. A size of 0 is left out. */
+static void run(tarn_resource *pool, const size_t *sizes, uint32_t count, uint32_t live,
+                const tarn_stream *streams, uint32_t stream_count)
+{
+    tarn_device_ptr blocks[SLOTS + 1];
+
+    for (uint32_t i = 0; i < count + live; i++) {
+        if (i >= live && sizes[i - live])
+            CHECK_OK(tarn_resource_deallocate(pool, blocks[i - live], sizes[i - live], 0,
+                                              streams[(i - live) % stream_count]));
+        if (i < count && sizes[i])
+            CHECK_OK(tarn_resource_allocate(pool, sizes[i], 0, streams[i % stream_count],
+                                            &blocks[i]));
+    }
+}
+
+/* --- matching, without a pool --- */
+
+static uint32_t next_place(struct tarn__sequences *sequences, uint32_t quanta)
+{
+    struct tarn__match match = {sequences, &sequences->all[0], quanta, 0, false, false,
+                                0};
+
+    tarn__match_begin(&match);
+    if (!tarn__match_next(&match)) {
+        tarn__match_reject(&match);
+        return UINT32_MAX;
+    }
+    tarn__match_accept(&match);
+    return match.place;
+}
+
+static struct tarn__sequences *sequences_of(const uint32_t *quanta, uint32_t count)
+{
+    size_t sizes[SLOTS];
+
+    for (uint32_t i = 0; i < count; i++)
+        sizes[i] = (size_t)quanta[i] * QUANTUM;
+    tarn_plan *plan = plan_of(sizes, count, 1, 1);
+    struct tarn__sequences *sequences = tarn__sequences_new(plan);
+    CHECK(sequences != NULL);
+    tarn_plan_release(plan);
+    return sequences;
+}
+
+TEST(an_inserted_or_left_out_allocation_costs_one_look)
+{
+    uint32_t quanta[200];
+
+    for (uint32_t i = 0; i < 200; i++)
+        quanta[i] = i + 1;
+    struct tarn__sequences *sequences = sequences_of(quanta, 200);
+    CHECK_EQUAL(0, next_place(sequences, 1));
+    CHECK_EQUAL(UINT32_MAX, next_place(sequences, 999)); /* inserted */
+    CHECK_EQUAL(1, next_place(sequences, 2));
+    CHECK_EQUAL(5, next_place(sequences, 6)); /* three are left out */
+    CHECK_EQUAL(6, next_place(sequences, 7));
+    CHECK_EQUAL(3, next_place(sequences, 4)); /* one of them comes late */
+    CHECK_EQUAL(4, next_place(sequences, 5));
+    CHECK_EQUAL(7, next_place(sequences, 8)); /* those that were used are not again */
+    for (uint32_t i = 8; i < 200; i++)
+        CHECK_EQUAL(i, next_place(sequences, i + 1));
+    CHECK_EQUAL(0, next_place(sequences, 1)); /* it begins anew */
+    tarn__sequences_free(sequences);
+}
+
+TEST(the_last_eight_sizes_tell_the_place)
+{
+    uint32_t quanta[400], missed = 0;
+
+    for (uint32_t i = 0; i < 400; i++)
+        quanta[i] = i < 200 ? i + 1 : i % 7 + 1;
+    struct tarn__sequences *sequences = sequences_of(quanta, 400);
+    next_place(sequences, 1);
+    /* 120 blocks are left out: the window of 64 places has none of them */
+    for (uint32_t i = 121; i < 140; i++)
+        missed += next_place(sequences, i + 1) != i;
+    CHECK(missed > 0 && missed <= TARN__SEQUENCES_GRAM + TARN__SEQUENCES_GRAM_STEP);
+    CHECK_EQUAL(140, next_place(sequences, 141));
+    tarn__sequences_restart(sequences);
+    CHECK_EQUAL(0, next_place(sequences, 1));
+    tarn__sequences_free(sequences);
+}
+
+/* --- pools --- */
+
+TEST(the_same_work_is_planned_and_takes_the_height_of_the_plan)
+{
+    size_t sizes[SLOTS];
+    tarn_stream stream;
+
+    use_driver(0);
+    CU(cuStreamCreate(&stream, NON_BLOCKING));
+    draw_sizes(sizes, SLOTS, 1);
+    tarn_plan *plan = plan_of(sizes, SLOTS, 40, 1);
+    tarn_plan_summary summary = {.size = sizeof summary};
+    CHECK_OK(tarn_plan_summarize(plan, &summary));
+    tarn_resource *pool = follow(plan, 0);
+    tarn_plan_release(plan);
+    for (int pass = 0; pass < 3; pass++)
+        run(pool, sizes, SLOTS, 40, &stream, 1);
+    tarn_pool_statistics all = statistics(pool);
+    CHECK_EQUAL(3 * SLOTS, all.planned);
+    CHECK_EQUAL(0, all.plan_missed);
+    CHECK_EQUAL(0, all.cache_hits);
+    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, all.plan_state);
+    CHECK(all.peak_reserved <= summary.height_bytes + 4 * MIB);
+    adds_up(pool);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+TEST(a_marked_step_begins_at_the_first_slot)
+{
+    size_t sizes[SLOTS];
+    tarn_stream stream;
+
+    use_driver(0);
+    CU(cuStreamCreate(&stream, NON_BLOCKING));
+    draw_sizes(sizes, SLOTS, 2);
+    tarn_plan *plan = plan_of(sizes, SLOTS, 8, 1);
+    tarn_resource *pool = follow(plan, 0);
+    tarn_plan_release(plan);
+    for (int step = 0; step < 4; step++) { /* each step ends early */
+        CHECK_OK(tarn_pool_mark_step(pool));
+        run(pool, sizes, 150 + 10 * (uint32_t)step, 8, &stream, 1);
+    }
+    CHECK_EQUAL(150 + 160 + 170 + 180, statistics(pool).planned);
+    CHECK_EQUAL(0, statistics(pool).plan_missed);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+TEST(work_of_another_program_turns_the_plan_off)
+{
+    size_t sizes[SLOTS], others[SLOTS];
+    tarn_stream stream;
+
+    use_driver(0);
+    CU(cuStreamCreate(&stream, NON_BLOCKING));
+    draw_sizes(sizes, SLOTS, 3);
+    for (int i = 0; i < SLOTS; i++)
+        others[i] = 5 * MIB + (size_t)i * QUANTUM;
+    tarn_plan *plan = plan_of(sizes, SLOTS, 8, 1);
+    tarn_resource *pool = follow(plan, 0);
+    tarn_plan_release(plan);
+    for (int pass = 0; pass < 4; pass++)
+        run(pool, others, SLOTS, 8, &stream, 1);
+    CHECK_EQUAL(TARN_POOL_PLAN_OFF_MISSED, statistics(pool).plan_state);
+    CHECK_EQUAL(0, statistics(pool).planned);
+    CHECK_EQUAL(2 * SLOTS, statistics(pool).plan_missed);
+    CHECK(statistics(pool).cache_hits == 0);
+    run(pool, sizes, SLOTS, 1, &stream, 1);
+    CHECK(statistics(pool).cache_hits + statistics(pool).same_stream > 0);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+/* The plan gives two streams the same addresses, the device is far behind: the second
+ * stream has to wait, or gets other addresses. */
+TEST(a_planned_address_waits_for_the_stream_that_freed_it)
+{
+    size_t sizes[4] = {4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB};
+    tarn_stream raw[2], streams[2];
+    tarn_device_ptr block, other;
+    struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    unsigned char found = 0;
+
+    use_driver(0);
+    for (int i = 0; i < 2; i++) {
+        CU(cuStreamCreate(&raw[i], NON_BLOCKING));
+        CHECK_OK(tarn_stream_register(0, raw[i], &streams[i]));
+    }
+    tarn_plan *plan = plan_of(sizes, 4, 1, 2);
+    tarn_resource *pool = follow(plan, 0);
+    tarn_plan_release(plan);
+    CHECK_OK(tarn_resource_allocate(pool, 4 * MIB, 0, streams[0], &block));
+    CU(cuLaunchHostFunc(raw[0], wait_at_gate, &gate));
+    CU(cuMemsetD8Async(block, 1, 4 * MIB, raw[0]));
+    CHECK_OK(tarn_resource_deallocate(pool, block, 4 * MIB, 0, streams[0]));
+    CHECK_OK(tarn_resource_allocate(pool, 4 * MIB, 0, streams[1], &other));
+    CHECK_EQUAL(block, other);
+    CHECK_EQUAL(1, statistics(pool).stream_waits);
+    CU(cuMemsetD8Async(other, 2, 4 * MIB, raw[1]));
+    pthread_mutex_lock(&gate.lock);
+    gate.is_open = true;
+    pthread_cond_broadcast(&gate.change);
+    pthread_mutex_unlock(&gate.lock);
+    CU(cuStreamSynchronize(raw[1]));
+    CU(cuMemcpyDtoH_v2(&found, other + 4 * MIB - 1, 1));
+    CHECK_EQUAL(2, found);
+    CHECK_OK(tarn_resource_deallocate(pool, other, 4 * MIB, 0, streams[1]));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(tarn_stream_unregister(streams[i]));
+        CU(cuStreamDestroy_v2(raw[i]));
+    }
+    end_pool(pool);
+}
+
+TEST(a_live_block_at_a_planned_address_is_in_nobodys_way)
+{
+    size_t sizes[SLOTS];
+    tarn_device_ptr kept[20];
+    tarn_stream stream;
+
+    use_driver(0);
+    CU(cuStreamCreate(&stream, NON_BLOCKING));
+    draw_sizes(sizes, SLOTS, 4);
+    tarn_plan *plan = plan_of(sizes, SLOTS, 8, 1);
+    tarn_resource *pool = follow(plan, 0);
+    tarn_plan_release(plan);
+    for (int i = 0; i < 20; i++) { /* the plan has eight at once */
+        CHECK_OK(tarn_resource_allocate(pool, sizes[i], 0, stream, &kept[i]));
+        for (int j = 0; j < i; j++)
+            CHECK(kept[i] + sizes[i] <= kept[j] || kept[j] + sizes[j] <= kept[i]);
+    }
+    CHECK(statistics(pool).plan_missed > 0);
+    run(pool, sizes, SLOTS, 8, &stream, 1);
+    for (int i = 0; i < 20; i++)
+        CHECK_OK(tarn_resource_deallocate(pool, kept[i], sizes[i], 0, stream));
+    adds_up(pool);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+TEST(a_maximum_below_the_height_is_followed_with_moves)
+{
+    size_t sizes[SLOTS];
+    tarn_stream stream;
+
+    use_driver(0);
+    CU(cuStreamCreate(&stream, NON_BLOCKING));
+    draw_sizes(sizes, SLOTS, 5);
+    tarn_plan *plan = plan_of(sizes, SLOTS, 1, 1);
+    for (size_t i = 0; i < plan->count; i++) /* each block is elsewhere */
+        plan->slots[i].offset = (uint32_t)(i % 10 * 4096);
+    plan->height = 10 * 4096;
+    tarn_resource *pool = follow(plan, 4 * MIB);
+    tarn_plan_release(plan);
+    run(pool, sizes, SLOTS, 1, &stream, 1);
+    CHECK_EQUAL(SLOTS, statistics(pool).planned + statistics(pool).plan_missed);
+    CHECK(statistics(pool).planned > SLOTS / 2 && statistics(pool).moves > 10);
+    CHECK(statistics(pool).peak_reserved <= 4 * MIB);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+TEST(plans_that_cannot_be_followed_are_rejected)
+{
+    size_t sizes[2] = {MIB, MIB};
+    tarn_resource *pool = NULL, *upstream;
+
+    use_driver(0);
+    tarn_plan *plan = plan_of(sizes, 2, 1, 1);
+    tarn_pool_options options = {.size = sizeof options, .plan = plan};
+    CHECK_OK(tarn_cuda_create(0, &upstream));
+    CHECK_EQUAL(TARN_NOT_SUPPORTED, tarn_pool_create(0, upstream, &options, &pool));
+    plan->slots[1].offset = UINT32_MAX - 5000;
+    plan->height = UINT32_MAX - 5000 + plan->slots[1].quanta;
+    CHECK_EQUAL(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, &options, &pool));
+    CHECK(pool == NULL);
+    tarn_plan_release(plan);
+    tarn_resource_release(upstream);
+    CHECK_EQUAL(TARN_INVALID_ARGUMENT, tarn_pool_mark_step(NULL));
+}
+
+TEST(an_empty_plan_is_none)
+{
+    tarn_plan *plan;
+    tarn_stream stream;
+    size_t sizes[3] = {MIB, MIB, MIB};
+
+    use_driver(0);
+    CU(cuStreamCreate(&stream, NON_BLOCKING));
+    CHECK_OK(tarn__make_empty(0, &plan));
+    tarn_resource *pool = follow(plan, 0);
+    tarn_plan_release(plan);
+    CHECK_OK(tarn_pool_mark_step(pool));
+    run(pool, sizes, 3, 1, &stream, 1);
+    CHECK_EQUAL(0, statistics(pool).planned + statistics(pool).plan_missed);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
