@@ -22,6 +22,7 @@
 #include "adaptor/forward.h"
 #include "adaptor/pool_rows.h"
 #include "base/blocking_hook.h"
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mutex.h"
@@ -108,6 +109,7 @@ static bool is_passing(const struct logger *logger, tarn_device_ptr block)
 
 static void await_row_of_free(struct logger *logger, tarn_device_ptr block)
 {
+    TARN__NOT_CANCELLED;
     tarn__mutex_lock(&logger->lock);
     while (is_passing(logger, block))
         pthread_cond_wait(&logger->row_written, &logger->lock.mutex);

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "trace/player.h"
+#include "base/cancellation.h"
 #include "driver/registration.h"
 #include "base/options.h"
 #include <errno.h>
@@ -284,8 +285,9 @@ static tarn_status make_scratch(struct tarn__player *player, unsigned workers,
         return TARN_OK;
     }
     free_scratch(player, scratch);
-    return tarn_error_set(TARN_OUT_OF_MEMORY, "replay: no host memory for %zu operations",
-                          trace->count);
+    tarn_error_set(TARN_OUT_OF_MEMORY, "replay: no host memory for %zu operations",
+                   trace->count);
+    return TARN_OUT_OF_MEMORY;
 }
 
 /* All steps between allocating and freeing the memory, in a scope of the device. */
@@ -349,6 +351,7 @@ static void init_player(struct tarn__player *player)
 tarn_status tarn_replay(const tarn_trace *trace, tarn_resource *resource,
                         const tarn_replay_options *given_options, tarn_replay_report *out)
 {
+    TARN__NOT_CANCELLED; /* the threads of the replay use this one's stack */
     struct tarn__player player = {.trace = trace, .resource = resource};
     struct tarn__scope scope = {.calls = NULL};
     struct scratch scratch = {NULL, NULL, NULL};

@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "trace/text_buffer.h"
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/mutex_assert.h"
 #include "base/warn.h"
@@ -128,6 +129,7 @@ tarn_status tarn__text_buffer_deliver(struct tarn__text_buffer *buffer)
         return reject_broken(buffer);
     if (buffer->count == 0)
         return TARN_OK;
+    TARN__NOT_CANCELLED;
     errno = 0;
     atomic_store(&buffer->inside, pthread_self());
     bool taken = buffer->write(buffer->data, buffer->bytes, buffer->count);

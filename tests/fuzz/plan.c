@@ -12,27 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tarn/plan.h>
+#include "input.h"
 #include "plan/file.h"
-
-struct input {
-    const uint8_t *at, *end;
-    size_t portion; /* bytes that a read returns at most */
-};
-
-static long read_input(void *data, char *buffer, size_t capacity)
-{
-    struct input *input = data;
-    size_t count = (size_t)(input->end - input->at);
-
-    if (count > capacity)
-        count = capacity;
-    if (count > input->portion)
-        count = input->portion;
-    if (count > 0)
-        memcpy(buffer, input->at, count);
-    input->at += count;
-    return (long)count;
-}
 
 /* The bytes of the plan have to be those that were read. */
 static bool compare_output(void *data, const char *bytes, size_t count)
@@ -87,8 +68,6 @@ static void repair(uint8_t *bytes, size_t count)
         bytes[TARN__FILE_CHECKSUM_AT + i] = (uint8_t)(sum >> 8 * i);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
 {
     uint8_t *bytes = malloc(count + 1);
@@ -97,9 +76,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
         return 0;
     if (count > 0)
         memcpy(bytes, data, count);
-    tarn_status status = read_plan(bytes, count, count + 1);
+    read_plan(bytes, count, count + 1);
     repair(bytes, count);
-    status = read_plan(bytes, count, count + 1);
+    tarn_status status = read_plan(bytes, count, count + 1);
     if (read_plan(bytes, count, 7) != status)
         abort();
     free(bytes);
