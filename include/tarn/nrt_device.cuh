@@ -60,7 +60,8 @@ __device__ void NRT_Free(void *block);
 /** Take a reference; NULL is allowed. */
 __device__ void NRT_incref(NRT_MemInfo *mi);
 /** Drop a reference; NULL is allowed. The last one calls the destructor and frees the
- * block. */
+ * block. The module that made the block has to call it: a function of another module cannot
+ * be called on the device. */
 __device__ void NRT_decref(NRT_MemInfo *mi);
 
 /* --- blocks ------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@
  *   text of old Numba | tarn_prune_old_text() | nothing
  *
  * Calls share no state. Threads may prune at the same time if each of them uses an LLVM
- * context of its own. docs/prune.md explains the shapes and why they are sound.
+ * context of its own. docs/design/prune.md explains the shapes and why they are sound.
  */
 #ifndef TARN_PRUNE_H
 #define TARN_PRUNE_H
@@ -208,7 +208,8 @@ typedef struct tarn_prune_report {
  * @return
  * - TARN_OK: the pruner has gone through all functions.
  * - TARN_INVALID_ARGUMENT: `module` is NULL, or an option has an unknown value.
- * - TARN_OUT_OF_MEMORY: no host memory for a function.
+ * - TARN_OUT_OF_MEMORY: no host memory for a function. The module is valid. That function
+ *   may be pruned in part. Those after it are unchanged; those before it are pruned.
  * - TARN_BAD_FORMAT: a block has no terminator. The message names its function. That
  *   function and those after it are unchanged; those before it are pruned.
  * @since 0.1
@@ -230,7 +231,8 @@ TARN_API tarn_status tarn_prune_module(struct LLVMOpaqueModule *module,
  * - TARN_OK: the pruner has gone through the function.
  * - TARN_INVALID_ARGUMENT: `function` is NULL or no function, or an option has an unknown
  *   value.
- * - TARN_OUT_OF_MEMORY: no host memory for the function.
+ * - TARN_OUT_OF_MEMORY: no host memory for the function. It is valid, and may be pruned in
+ *   part.
  * - TARN_BAD_FORMAT: a block has no terminator. The function is unchanged.
  * @since 0.1
  */

@@ -144,7 +144,7 @@ struct tarn_runtime {
 
 /* The access to thread-local variables: one load relative to the thread register. A
  * library that is opened late gets their bytes from the surplus that libc keeps for that
- * (docs/nrt.md has the figures). */
+ * (docs/design/nrt.md has the figures). */
 #ifndef TARN_NRT_TLS_MODEL
 #define TARN_NRT_TLS_MODEL "initial-exec"
 #endif

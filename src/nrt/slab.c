@@ -5,7 +5,7 @@
  * list takes a whole one from there. So a block that one thread allocates and another
  * frees costs one lock in as many calls as a list is long. No thread keeps more than two
  * lists that others may need. Most of such a block's cost is the transfer of that lock,
- * and of the list's first block, from core to core. So lists are long (docs/nrt.md has
+ * and of the list's first block, from core to core. So lists are long (docs/design/nrt.md has
  * figures).
  *
  * A thread that finds no batch cuts one from a chunk for itself, outside of the lock:

@@ -376,8 +376,8 @@ static void check_edges(struct carried *carried, uint32_t block)
 
 static bool is_exposed(const struct carried *carried, uint32_t name, unsigned demand)
 {
-    bool is_held = carried->demand.is_parameter[name] ? carried->caller_holds
-                                                      : carried->floor[name] > 0;
+    bool is_held = carried->floor[name] > 0 ||
+                   (carried->demand.is_parameter[name] && carried->caller_holds);
 
     return above(carried, name, demand) > 0 && (!is_held || carried->is_given[name]);
 }

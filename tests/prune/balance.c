@@ -50,20 +50,27 @@ static void need(struct needs *needs, int value, int more)
         needs->now[value] = MOST_NEEDED;
 }
 
+/* The references with which the result of an operation begins. */
+static int begins_with(enum operation_kind kind)
+{
+    return kind == MAKE || kind == GET || kind == TAKE;
+}
+
 /* Go back over an operation. */
 static void leave(struct needs *needs, const struct operation *operation)
 {
     int value = operation->operands[0], result = operation->result;
 
     if (result != NO_OBJECT) {
-        needs->balanced &= needs->now[result] <= (operation->kind == MAKE);
+        needs->balanced &= needs->now[result] <= begins_with(operation->kind);
         needs->now[result] = 0;
     }
     if (value == NO_OBJECT)
         return;
     if (operation->kind == INCREF && needs->now[value] > 0)
         needs->now[value]--;
-    else if (operation->kind == DECREF || operation->kind == KEEP)
+    else if (operation->kind == DECREF || operation->kind == KEEP ||
+             operation->kind == PUT)
         need(needs, value, 1);
 }
 

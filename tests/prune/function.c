@@ -95,6 +95,7 @@ struct reading {
     struct numbers values, blocks;
     struct block *block; /* in conversion */
     unsigned raise_kind; /* of the metadata that marks a raise */
+    unsigned moves_kind; /* of that which marks loads and stores that move a reference */
 };
 
 static void add(struct reading *reading, enum operation_kind kind, LLVMValueRef first,
@@ -149,6 +150,13 @@ static void read_callee(struct reading *reading, LLVMValueRef call, LLVMValueRef
         operation->arguments[i] = number_of(&reading->values, LLVMGetOperand(call, i));
 }
 
+static enum operation_kind kind_of_result(LLVMValueRef callee)
+{
+    if (named(callee, "make"))
+        return MAKE;
+    return named(callee, "get") ? GET : PICK;
+}
+
 static void read_call(struct reading *reading, LLVMValueRef call)
 {
     LLVMValueRef callee = LLVMGetCalledValue(call);
@@ -168,7 +176,7 @@ static void read_call(struct reading *reading, LLVMValueRef call)
     if (!is_harmless(callee))
         add(reading, CALLBACK, NULL, NULL, NULL);
     if (is_pointer(call))
-        add(reading, named(callee, "make") ? MAKE : PICK, NULL, NULL, call);
+        add(reading, kind_of_result(callee), NULL, NULL, call);
 }
 
 static void read_phi(struct reading *reading, LLVMValueRef instruction)
@@ -210,6 +218,26 @@ static bool fails(LLVMBasicBlockRef block)
     return value != NULL && LLVMIsAConstantInt(value) && !LLVMIsNull(value);
 }
 
+static bool moves(const struct reading *reading, LLVMValueRef instruction)
+{
+    return LLVMGetMetadata(instruction, reading->moves_kind) != NULL;
+}
+
+static void read_store(struct reading *reading, LLVMValueRef store)
+{
+    LLVMValueRef value = LLVMGetOperand(store, 0), pointer = LLVMGetOperand(store, 1);
+
+    add(reading, USE, pointer, NULL, NULL);
+    if (moves(reading, store))
+        add(reading, PUT, value, pointer, NULL);
+    else if (named(pointer, "kept") || named(pointer, "retptr"))
+        add(reading, KEEP, value, NULL, NULL);
+    if (named(pointer, "excinfo") &&
+        (LLVMGetMetadata(store, reading->raise_kind) != NULL ||
+         fails(LLVMGetInstructionParent(store))))
+        add(reading, RAISE, NULL, NULL, NULL);
+}
+
 static void read_instruction(struct reading *reading, LLVMValueRef instruction)
 {
     switch (LLVMGetInstructionOpcode(instruction)) {
@@ -224,17 +252,11 @@ static void read_instruction(struct reading *reading, LLVMValueRef instruction)
     case LLVMLoad:
         add(reading, USE, LLVMGetOperand(instruction, 0), NULL, NULL);
         if (is_pointer(instruction))
-            add(reading, PICK, NULL, NULL, instruction);
+            add(reading, moves(reading, instruction) ? TAKE : PICK,
+                LLVMGetOperand(instruction, 0), NULL, instruction);
         break;
     case LLVMStore:
-        if (named(LLVMGetOperand(instruction, 1), "kept") ||
-            named(LLVMGetOperand(instruction, 1), "retptr"))
-            add(reading, KEEP, LLVMGetOperand(instruction, 0), NULL, NULL);
-        add(reading, USE, LLVMGetOperand(instruction, 1), NULL, NULL);
-        if (named(LLVMGetOperand(instruction, 1), "excinfo") &&
-            (LLVMGetMetadata(instruction, reading->raise_kind) != NULL ||
-             fails(LLVMGetInstructionParent(instruction))))
-            add(reading, RAISE, NULL, NULL, NULL);
+        read_store(reading, instruction);
         break;
     case LLVMSelect:
         if (is_pointer(instruction))
@@ -366,7 +388,8 @@ const struct function *function_read(LLVMValueRef source)
     struct reading reading = {
         .values = make_numbers(count_values(source)),
         .blocks = make_numbers(LLVMCountBasicBlocks(source)),
-        .raise_kind = LLVMGetMDKindIDInContext(context, "numba_exception_output", 22)};
+        .raise_kind = LLVMGetMDKindIDInContext(context, "numba_exception_output", 22),
+        .moves_kind = LLVMGetMDKindIDInContext(context, "moves", 5)};
     function->name = LLVMGetValueName2(source, &length);
     function->source = source;
     function->next = functions;

@@ -11,13 +11,16 @@ enum { NO_OBJECT = -1 };
 enum operation_kind {
     INCREF,
     DECREF,
-    USE,      /* reads the object */
-    PICK,     /* result: any of the shared objects, or null */
-    MAKE,     /* result: a new object, counted once */
-    SELECT,   /* result: one of two operands */
-    COPY,     /* result: the operand */
-    RAISE,    /* a raise mark */
-    KEEP,     /* a reference is transferred to an owner that outlives the function */
+    USE,    /* reads the object */
+    PICK,   /* result: any of the shared objects, or null */
+    MAKE,   /* result: a new object, counted once */
+    GET,    /* result: a shared object or null, with a reference of its own */
+    TAKE,   /* result: an object whose reference the function takes from another owner */
+    SELECT, /* result: one of two operands */
+    COPY,   /* result: the operand */
+    RAISE,  /* a raise mark */
+    KEEP,   /* a reference is transferred to an owner that outlives the function */
+    PUT,    /* a reference is transferred to the object of the second operand */
     CALLBACK, /* code outside of the module: it may release references of its own */
     CALL,     /* a function of the module; its result may be any object */
 };

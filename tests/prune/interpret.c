@@ -142,7 +142,7 @@ static int held_by_others(const struct run *run, int object)
 
     if (object < run->world->shared)
         held += run->callers[object] + run->passed[object];
-    for (int i = 0; i < run->world->shared; i++)
+    for (int i = 0; i < run->object_count; i++)
         for (int k = 0; run->objects[i].count > 0 && k < 2; k++)
             held += run->objects[i].children[k] == object;
     return held;

@@ -73,13 +73,28 @@ static enum verdict release_of_others(struct run *run, int object)
     return verdict;
 }
 
-/* Code that the function does not see releases a reference, or none. */
+/* Drop all references of other owners, apart from those of objects and to parameters. */
+static enum verdict release_all_of_others(struct run *run, int object)
+{
+    int count = run->kept[object];
+    enum verdict verdict = FINE;
+
+    if (object < run->world->shared)
+        count += run->callers[object];
+    while (count-- > 0 && verdict == FINE)
+        verdict = release_of_others(run, object);
+    return verdict;
+}
+
+/* Code that the function does not see releases references to an object, or none. */
 static enum verdict call_back(struct run *run)
 {
     int object = decide(run, 4) == 0 ? NO_OBJECT : decide(run, run->object_count);
     if (object == NO_OBJECT || (object >= run->world->shared && run->kept[object] == 0))
         return FINE;
-    return release_of_others(run, object);
+    if (decide(run, 2) == 0)
+        return release_of_others(run, object);
+    return release_all_of_others(run, object);
 }
 
 static int make_object(struct run *run)
@@ -117,7 +132,53 @@ static void note_own(struct run *run, const struct frame *frame, enum operation_
                      int object)
 {
     if (frame->depth == 0 && object != NO_OBJECT)
-        run->own[object] += kind == INCREF || kind == MAKE ? 1 : -1;
+        run->own[object] += kind == DECREF || kind == KEEP || kind == PUT ? -1 : 1;
+}
+
+/* Transfer a reference of the function to an object with room for it, or to an owner that
+ * outlives the function. */
+static enum verdict put(struct run *run, struct frame *frame, int object, int holder)
+{
+    if (object == NO_OBJECT)
+        return FINE;
+    if (run->objects[object].count == 0)
+        return blame(run, object, USED_FREED);
+    note_own(run, frame, PUT, object);
+    for (int i = 0; holder != NO_OBJECT && holder != object && i < 2; i++)
+        if (run->objects[holder].children[i] == NO_OBJECT) {
+            run->objects[holder].children[i] = object;
+            return FINE;
+        }
+    run->kept[object]++;
+    return FINE;
+}
+
+/* Give the function a reference that it did not count: one that an object or the caller
+ * had, or, if `get`, a new one. */
+static enum verdict own_one(struct run *run, struct frame *frame, int holder,
+                            const struct operation *operation)
+{
+    bool get = operation->kind == GET;
+    int object = NO_OBJECT;
+
+    for (int i = 0; holder != NO_OBJECT && object == NO_OBJECT && i < 2; i++) {
+        object = run->objects[holder].children[i];
+        run->objects[holder].children[i] = NO_OBJECT;
+    }
+    if (object == NO_OBJECT) {
+        object = any_object(run);
+        if (object != NO_OBJECT && run->objects[object].count == 0)
+            return blame(run, object, USED_FREED);
+        if (object != NO_OBJECT && !get && run->callers[object]-- == 0)
+            return blame(run, object, FREED_TWICE);
+    }
+    frame->values[operation->result] = object;
+    if (object == NO_OBJECT)
+        return FINE;
+    run->objects[object].count += get;
+    frame->taken[object]++;
+    note_own(run, frame, operation->kind, object);
+    return FINE;
 }
 
 static enum verdict perform(struct run *run, struct frame *frame,
@@ -143,9 +204,16 @@ static enum verdict perform(struct run *run, struct frame *frame,
     case DECREF:
         note_own(run, frame, DECREF, object);
         return decref(run, frame, object);
+    case PUT:
+        return put(run, frame, object,
+                   operands[1] == NO_OBJECT ? NO_OBJECT : frame->values[operands[1]]);
     case PICK:
         frame->values[operation->result] = any_object(run);
         return FINE;
+    case GET:
+    case TAKE:
+        return own_one(run, frame, operation->kind == GET ? NO_OBJECT : object,
+                       operation);
     case MAKE:
         if (run->object_count == MAX_OBJECTS)
             return CUT;

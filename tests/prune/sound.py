@@ -15,6 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
+import prune_balanced  # noqa: E402
 import prune_random  # noqa: E402
 
 TARN, INTERPRETER, COUNT = "tarn", "prune-interpret", 2000
@@ -134,6 +135,22 @@ class Sound(unittest.TestCase):
         text = (HERE / "carried" / "kept.ll").read_text()
         after = prune(text)
         self.assertEqual(refops(after), refops(text), after)
+
+    def test_no_function_that_is_made_to_break_a_rule_is_broken(self):
+        text = (HERE / "hostile" / "carried.ll").read_text()
+        names, words = broken(text, prune(text), 3000, held=True)
+        self.assertEqual(names, set(), words)
+        self.assertIn(" unjudged=0 ", words)
+        names, words = broken(text, prune(text, "--compat=llvmlite"), 3000, held=True)
+        self.assertGreater(len(names), 3, words)
+
+    def test_balanced_functions_leave_the_same_counts_and_all_are_judged(self):
+        for seed in range(max(4, COUNT // BATCH)):
+            text = prune_balanced.module(seed, 0, BATCH, seed % 2 == 1, seed % 4 >= 2)
+            for options, held in (((PAIRS,), False), ((), True)):
+                names, words = broken(text, prune(text, *options), 24, held)
+                self.assertEqual(names, set(), words)
+                self.assertRegex(words, r" unjudged=[0-5] ")  # callees that release
 
     def test_random_functions_leave_the_same_counts(self):
         for first in range(0, COUNT, BATCH):

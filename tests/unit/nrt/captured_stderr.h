@@ -16,6 +16,8 @@ static int child_status(void (*function)(void), int hard)
     FILE *file = tmpfile();
     int status = 0;
 
+    if (!file)
+        abort();
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -26,9 +28,10 @@ static int child_status(void (*function)(void), int hard)
         exit(0);
     }
     waitpid(child, &status, 0);
-    rewind(file);
-    captured_stderr[fread(captured_stderr, 1, sizeof captured_stderr - 1, file)] = 0;
+    fseek(file, 0, SEEK_SET);
+    size_t count = fread(captured_stderr, 1, sizeof captured_stderr - 1, file);
     fclose(file);
+    captured_stderr[count] = 0;
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 

@@ -185,8 +185,9 @@ TEST(modes_apply_to_blocks_allocated_while_they_are_on)
 {
     tarn_runtime *runtime = make_runtime(0);
     tarn_meminfo *plain, *guarded;
-    unsigned char *data = allocate(runtime, 20, &plain);
+    unsigned char *data;
 
+    allocate(runtime, 20, &plain);
     CHECK_OK(tarn_runtime_set_modes(runtime, TARN_NRT_GUARD | TARN_NRT_QUARANTINE));
     CHECK_EQUAL(TARN_NRT_GUARD | TARN_NRT_QUARANTINE, tarn_runtime_modes(runtime));
     data = allocate(runtime, 20, &guarded);
