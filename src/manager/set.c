@@ -14,6 +14,7 @@
  */
 #define _GNU_SOURCE
 #include "base/mutex.h"
+#include "base/cancellation.h"
 #include "base/mutex_assert.h"
 #include "base/warn.h"
 #include "manager/load.h"
@@ -153,6 +154,7 @@ static void wait_for_choice(void)
 {
     tarn__assert_mutex_held(&lock.mutex);
 
+    TARN__NOT_CANCELLED;
     while (process.is_making && !process.is_known && !tarn__driver_gone() &&
            !pthread_equal(process.maker, pthread_self()))
         pthread_cond_wait(&process.made, &lock.mutex);
@@ -196,6 +198,7 @@ tarn_status tarn_set_memory_manager(const tarn_manager_ops *ops, void *config)
 /* The instance of `device`, or NULL where this thread becomes its creator. */
 static tarn_status find_or_begin(int device, tarn_manager **out)
 {
+    TARN__NOT_CANCELLED;
     tarn_status status = TARN_OK;
 
     tarn__mutex_lock(&lock);

@@ -68,6 +68,19 @@ static tarn_status reject_block(tarn_resource *resource, tarn_device_ptr block,
                           resource->ops.name, block, bytes, alignment);
 }
 
+/* Begin a call that does not go straight to a pool. Return the word of the interceptor, or 0
+ * inside another call. */
+static unsigned begin_call(const tarn_resource *resource)
+{
+    unsigned word = tarn__intercept_load();
+
+    if (word != 0 && !tarn__observer_call_is_outermost())
+        word = 0;
+    if (word != 0 || !resource->is_pool)
+        tarn__blocking_hook_call();
+    return word;
+}
+
 /* Inline, since each cache hit runs it. */
 static inline tarn_status allocate(tarn_resource *resource, size_t bytes,
                                    size_t alignment, tarn_stream stream,
@@ -172,11 +185,7 @@ __attribute__((noinline)) static tarn_status allocate_checked(tarn_resource *res
         *out = 0;
         return serve_empty(resource, false, stream);
     }
-    unsigned word = tarn__intercept_load();
-    if (word != 0 && !tarn__observer_call_is_outermost())
-        word = 0;
-    if (word != 0 || !resource->is_pool)
-        tarn__blocking_hook_call();
+    unsigned word = begin_call(resource);
     if (word & TARN__INTERCEPT_OBSERVED)
         return allocate_observed(resource, bytes, alignment, stream, out);
     if (word & TARN__INTERCEPT_ON)
@@ -273,11 +282,7 @@ __attribute__((noinline)) static tarn_status deallocate_checked(tarn_resource *r
             TARN_INVALID_ARGUMENT,
             "%s: 0x%llx with %zu bytes is not a live allocation of this resource",
             resource->ops.name, block, bytes);
-    unsigned word = tarn__intercept_load();
-    if (word != 0 && !tarn__observer_call_is_outermost())
-        word = 0;
-    if (word != 0 || !resource->is_pool)
-        tarn__blocking_hook_call();
+    unsigned word = begin_call(resource);
     if (word & TARN__INTERCEPT_OBSERVED)
         return deallocate_observed(resource, block, bytes, alignment, stream);
     if (word & TARN__INTERCEPT_ON)
