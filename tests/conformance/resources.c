@@ -69,13 +69,13 @@ static tarn_status make_async_on_default_pool(void *data, int device, tarn_resou
 static tarn_status make_exportable(void *data, int device, tarn_resource **out)
 {
     (void)data;
-    return tarn_exportable_create(device, out);
+    return tarn_exportable_create(device, NULL, out);
 }
 
 static tarn_status make_pool_over_exportable(void *data, int device, tarn_resource **out)
 {
     tarn_resource *upstream;
-    tarn_status status = tarn_exportable_create(device, &upstream);
+    tarn_status status = tarn_exportable_create(device, NULL, &upstream);
 
     (void)data;
     if (status != TARN_OK)

@@ -2,6 +2,7 @@
  * failing: it grows, steals, moves, trims, sleeps, wakes, captures, and ends after a reset.
  * After every failure its accounting adds up, all its memory is available again, and nothing leaks. */
 #include "../unit/pool/pools.h"
+#include "random_plan.h"
 
 /* One call fails, so a failed call succeeds when it is repeated. */
 #define IN_THE_END(call)       \
@@ -12,6 +13,7 @@
 
 static tarn_stream one, other, third;
 static tarn_pool_statistics seen; /* of the last pool that ended */
+static const tarn_plan *plan;     /* that the pools of scenarios follow; NULL: none */
 
 static void end_seen(tarn_resource *pool)
 {
@@ -40,7 +42,8 @@ static void put_block(tarn_resource *pool, tarn_device_ptr block, size_t bytes,
 
 static tarn_resource *make(size_t maximum)
 {
-    tarn_pool_options options = {.size = sizeof options, .maximum_bytes = maximum};
+    tarn_pool_options options = {
+        .size = sizeof options, .maximum_bytes = maximum, .plan = plan};
     tarn_resource *pool = NULL;
 
     IN_THE_END(tarn_pool_create(0, NULL, &options, &pool));
@@ -77,7 +80,8 @@ static void steal(void)
 {
     const tarn_pool_options options = {.size = sizeof options,
                                        .maximum_bytes = 20 * MIB,
-                                       .oom_policy = TARN_POOL_OOM_FAIL};
+                                       .oom_policy = TARN_POOL_OOM_FAIL,
+                                       .plan = plan};
     const tarn_stream raw[2] = {other, third};
     tarn_device_ptr blocks[10];
     tarn_stream source_streams[2];
@@ -238,9 +242,14 @@ static void end_on_async_after_a_reset(void)
     end_after_a_reset(make_async, false);
 }
 
+static tarn_status make_exportable(int device, tarn_resource **out)
+{
+    return tarn_exportable_create(device, NULL, out);
+}
+
 static void end_on_exportable_after_a_reset(void)
 {
-    end_after_a_reset(tarn_exportable_create, false);
+    end_after_a_reset(make_exportable, false);
 }
 
 #ifdef __SANITIZE_THREAD__
@@ -298,6 +307,39 @@ TEST(scenarios_do_what_is_to_be_seen_failing)
 TEST(pool_steals_whatever_call_fails)
 {
     tortured(steal);
+}
+
+/* Each plan is of the sizes of the scenarios, and its blocks are in each other's way. */
+TEST(pool_follows_a_plan_whatever_call_fails)
+{
+    static const uint32_t sizes[] = {2 * MIB / 512, 4 * MIB / 512, 8 * MIB / 512};
+    uint64_t planned = 0;
+
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        const struct random_plan wanted = {.seed = seed,
+                                           .slots = 4096,
+                                           .streams = 1 + (uint32_t)seed,
+                                           .threads = 1,
+                                           .height = (uint32_t)(20 * MIB / 512),
+                                           .sizes = sizes,
+                                           .size_count = 3,
+                                           /* the pool has no page to spare */
+                                           .unit = (uint32_t)(2 * MIB / 512)};
+        tarn_plan *random = random_plan(&wanted);
+        CHECK(random != NULL);
+        plan = random;
+        tortured(steal);
+        planned += seen.planned;
+        tortured(move_and_trim);
+        planned += seen.planned;
+        if (seed == 0) {
+            tortured(suspend_and_resume);
+            tortured(capture);
+        }
+        plan = NULL;
+        tarn_plan_release(random);
+    }
+    CHECK(planned > 0);
 }
 
 TEST(pool_moves_and_trims_whatever_call_fails)

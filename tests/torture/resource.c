@@ -89,9 +89,28 @@ static void live_cuda(void)
     live_and_die(tarn_cuda_create);
 }
 
+static tarn_status create_exportable(int device, tarn_resource **out)
+{
+    return tarn_exportable_create(device, NULL, out);
+}
+
 static void live_exportable(void)
 {
-    live_and_die(tarn_exportable_create);
+    live_and_die(create_exportable);
+}
+
+/* The second block of a size comes from the cache; the third is larger than the cache. */
+static tarn_status create_caching(int device, tarn_resource **out)
+{
+    const tarn_exportable_options options = {.size = sizeof options,
+                                             .cache_bytes = 4 << 20};
+
+    return tarn_exportable_create(device, &options, out);
+}
+
+static void live_caching(void)
+{
+    live_and_die(create_caching);
 }
 
 static void live_managed(void)
@@ -225,6 +244,13 @@ TEST(cuda_survives_any_driver_call_failing)
     if (!on_sim())
         skip();
     torture(live_cuda);
+}
+
+TEST(exportable_with_a_cache_survives_any_driver_call_failing)
+{
+    if (!on_sim())
+        skip();
+    torture(live_caching);
 }
 
 TEST(exportable_survives_any_driver_call_failing)

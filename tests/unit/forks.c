@@ -159,7 +159,7 @@ static void begin_async(void)
 
 static void begin_exportable(void)
 {
-    CHILD_STATUS(TARN_OK, tarn_exportable_create(0, &its.resource));
+    CHILD_STATUS(TARN_OK, tarn_exportable_create(0, NULL, &its.resource));
 }
 
 static void begin_pool(void)
@@ -488,7 +488,7 @@ static void end_writer(void)
 
 static void begin_ipc(void)
 {
-    CHILD_STATUS(TARN_OK, tarn_exportable_create(0, &its.resource));
+    CHILD_STATUS(TARN_OK, tarn_exportable_create(0, NULL, &its.resource));
     CHILD_STATUS(TARN_OK, tarn_pointer_allocate(its.resource, BYTES, NULL, &its.pointer));
 }
 

@@ -1,0 +1,313 @@
+/* Test what a pool does with each host allocation failing: it is made, grows, compacts, steals,
+ * captures, suspends, and reports; and plans. */
+#include "../unit/pool/pools.h"
+#include "scenario.h"
+
+static tarn_pool_options options;
+static tarn_resource *pool, *upstream;
+static tarn_stream one, other;
+
+static tarn_status create(void)
+{
+    return tarn_pool_create(0, upstream, &options, &out.resource);
+}
+
+static void end_created(void)
+{
+    CHECK_OK(tarn_resource_release(out.resource));
+    CHECK_OK(tarn_resource_release(upstream));
+    upstream = NULL;
+}
+
+static void begin_plain(void)
+{
+    options = (tarn_pool_options){.size = sizeof options};
+}
+
+static void begin_initial(void)
+{
+    begin_plain();
+    options.initial_bytes = 16 * MIB;
+    options.maximum_bytes = 64 * MIB;
+}
+
+static void begin_with_thread(void)
+{
+    begin_plain();
+    options.background_thread = true;
+}
+
+static void begin_on_cuda(void)
+{
+    begin_initial();
+    CHECK_OK(tarn_cuda_create(0, &upstream));
+}
+
+TEST(pool_is_created_or_not)
+{
+    static const struct scenario scenarios[] = {
+        {"tarn_pool_create", begin_plain, create, end_created},
+        {"tarn_pool_create with memory", begin_initial, create, end_created},
+        {"tarn_pool_create with a thread", begin_with_thread, create, end_created},
+        {"tarn_pool_create on cuda", begin_on_cuda, create, end_created},
+    };
+
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+        scenario_run(&scenarios[i], 3);
+}
+
+/* --- a pool that is used --- */
+
+static void begin_pool(void)
+{
+    use_driver(0);
+    one = new_stream();
+    other = new_stream();
+    pool = new_pool(&options);
+}
+
+static void begin_small(void)
+{
+    options = (tarn_pool_options){.size = sizeof options, .maximum_bytes = 20 * MIB};
+    begin_pool();
+}
+
+static void begin_tight(void)
+{
+    options = (tarn_pool_options){.size = sizeof options,
+                                  .maximum_bytes = 20 * MIB,
+                                  .policy = TARN_POOL_POLICY_TIGHT};
+    begin_pool();
+}
+
+static void begin_segments(void)
+{
+    options = (tarn_pool_options){.size = sizeof options, .maximum_bytes = 20 * MIB};
+    use_driver(0);
+    one = new_stream();
+    other = new_stream();
+    CHECK_OK(tarn_cuda_create(0, &upstream));
+    CHECK_OK(tarn_pool_create(0, upstream, &options, &pool));
+}
+
+static void end_used(void)
+{
+    tarn_pool_statistics seen = statistics(pool);
+
+    CHECK_EQUAL(0, seen.live);
+    CHECK_EQUAL(seen.reserved, seen.cached + seen.thread_cached + seen.captured);
+    /* All of its memory is available. */
+    tarn_device_ptr all;
+    if (options.maximum_bytes) {
+        CHECK_OK(tarn_resource_allocate(pool, options.maximum_bytes, 0, one, &all));
+        CHECK_OK(tarn_resource_deallocate(pool, all, options.maximum_bytes, 0, one));
+    }
+    end_pool(pool);
+    CHECK_OK(tarn_resource_release(upstream));
+    upstream = NULL;
+    CU(cuStreamDestroy_v2(one));
+    CU(cuStreamDestroy_v2(other));
+}
+
+/* Blocks of a scenario, so that one that fails can return them. */
+static struct {
+    tarn_device_ptr at[64];
+    size_t bytes[64];
+    int count;
+} live;
+
+static tarn_status get(size_t bytes, tarn_stream stream)
+{
+    tarn_device_ptr block = 77;
+    tarn_status status = tarn_resource_allocate(pool, bytes, 0, stream, &block);
+
+    if (status == TARN_OK) {
+        live.at[live.count] = block;
+        live.bytes[live.count++] = bytes;
+    } else {
+        CHECK_EQUAL(77, block);
+    }
+    return status;
+}
+
+/* A free on a stream that the pool does not know yet needs memory. Without it the block stays
+ * live, and the free succeeds later. */
+static void drop(int which, tarn_stream stream)
+{
+    uint64_t blocks = statistics(pool).live_blocks;
+    tarn_status status =
+        tarn_resource_deallocate(pool, live.at[which], live.bytes[which], 0, stream);
+
+    if (status != TARN_OK) {
+        CHECK_EQUAL(TARN_OUT_OF_MEMORY, status);
+        CHECK_EQUAL(blocks, statistics(pool).live_blocks);
+        failing_end();
+        CHECK_OK(
+            tarn_resource_deallocate(pool, live.at[which], live.bytes[which], 0, stream));
+    }
+    live.at[which] = live.at[--live.count];
+    live.bytes[which] = live.bytes[live.count];
+}
+
+static tarn_status drop_all(tarn_status status, tarn_stream stream)
+{
+    while (live.count > 0)
+        drop(live.count - 1, stream);
+    return status;
+}
+
+/* Memory moves: two streams have alternate pages, and a block needs half of all. */
+static tarn_status move(void)
+{
+    tarn_status status = TARN_OK;
+
+    for (int i = 0; i < 8 && status == TARN_OK; i++)
+        status = get(2 * MIB, i & 1 ? one : other);
+    for (int i = 0; i < 4 && status == TARN_OK; i++)
+        drop(i, other);
+    if (status == TARN_OK)
+        status = get(8 * MIB, one);
+    if (status == TARN_OK)
+        status = tarn_resource_trim(pool, 0, NULL);
+    return drop_all(status, one);
+}
+
+static tarn_status use_small_blocks(void)
+{
+    tarn_status status = TARN_OK;
+
+    for (int i = 0; i < 60 && status == TARN_OK; i++)
+        status = get((size_t)1000 * (unsigned)(i + 1), i % 3 ? one : other);
+    return drop_all(status, TARN_STREAM_NONE);
+}
+
+static tarn_status steal(void)
+{
+    tarn_status status = TARN_OK;
+
+    for (int i = 0; i < 10 && status == TARN_OK; i++)
+        status = get(2 * MIB, one);
+    while (live.count > 2 && status == TARN_OK)
+        drop(1, one);
+    for (int i = 0; i < 4 && status == TARN_OK; i++)
+        status = get(3 * MIB, other);
+    return drop_all(status, other);
+}
+
+static tarn_status use_many_streams(void)
+{
+    tarn_stream streams[24];
+    tarn_status status = TARN_OK;
+
+    for (int i = 0; i < 24; i++)
+        streams[i] = new_stream();
+    for (int i = 0; i < 24 && status == TARN_OK; i++)
+        status = get(64 * KIB, streams[i]);
+    for (int i = 23; live.count > 0; i--)
+        drop(live.count - 1, streams[i < 0 ? 0 : i]);
+    for (int i = 0; i < 24; i++)
+        CU(cuStreamDestroy_v2(streams[i]));
+    return status;
+}
+
+static tarn_status suspend(void)
+{
+    tarn_status status = get(3 * MIB, one);
+
+    if (status == TARN_OK)
+        status = tarn_pool_suspend(pool, TARN_POOL_SUSPEND_KEEP);
+    if (status == TARN_OK) {
+        CHECK_EQUAL(statistics(pool).reserved, statistics(pool).suspended);
+        status = tarn_pool_resume(pool);
+        if (status != TARN_OK)
+            CHECK_OK(tarn_pool_resume(pool));
+    }
+    CHECK_EQUAL(0, statistics(pool).suspended);
+    return drop_all(status, one);
+}
+
+static tarn_status capture(void)
+{
+    tarn_pool_capture *memory = NULL;
+    void *graph = NULL;
+
+    CU(cuStreamBeginCapture_v2(one, CAPTURE_RELAXED));
+    tarn_status status = get(MIB, one);
+    if (status == TARN_OK)
+        status = get(3 * MIB, one);
+    if (status == TARN_OK) {
+        drop(0, one);
+        status = tarn_pool_get_capture(pool, one, &memory);
+    }
+    CU(cuStreamEndCapture(one, &graph));
+    drop_all(status, other);
+    if (memory)
+        CHECK_OK(tarn_pool_capture_release(memory, other));
+    CU(cuGraphDestroy(graph));
+    return status;
+}
+
+static bool count_block(void *data, const tarn_pool_block *block)
+{
+    (void)block;
+    ++*(unsigned *)data;
+    return true;
+}
+
+static tarn_status look(void)
+{
+    unsigned blocks = 0;
+    tarn_status status = get(MIB, one);
+
+    if (status == TARN_OK)
+        status = tarn_pool_snapshot(pool, count_block, &blocks);
+    return drop_all(status, one);
+}
+
+static unsigned called;
+
+static bool note_call(void *data, tarn_resource *of, size_t bytes, unsigned tries)
+{
+    (void)data;
+    (void)of;
+    (void)bytes;
+    (void)tries;
+    called++;
+    return false;
+}
+
+/* More than there can be: a report is made, where there is memory for one. */
+static tarn_status report(void)
+{
+    tarn_pool_oom_report seen = {.size = sizeof seen};
+    tarn_status status = tarn_pool_add_oom_callback(pool, note_call, NULL);
+
+    if (status != TARN_OK)
+        return status;
+    tarn_device_ptr block = 77;
+    CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                 tarn_resource_allocate(pool, 64 * MIB, 0, one, &block));
+    CHECK_EQUAL(77, block);
+    (void)tarn_pool_last_oom_report(&seen);
+    CHECK_OK(tarn_pool_remove_oom_callback(pool, note_call, NULL));
+    return TARN_OK;
+}
+
+TEST(pool_works_or_says_that_memory_is_short)
+{
+    static const struct scenario scenarios[] = {
+        {"a pool moves memory", begin_small, move, end_used},
+        {"a tight pool moves memory", begin_tight, move, end_used},
+        {"a pool of segments", begin_segments, move, end_used},
+        {"small blocks", begin_small, use_small_blocks, end_used},
+        {"steals", begin_small, steal, end_used},
+        {"many streams", begin_small, use_many_streams, end_used},
+        {"suspension", begin_small, suspend, end_used},
+        {"captures", begin_small, capture, end_used},
+        {"snapshots", begin_small, look, end_used},
+        {"reports", begin_small, report, end_used},
+    };
+
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+        scenario_run(&scenarios[i], 0);
+}
