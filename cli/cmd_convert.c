@@ -211,8 +211,10 @@ static bool take_at(struct convert *convert, const char *value)
 }
 
 /* Take one option; WRONG_USE where its value is invalid. */
-static int take_option(struct convert *convert, int option, bool *has_at)
+static int take_option(void *job, int option)
 {
+    struct convert *convert = job;
+
     switch (option) {
     case 'o':
         convert->path = optarg;
@@ -226,7 +228,7 @@ static int take_option(struct convert *convert, int option, bool *has_at)
                              optarg);
         break;
     case 'a':
-        *has_at = true;
+        convert->has_at = true;
         if (!take_at(convert, optarg))
             return wrong_use(&verb_convert, "--at is peak, end, held or total, not %s",
                              optarg);
@@ -243,17 +245,12 @@ static int run(int argc, char **argv)
                                             HELP_OPTION,
                                             LAST_OPTION};
     struct convert convert = {.at = AT_PEAK};
-    bool has_at = false;
-    int option, code;
+    const char *log;
+    int code = take_options_and_log(&verb_convert, argc, argv, options, take_option,
+                                    &convert, &log);
 
-    while ((option = next_option(&verb_convert, argc, argv, options, false, &code)) !=
-           OPTIONS_END) {
-        if (option == OPTIONS_STOP ||
-            (code = take_option(&convert, option, &has_at)) != 0)
-            return code;
-    }
-    if (argc - optind != 1)
-        return wrong_use(&verb_convert, "exactly one log is required");
+    if (code != GO_ON)
+        return code;
     if (!convert.path)
         return wrong_use(&verb_convert, "--output is required");
     if (!convert.form)
@@ -261,9 +258,9 @@ static int run(int argc, char **argv)
     if (!convert.form)
         return wrong_use(&verb_convert, "%s tells no form; --to is required",
                          convert.path);
-    if (has_at && !convert.form->has_at)
+    if (convert.has_at && !convert.form->has_at)
         return wrong_use(&verb_convert, "--at is for collapsed and speedscope alone");
-    return convert_log(&convert, argv[optind]);
+    return convert_log(&convert, log);
 }
 
 const struct verb verb_convert = {

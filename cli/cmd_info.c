@@ -85,6 +85,9 @@ static void print_device(int number, const tarn_device_info *device)
         device->has_memory_pools ? "yes" : "no", device->has_vmm ? "yes" : "no",
         device->has_managed ? "yes" : "no", device->has_host_mapping ? "yes" : "no",
         device->has_legacy_ipc ? "yes" : "no");
+    printf("  exportable memory: RDMA %s, dma-buf %s, fabric handles %s\n",
+           device->has_rdma ? "yes" : "no", device->has_dma_buf ? "yes" : "no",
+           device->has_fabric ? "yes" : "no");
     print_resources(number);
 }
 
@@ -170,6 +173,9 @@ static void write_device(struct json *out, int number, const tarn_device_info *d
     json_bool(out, "host_mapping", device->has_host_mapping);
     json_bool(out, "legacy_ipc", device->has_legacy_ipc);
     json_bool(out, "concurrent_managed", device->has_concurrent_managed);
+    json_bool(out, "rdma", device->has_rdma);
+    json_bool(out, "dma_buf", device->has_dma_buf);
+    json_bool(out, "fabric", device->has_fabric);
     write_resources(out, number);
     json_close(out, '}');
 }
@@ -227,28 +233,37 @@ static int print_info(const char *path, bool json)
     return code;
 }
 
+struct job {
+    const char *driver; /* NULL: as the environment specifies */
+    bool json;
+};
+
+static int take_option(void *data, int option)
+{
+    struct job *job = data;
+
+    if (option == 'd')
+        job->driver = optarg;
+    else
+        job->json = true;
+    return 0;
+}
+
 static int run(int argc, char **argv)
 {
     static const struct option options[] = {{"driver", required_argument, NULL, 'd'},
                                             {"json", no_argument, NULL, 'j'},
                                             HELP_OPTION,
                                             LAST_OPTION};
-    const char *path = NULL;
-    bool json = false;
-    int option, code;
+    struct job job = {NULL};
+    int code = take_options(&verb_info, argc, argv, options, false, take_option, &job);
 
-    while ((option = next_option(&verb_info, argc, argv, options, false, &code)) !=
-           OPTIONS_END) {
-        if (option == OPTIONS_STOP)
-            return code;
-        if (option == 'd')
-            path = optarg;
-        json |= option == 'j';
-    }
+    if (code != GO_ON)
+        return code;
     if (optind != argc)
         return wrong_use(&verb_info, "unexpected argument %s", argv[optind]);
     warn_of_other_distribution();
-    return print_info(path, json);
+    return print_info(job.driver, job.json);
 }
 
 const struct verb verb_info = {

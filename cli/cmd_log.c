@@ -427,8 +427,10 @@ static int summarize_as_json(struct job *job)
 }
 
 /* Take one option; the exit code if its value is invalid, else 0. */
-static int take_option(struct job *job, int option)
+static int take_option(void *data, int option)
 {
+    struct job *job = data;
+
     switch (option) {
     case 'c':
         job->check = true;
@@ -462,16 +464,13 @@ static int run_job(struct job *job, int argc, char **argv)
         {"fail-on-held", required_argument, NULL, 'f'},
         HELP_OPTION,
         LAST_OPTION};
-    int option, code;
+    const char *log;
+    int code =
+        take_options_and_log(&verb_log, argc, argv, options, take_option, job, &log);
 
-    while ((option = next_option(&verb_log, argc, argv, options, false, &code)) !=
-           OPTIONS_END) {
-        if (option == OPTIONS_STOP || (code = take_option(job, option)) != 0)
-            return code;
-    }
-    if (argc - optind != 1)
-        return wrong_use(&verb_log, "exactly one log is required");
-    if (!source_open(&job->source, argv[optind]))
+    if (code != GO_ON)
+        return code;
+    if (!source_open(&job->source, log))
         return failed(&verb_log, "cannot open %s: %s", job->source.name, strerror(errno));
     code = job->json ? summarize_as_json(job) : summarize(job);
     tarn_trace_accounting_release(job->accounting);

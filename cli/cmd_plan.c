@@ -311,8 +311,10 @@ static bool number_of(const char *text, unsigned long most, uint32_t *out)
 }
 
 /* Take one option; WRONG_USE where its value is invalid. */
-static int take_option(struct job *job, int option)
+static int take_option(void *data, int option)
 {
+    struct job *job = data;
+
     switch (option) {
     case 'o':
         job->output = optarg;
@@ -360,16 +362,11 @@ static int run(int argc, char **argv)
     struct job job = {.options = {.size = sizeof(tarn_plan_options)},
                       .summary = {.size = sizeof(tarn_plan_summary)},
                       .moves = {.size = sizeof(tarn_plan_moves)}};
-    int option, code;
+    const char *log;
+    int code =
+        take_options_and_log(&verb_plan, argc, argv, options, take_option, &job, &log);
 
-    while ((option = next_option(&verb_plan, argc, argv, options, false, &code)) !=
-           OPTIONS_END) {
-        if (option == OPTIONS_STOP || (code = take_option(&job, option)) != 0)
-            return code;
-    }
-    if (argc - optind != 1)
-        return wrong_use(&verb_plan, "exactly one log is required");
-    return plan(&job, argv[optind]);
+    return code == GO_ON ? plan(&job, log) : code;
 }
 
 const struct verb verb_plan = {

@@ -112,68 +112,77 @@ static int select_mode(tarn_prune_options *options, tarn_prune_mode mode)
     return 0;
 }
 
-/* Store the option in the job; return 0, or the exit code after a message. */
-static int apply(struct job *job, int option, const char *value)
+/* Store an option of the pruner; return 0, or the exit code after a message. */
+static int set_pruner(tarn_prune_options *options, int option, const char *value)
 {
-    tarn_prune_options *options = &job->task.options;
+    bool good = true;
+    const char *wanted = "";
 
     switch (option) {
     case SHAPES:
-        options->shapes = read_flags(shapes, value);
-        return options->shapes
-                   ? 0
-                   : wrong_use(&verb_prune,
-                               "--shapes: %s is not a list of per_bb, "
-                               "diamond, fanout, fanout_raise, carried or all",
-                               value);
+        good = (options->shapes = read_flags(shapes, value)) != 0;
+        wanted =
+            "--shapes: a list of per_bb, diamond, fanout, fanout_raise, carried or all";
+        break;
     case COMPAT:
-        return strcmp(value, "llvmlite") == 0
-                   ? select_mode(options, TARN_PRUNE_LLVMLITE)
-                   : wrong_use(&verb_prune,
-                               "--compat: the value has to be llvmlite, not %s", value);
+        if (strcmp(value, "llvmlite") == 0)
+            return select_mode(options, TARN_PRUNE_LLVMLITE);
+        good = false;
+        wanted = "--compat: llvmlite";
+        break;
     case CALLS_KEEP:
         return select_mode(options, TARN_PRUNE_ASSUME_CALLS_KEEP);
     case LIMIT:
-        return read_number(value, &options->subgraph_limit)
-                   ? 0
-                   : wrong_use(&verb_prune, "--limit: %s is not a number above 0", value);
+        good = read_number(value, &options->subgraph_limit);
+        wanted = "--limit: a number above 0";
+        break;
     case RAISE_METADATA:
-        options->raise_metadata = read_flags(raise_metadata, value);
-        return options->raise_metadata
-                   ? 0
-                   : wrong_use(&verb_prune,
-                               "--raise-metadata: %s is not a list of store, ret", value);
+        good = (options->raise_metadata = read_flags(raise_metadata, value)) != 0;
+        wanted = "--raise-metadata: a list of store, ret";
+        break;
     case EMIT:
         options->format = (tarn_prune_format)bits_of(forms, value, strlen(value));
-        return options->format
-                   ? 0
-                   : wrong_use(&verb_prune,
-                               "--emit: the value has to be ll or bc, not %s", value);
-    case LLVM:
-        return read_version(value, &job->task.llvm)
-                   ? 0
-                   : wrong_use(&verb_prune, "--llvm: %s is not a version such as 14",
-                               value);
-    case OLD:
-        job->task.old = true;
-        return 0;
-    case STATS:
-        job->stats = true;
-        return 0;
-    case EXPLAIN:
-        job->task.explain = true;
-        return 0;
-    case CHECK:
-        job->check = true;
-        return 0;
-    default:
-        job->output = value;
-        return 0;
+        good = options->format != 0;
+        wanted = "--emit: ll or bc";
+        break;
     }
+    return good ? 0 : wrong_use(&verb_prune, "%s is required, not %s", wanted, value);
 }
 
-/* Return 0, or the exit code; `*stop` is set where the program is to end with it. */
-static int read_line(struct job *job, int argc, char **argv, bool *stop)
+/* Store one option in the job; WRONG_USE where its value is invalid. */
+static int take_option(void *data, int option)
+{
+    struct job *job = data;
+
+    switch (option) {
+    case LLVM:
+        if (!read_version(optarg, &job->task.llvm))
+            return wrong_use(&verb_prune, "--llvm: %s is not a version such as 14",
+                             optarg);
+        break;
+    case OLD:
+        job->task.old = true;
+        break;
+    case STATS:
+        job->stats = true;
+        break;
+    case EXPLAIN:
+        job->task.explain = true;
+        break;
+    case CHECK:
+        job->check = true;
+        break;
+    case OUTPUT:
+        job->output = optarg;
+        break;
+    default:
+        return set_pruner(&job->task.options, option, optarg);
+    }
+    return 0;
+}
+
+/* Return GO_ON, or the exit code. */
+static int read_line(struct job *job, int argc, char **argv)
 {
     static const struct option options[] = {
         {"shapes", required_argument, NULL, SHAPES},
@@ -191,16 +200,10 @@ static int read_line(struct job *job, int argc, char **argv, bool *stop)
         HELP_OPTION,
         LAST_OPTION,
     };
-    int code = 0, option;
+    int code = take_options(&verb_prune, argc, argv, options, false, take_option, job);
 
-    *stop = true;
-    while ((option = next_option(&verb_prune, argc, argv, options, false, &code)) !=
-           OPTIONS_END) {
-        if (option != OPTIONS_STOP)
-            code = apply(job, option, optarg);
-        if (option == OPTIONS_STOP || code != 0)
-            return code;
-    }
+    if (code != GO_ON)
+        return code;
     if (argc - optind > 1)
         return wrong_use(&verb_prune, "more than one file");
     if (job->check && job->output)
@@ -210,9 +213,8 @@ static int read_line(struct job *job, int argc, char **argv, bool *stop)
         return wrong_use(&verb_prune,
                          "--old excludes --shapes, --compat, --assume-calls-keep, "
                          "--emit and --explain");
-    *stop = false;
     job->task.name = optind < argc ? argv[optind] : "-";
-    return 0;
+    return GO_ON;
 }
 
 /* --- files -------------------------------------------------------------------------- */
@@ -357,10 +359,9 @@ static int run(int argc, char **argv)
 {
     struct job job = {.check = false};
     struct prune_result result;
-    bool stop;
-    int code = read_line(&job, argc, argv, &stop);
+    int code = read_line(&job, argc, argv);
 
-    if (stop)
+    if (code != GO_ON)
         return code;
     code = read_input(&job.task);
     if (code == 0)

@@ -140,8 +140,10 @@ static int replay(struct job *job, const char *path)
 }
 
 /* Take one option; WRONG_USE where its value is invalid. */
-static int take_option(struct job *job, int option)
+static int take_option(void *data, int option)
 {
+    struct job *job = data;
+
     switch (option) {
     case 'r':
         job->kind = resource_kind_of(optarg);
@@ -187,16 +189,11 @@ static int run(int argc, char **argv)
     struct job job = {.kind = resource_kind_of("cuda"),
                       .progress = isatty(STDERR_FILENO),
                       .options = {.size = sizeof(tarn_replay_options)}};
-    int option, code;
+    const char *log;
+    int code =
+        take_options_and_log(&verb_replay, argc, argv, options, take_option, &job, &log);
 
-    while ((option = next_option(&verb_replay, argc, argv, options, false, &code)) !=
-           OPTIONS_END) {
-        if (option == OPTIONS_STOP || (code = take_option(&job, option)) != 0)
-            return code;
-    }
-    if (argc - optind != 1)
-        return wrong_use(&verb_replay, "exactly one log is required");
-    return replay(&job, argv[optind]);
+    return code == GO_ON ? replay(&job, log) : code;
 }
 
 const struct verb verb_replay = {

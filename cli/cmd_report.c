@@ -212,8 +212,10 @@ static bool parse_time(const char *text, uint64_t *out)
     return false;
 }
 
-static int take_option(struct job *job, int option)
+static int take_option(void *data, int option)
 {
+    struct job *job = data;
+
     switch (option) {
     case 'o':
         job->output = optarg;
@@ -262,13 +264,10 @@ static int run(int argc, char **argv)
                                             HELP_OPTION,
                                             LAST_OPTION};
     struct job job = {.window = {0, UINT64_MAX}, .shows_progress = isatty(STDERR_FILENO)};
-    int option, code;
+    int code = take_options(&verb_report, argc, argv, options, false, take_option, &job);
 
-    while ((option = next_option(&verb_report, argc, argv, options, false, &code)) !=
-           OPTIONS_END) {
-        if (option == OPTIONS_STOP || (code = take_option(&job, option)) != 0)
-            return code;
-    }
+    if (code != GO_ON)
+        return code;
     job.logs = argv + optind;
     job.count = (size_t)(argc - optind);
     code = check_job(&job);

@@ -200,22 +200,32 @@ static int set_environment(const struct job *job)
 
 /* --- options --- */
 
+/* The package checks the options behind the name. */
 static int take_resource(struct job *job)
 {
-    const struct resource_kind *kind = resource_kind_of(optarg);
+    static const char *const names[] = {
+        "cuda",      "async", "managed", "pinned",     "pool",
+        "cuda-pool", "slab",  "binning", "exportable", "async-exportable"};
+    const size_t length = strcspn(optarg, ":");
 
-    if (!kind || !kind->on_device)
-        return wrong_use(&verb_run,
-                         "unknown resource %s for device arrays; the resources are "
-                         "cuda, async, managed, pinned, pool, slab, binning",
-                         optarg);
-    job->resource = optarg;
-    return 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strlen(names[i]) == length && strncmp(names[i], optarg, length) == 0) {
+            job->resource = optarg;
+            return 0;
+        }
+    }
+    return wrong_use(
+        &verb_run,
+        "unknown resource %s; the resources are cuda, async, managed, pinned, "
+        "pool, cuda-pool, slab, binning, exportable, async-exportable",
+        optarg);
 }
 
 /* Take one option; WRONG_USE where its value is invalid. */
-static int take_option(struct job *job, int option)
+static int take_option(void *data, int option)
 {
+    struct job *job = data;
+
     switch (option) {
     case 'd':
         job->driver = optarg;
@@ -258,13 +268,10 @@ static int run(int argc, char **argv)
                                             HELP_OPTION,
                                             LAST_OPTION};
     struct job job = {.use = "all"};
-    int option, code;
+    int code = take_options(&verb_run, argc, argv, options, true, take_option, &job);
 
-    while ((option = next_option(&verb_run, argc, argv, options, true, &code)) !=
-           OPTIONS_END) {
-        if (option == OPTIONS_STOP || (code = take_option(&job, option)) != 0)
-            return code;
-    }
+    if (code != GO_ON)
+        return code;
     if (optind == argc)
         return wrong_use(&verb_run, "a program is required");
     code = check_log(&job);
@@ -288,9 +295,12 @@ const struct verb verb_run = {
     "                   numba, numba_cuda_mlir, cupy, torch, cuda.core, warp; default: "
     "all.\n"
     "                   A named one that cannot is an error; with all, it is a warning\n"
-    "  --resource NAME  the resource: cuda, async, managed, pinned, pool, slab (blocks "
-    "of\n"
-    "                   up to 1 MiB) or binning\n"
+    "  --resource NAME  the resource: cuda, async, managed, pinned, pool, cuda-pool (a "
+    "pool\n"
+    "                   over cuMemAlloc), slab (blocks of up to 1 MiB), binning, "
+    "exportable\n"
+    "                   or async-exportable. Options of a pool follow a colon:\n"
+    "                   pool:policy=tight,maximum_pool_size=8GiB\n"
     "  --log FILE       write a log; child processes of PROGRAM write FILE.PID\n"
     "  --format NAME    csv or binary; default: csv for FILE.csv, else binary\n"
     "  --stacks N       most frames of the call stack of a row, 1 to 128; default: 1.\n"

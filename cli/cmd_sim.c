@@ -7,9 +7,9 @@
 
 /* The options of the simulator: all of its table, sim/core/options.h. */
 static const char *const names[] = {
-    "attribute", "dead",  "devices",   "fail",   "host-memory", "latency",
-    "launches",  "lost",  "lost-code", "memory", "mode",        "patience",
-    "peers",     "races", "seed",      "slow",
+    "attribute", "dead",     "devices", "dma-buf",   "fabric", "fail", "host-memory",
+    "latency",   "launches", "lost",    "lost-code", "memory", "mode", "node",
+    "patience",  "peers",    "races",   "seed",      "slow",
 };
 enum { NAMES = sizeof names / sizeof *names, FIRST_NAME = 256 };
 
@@ -24,8 +24,9 @@ static bool has_more(const char *text)
 }
 
 /* Put an option behind the others: the last one counts. */
-static int take_option(struct options *options, int option)
+static int take_option(void *data, int option)
 {
+    struct options *options = data;
     const char *name = names[option - FIRST_NAME];
     const char *before = options->text ? options->text : getenv("TARN_SIM");
     bool has_before = before && *before;
@@ -53,20 +54,16 @@ static int run(int argc, char **argv)
 {
     struct option table[NAMES + 2] = {{0}};
     struct options options = {NULL};
-    int option, code;
 
     for (int i = 0; i < NAMES; i++)
         table[i] = (struct option){names[i], required_argument, NULL, FIRST_NAME + i};
     table[NAMES] = (struct option)HELP_OPTION;
-    while ((option = next_option(&verb_sim, argc, argv, table, true, &code)) !=
-           OPTIONS_END)
-        if (option == OPTIONS_STOP || (code = take_option(&options, option)) != 0) {
-            free(options.text);
-            return code;
-        }
-    if (optind == argc) {
+    int code = take_options(&verb_sim, argc, argv, table, true, take_option, &options);
+    if (code == GO_ON && optind == argc)
+        code = wrong_use(&verb_sim, "a program is required");
+    if (code != GO_ON) {
         free(options.text);
-        return wrong_use(&verb_sim, "a program is required");
+        return code;
     }
     code = launch_check(&verb_sim, argv + optind);
     if (code == 0)
@@ -95,7 +92,8 @@ const struct verb verb_sim = {
     "  --fail WHICH      nth:N, one-in:K, call:NAME or call:NAME:N fails\n"
     "  --mode seeded     one scheduler runs the work, in an order that --seed N chooses\n"
     "\n"
-    "More options: --attribute, --dead, --host-memory, --latency, --lost, --lost-code,\n"
-    "--patience, --peers, --slow. They have the names and values of TARN_SIM\n"
+    "More options: --attribute, --dead, --dma-buf, --fabric, --host-memory, --latency,\n"
+    "--lost, --lost-code, --node, --patience, --peers, --slow. They have the names and "
+    "values of TARN_SIM\n"
     "(docs/sim.md), and come behind it.\n",
     run};

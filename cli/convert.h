@@ -50,6 +50,7 @@ struct convert {
     struct output output;
     FILE *out; /* NULL where the form opens the path itself */
     enum profile_at at;
+    bool has_at; /* --at was given */
     struct stacks stacks;
     struct live_blocks live;
     uint64_t events;

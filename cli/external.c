@@ -90,6 +90,7 @@ static const struct {
     const char *name, *summary;
 } known[] = {
     {"metrics", "prints the figures of running processes"},
+    {"nrt", "prints the compiler options for programs with the runtime of Numba"},
     {"top", "shows the pools of running processes"},
 };
 

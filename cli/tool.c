@@ -65,30 +65,53 @@ static const char *letters_of(const struct option *options, bool in_order)
     return in_order ? "+:h" : ":h";
 }
 
-int next_option(const struct verb *verb, int argc, char **argv,
-                const struct option *options, bool in_order, int *exit_code)
+/* Return the exit code for an option that getopt_long() does not return as one. */
+static int refuse_option(const struct verb *verb, int option, char **argv)
 {
-    if (in_order && optind < argc && is_python_option(argv[optind]))
-        return OPTIONS_END;
-    opterr = 0;
-    int option = getopt_long(argc, argv, letters_of(options, in_order), options, NULL);
+    if (option == ':')
+        return wrong_use(verb, "%s requires a value", argv[optind - 1]);
+    if (optopt > 0 && optopt < 128 && argv[optind - 1][1] != '-')
+        return wrong_use(verb, "unknown option -%c", optopt);
+    return wrong_use(verb, "unknown option %s", argv[optind - 1]);
+}
 
-    switch (option) {
-    case OPTION_HELP:
-        print_help(verb);
-        *exit_code = 0;
-        return OPTIONS_STOP;
-    case ':':
-        *exit_code = wrong_use(verb, "%s requires a value", argv[optind - 1]);
-        return OPTIONS_STOP;
-    case '?':
-        if (optopt > 0 && optopt < 128 && argv[optind - 1][1] != '-')
-            *exit_code = wrong_use(verb, "unknown option -%c", optopt);
-        else
-            *exit_code = wrong_use(verb, "unknown option %s", argv[optind - 1]);
-        return OPTIONS_STOP;
+int take_options(const struct verb *verb, int argc, char **argv,
+                 const struct option *options, bool in_order, take_option_function *take,
+                 void *job)
+{
+    const char *letters = letters_of(options, in_order);
+
+    opterr = 0;
+    for (;;) {
+        if (in_order && optind < argc && is_python_option(argv[optind]))
+            return GO_ON;
+        int option = getopt_long(argc, argv, letters, options, NULL);
+        if (option == -1)
+            return GO_ON;
+        if (option == OPTION_HELP) {
+            print_help(verb);
+            return 0;
+        }
+        if (option == ':' || option == '?')
+            return refuse_option(verb, option, argv);
+        int code = take(job, option);
+        if (code != 0)
+            return code;
     }
-    return option;
+}
+
+int take_options_and_log(const struct verb *verb, int argc, char **argv,
+                         const struct option *options, take_option_function *take,
+                         void *job, const char **log)
+{
+    int code = take_options(verb, argc, argv, options, false, take, job);
+
+    if (code != GO_ON)
+        return code;
+    if (argc - optind != 1)
+        return wrong_use(verb, "exactly one log is required");
+    *log = argv[optind];
+    return GO_ON;
 }
 
 bool beside_libtarn(const char *name, char path[PATH_BYTES])

@@ -33,12 +33,19 @@ int failed_with_last_error(const struct verb *verb);
 /* Print a line and the usage on stderr; return WRONG_USE. */
 int wrong_use(const struct verb *verb, const char *format, ...) TARN_PRINTF(2, 3);
 
-/* getopt_long() with this tool's error messages. OPTIONS_END: no more; OPTIONS_STOP: end
- * with the exit code in `*exit_code` (help was requested, or the line is wrong).
- * `in_order`: options end at the first other argument, or at one for Python. -o is --output. */
-enum { OPTIONS_END = -1, OPTIONS_STOP = -2, OPTION_HELP = 'h' };
-int next_option(const struct verb *verb, int argc, char **argv,
-                const struct option *options, bool in_order, int *exit_code);
+/* Call `take` for each option of the command line, with its value in `optarg`; it returns 0,
+ * or the exit code. GO_ON: the arguments from `optind` on are left. Else the command ends
+ * with this exit code: help was requested, or an option is wrong. `in_order`: options end
+ * at the first other argument, or at one for Python. -o is --output. */
+enum { GO_ON = -1, OPTION_HELP = 'h' };
+typedef int take_option_function(void *job, int option);
+int take_options(const struct verb *verb, int argc, char **argv,
+                 const struct option *options, bool in_order, take_option_function *take,
+                 void *job);
+/* The same for a command with one log as its other argument, which is `*log` then. */
+int take_options_and_log(const struct verb *verb, int argc, char **argv,
+                         const struct option *options, take_option_function *take,
+                         void *job, const char **log);
 /* Return true for `-m` and `-c`, which begin a program for Python. */
 bool is_python_option(const char *word);
 #define HELP_OPTION {"help", no_argument, NULL, OPTION_HELP}

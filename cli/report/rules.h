@@ -1,4 +1,4 @@
-/* rules.h -- the rules that find problems in one log (docs/report.md has them). */
+/* rules.h -- the rules that find problems in one log (docs/design/report-rules.md has them). */
 #ifndef TARN_CLI_REPORT_RULES_H
 #define TARN_CLI_REPORT_RULES_H
 

@@ -282,6 +282,16 @@ static bool mattered(const struct pools *pools, const struct pool_map *map)
     return map->kind == MAP_FAILURE;
 }
 
+/* Whether the map after this one shows the same: the next attempt of a failure. */
+static bool is_repeated(const struct pools *pools, uint32_t number)
+{
+    const struct pool_map *map = &pools->maps[number], *next = map + 1;
+
+    return number + 1 < pools->map_count && next->kind == map->kind &&
+           next->time_ns < map->time_ns + SECOND_NS && next->cached == map->cached &&
+           next->largest_free == map->largest_free;
+}
+
 void rules_pool_fragmented(const struct view *view, struct findings *findings)
 {
     const struct pools *pools = &view->aggregate->pools;
@@ -289,7 +299,7 @@ void rules_pool_fragmented(const struct view *view, struct findings *findings)
     for (uint32_t i = 0; i < pools->map_count; i++) {
         const struct pool_map *map = &pools->maps[i];
         if (map->largest_free >= map->cached / 2 || map->cached < map->reserved / 4 ||
-            map->cached < GIB || !mattered(pools, map))
+            map->cached < GIB || !mattered(pools, map) || is_repeated(pools, i))
             continue;
         struct finding *finding = finding_begin(
             findings, "F8",
