@@ -1,16 +1,14 @@
-"""Allocates from Tarn in Python: a limit and a count over the driver's allocator."""
+"""Fills a pool in Python; the report tells why an allocation fails, and which line holds memory."""
 
 import tarn
-from tarn import mr
 
-counter = mr.StatisticsResourceAdaptor(mr.CudaMemoryResource())
-limiter = mr.LimitingResourceAdaptor(counter, allocation_limit=1 << 20)
-mr.set_current_device_resource(limiter)
+pool = tarn.mr.PoolMemoryResource(maximum_pool_size="64MiB")
+tracker = tarn.mr.TrackingResourceAdaptor(pool, capture_stacks=True)
+tarn.mr.set_current_device_resource(tracker)
 
-buffer = tarn.DeviceBuffer.to_device(bytes(range(80)))
-assert buffer.tobytes() == bytes(range(80))
-print(counter.allocation_counts)
+kept = tarn.DeviceBuffer(size=40 << 20)
 try:
-    tarn.DeviceBuffer(size=2 << 20)
-except tarn.OutOfMemoryError as error:
-    print(error)
+    tarn.DeviceBuffer(size=30 << 20)
+except MemoryError:
+    print(tarn.mr.last_oom_report().text)
+    print(tracker.get_outstanding_allocations_str())

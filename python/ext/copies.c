@@ -139,7 +139,9 @@ static PyObject *buffer_reduce(PyObject *object, PyObject *Py_UNUSED(none))
 static int reduces_itself(tarn__state *state, PyObject *object)
 {
     PyObject *own = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__reduce__");
-    PyObject *ours = PyObject_GetAttrString(state->DeviceBuffer, "__reduce__");
+    /* No second look-up after a failed one: it would clear the exception. */
+    PyObject *ours =
+        own != NULL ? PyObject_GetAttrString(state->DeviceBuffer, "__reduce__") : NULL;
     int result = own != NULL && ours != NULL ? own != ours : -1;
 
     Py_XDECREF(own);
@@ -247,9 +249,38 @@ struct interface {
     PyObject *data, *shape, *typestr, *strides, *stream;
 };
 
-static PyObject *entry(PyObject *dict, const char *name)
+static void interface_clear(struct interface *interface)
 {
-    return Py_XNewRef(PyDict_GetItemString(dict, name));
+    Py_CLEAR(interface->data);
+    Py_CLEAR(interface->shape);
+    Py_CLEAR(interface->typestr);
+    Py_CLEAR(interface->strides);
+    Py_CLEAR(interface->stream);
+}
+
+/* An entry that cannot be looked up is not one that is missing: without its stream an array
+ * would be copied before it is written. */
+static int read_entry(PyObject *dict, const char *name, PyObject **out)
+{
+    PyObject *key = PyUnicode_FromString(name);
+
+    if (key == NULL)
+        return -1;
+    *out = Py_XNewRef(PyDict_GetItemWithError(dict, key));
+    Py_DECREF(key);
+    return *out == NULL && PyErr_Occurred() ? -1 : 0;
+}
+
+static int read_entries(PyObject *dict, struct interface *out)
+{
+    if (read_entry(dict, "data", &out->data) == 0 &&
+        read_entry(dict, "shape", &out->shape) == 0 &&
+        read_entry(dict, "typestr", &out->typestr) == 0 &&
+        read_entry(dict, "strides", &out->strides) == 0 &&
+        read_entry(dict, "stream", &out->stream) == 0)
+        return 0;
+    interface_clear(out);
+    return -1;
 }
 
 static int interface_of(PyObject *object, struct interface *out)
@@ -263,20 +294,10 @@ static int interface_of(PyObject *object, struct interface *out)
         PyErr_Format(PyExc_ValueError, "%R has no __cuda_array_interface__", object);
         return -1;
     }
-    *out = (struct interface){entry(dict, "data"), entry(dict, "shape"),
-                              entry(dict, "typestr"), entry(dict, "strides"),
-                              entry(dict, "stream")};
+    *out = (struct interface){NULL};
+    int result = read_entries(dict, out);
     Py_DECREF(dict);
-    return 0;
-}
-
-static void interface_clear(struct interface *interface)
-{
-    Py_CLEAR(interface->data);
-    Py_CLEAR(interface->shape);
-    Py_CLEAR(interface->typestr);
-    Py_CLEAR(interface->strides);
-    Py_CLEAR(interface->stream);
+    return result;
 }
 
 static int array_bytes(const struct interface *interface, size_t *out)

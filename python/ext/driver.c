@@ -121,6 +121,9 @@ static PyObject *device_info(PyObject *module, PyObject *args, PyObject *kwargs)
         PyBool_FromLong(info.has_host_mapping),
         PyBool_FromLong(info.has_legacy_ipc),
         PyBool_FromLong(info.has_concurrent_managed),
+        PyBool_FromLong(info.has_rdma),
+        PyBool_FromLong(info.has_dma_buf),
+        PyBool_FromLong(info.has_fabric),
     };
     return named_tuple(state->DeviceInfo, values, sizeof values / sizeof *values);
 }
@@ -190,11 +193,15 @@ static PyStructSequence_Field device_fields[] = {
     {"has_host_mapping", "Whether the device can map host memory."},
     {"has_legacy_ipc", "Whether cuIpcGetMemHandle works."},
     {"has_concurrent_managed", "Whether host and device may use managed memory at once."},
+    {"has_rdma", "Whether exportable memory is capable of GPUDirect RDMA."},
+    {"has_dma_buf", "Whether tarn.ipc.dma_buf() works."},
+    {"has_fabric",
+     "Whether the device has fabric handles. A process also needs an IMEX channel."},
     {NULL, NULL},
 };
 static PyStructSequence_Desc device_desc = {
     "tarn.DeviceInfo", "Properties of one device, as the driver reports them.",
-    device_fields, 11};
+    device_fields, 14};
 
 static PyMethodDef driver_functions[] = {
     {"open_driver", (PyCFunction)(void (*)(void))driver_open,

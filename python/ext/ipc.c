@@ -188,7 +188,8 @@ static PyObject *ipc_hold(PyObject *module, PyObject *arguments)
     return wrap(state, pointer);
 }
 
-/* The pointer of a Pointer or an IpcMemory; NULL with an exception set. Borrowed. */
+/* The pointer of a Pointer or an IpcMemory, with a reference: another thread may release the
+ * object's. NULL with an exception set. */
 static tarn_pointer *pointer_of(tarn__state *state, PyObject *object)
 {
     tarn_pointer *pointer;
@@ -204,7 +205,16 @@ static tarn_pointer *pointer_of(tarn__state *state, PyObject *object)
     }
     if (!pointer)
         PyErr_SetString(PyExc_ValueError, "ipc: the memory is already freed");
-    return pointer;
+    return tarn_pointer_retain(pointer);
+}
+
+/* End a call on a pointer of pointer_of(). False with an exception set: it failed. */
+static bool end_call(tarn__state *state, tarn_pointer *pointer, tarn_status status)
+{
+    if (status != TARN_OK)
+        tarn__error_raise(state, status);
+    release((PyTypeObject *)state->IpcMemory, pointer);
+    return status == TARN_OK;
 }
 
 PyDoc_STRVAR(ipc_retain_doc,
@@ -217,7 +227,7 @@ static PyObject *ipc_retain(PyObject *module, PyObject *object)
     tarn__state *state = tarn__state_get(module);
     tarn_pointer *pointer = pointer_of(state, object);
 
-    return pointer ? wrap(state, tarn_pointer_retain(pointer)) : NULL;
+    return pointer ? wrap(state, pointer) : NULL;
 }
 
 PyDoc_STRVAR(
@@ -243,19 +253,46 @@ static PyObject *ipc_export(PyObject *module, PyObject *arguments)
     tarn_pointer *pointer = pointer_of(state, object);
     if (!pointer)
         return NULL;
-    tarn_pointer_retain(pointer); /* another thread may release it */
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_ipc_export(pointer, served ? TARN_IPC_SERVED : TARN_IPC_PLAIN, &handle);
     Py_END_ALLOW_THREADS;
-    if (status != TARN_OK)
-        tarn__error_raise(state, status);
-    release((PyTypeObject *)state->IpcMemory, pointer);
-    if (status != TARN_OK)
+    if (!end_call(state, pointer, status))
         return NULL;
     return Py_BuildValue(
         "(y#KKiy#)", (char *)handle.reserved, (Py_ssize_t)sizeof handle.reserved,
         (unsigned long long)handle.bytes, (unsigned long long)handle.offset,
         handle.device, (char *)handle.uuid, (Py_ssize_t)sizeof handle.uuid);
+}
+
+PyDoc_STRVAR(
+    ipc_dma_buf_doc,
+    "ipc_dma_buf(memory, over_pcie, /)\n--\n\n"
+    "Return (fd, offset, size): a dma-buf descriptor, which the caller closes.\n\n"
+    "memory: a Pointer or an IpcMemory. over_pcie: a mapping over PCIe.\n\n"
+    "Raises NotSupportedError, InvalidArgumentError, TarnError, and ValueError for\n"
+    "released memory.");
+
+static PyObject *ipc_dma_buf(PyObject *module, PyObject *arguments)
+{
+    TARN__CALL;
+    tarn__state *state = tarn__state_get(module);
+    tarn_ipc_dma_buf made;
+    PyObject *object;
+    tarn_status status;
+    int over_pcie;
+
+    if (!PyArg_ParseTuple(arguments, "Op:ipc_dma_buf", &object, &over_pcie))
+        return NULL;
+    tarn_pointer *pointer = pointer_of(state, object);
+    if (!pointer)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_ipc_export_dma_buf(pointer, over_pcie, &made);
+    Py_END_ALLOW_THREADS;
+    if (!end_call(state, pointer, status))
+        return NULL;
+    return Py_BuildValue("(inn)", made.file, (Py_ssize_t)made.offset,
+                         (Py_ssize_t)made.bytes);
 }
 
 /* --- memory of another process --- */
@@ -325,6 +362,195 @@ static PyObject *ipc_open(PyObject *module, PyObject *arguments)
     return wrap(state, pointer);
 }
 
+/* --- fabric handles --- */
+
+PyDoc_STRVAR(
+    fabric_export_doc,
+    "fabric_export(memory, /)\n--\n\n"
+    "Return a fabric handle of a Pointer or an IpcMemory, as bytes.\n\n"
+    "Raises NotSupportedError, InvalidArgumentError, TarnError, and ValueError for\n"
+    "released memory.");
+
+static PyObject *fabric_export(PyObject *module, PyObject *object)
+{
+    TARN__CALL;
+    tarn__state *state = tarn__state_get(module);
+    tarn_fabric_handle handle;
+    tarn_status status;
+    tarn_pointer *pointer = pointer_of(state, object);
+
+    if (!pointer)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_fabric_export(pointer, &handle);
+    Py_END_ALLOW_THREADS;
+    if (!end_call(state, pointer, status))
+        return NULL;
+    return PyBytes_FromStringAndSize((char *)handle.bytes, sizeof handle.bytes);
+}
+
+/* Copy bytes that came from outside into `out`. 0, or -1 with an exception. */
+static int bytes_from(PyObject *object, const char *what, unsigned char *out,
+                      size_t length)
+{
+    if (!PyBytes_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "ipc: a %s is bytes, not %s", what,
+                     Py_TYPE(object)->tp_name);
+        return -1;
+    }
+    if ((size_t)PyBytes_GET_SIZE(object) != length) {
+        PyErr_Format(PyExc_ValueError, "ipc: a %s has %zu bytes, not %zd", what, length,
+                     PyBytes_GET_SIZE(object));
+        return -1;
+    }
+    memcpy(out, PyBytes_AS_STRING(object), length);
+    return 0;
+}
+
+static int handle_bytes(PyObject *object, tarn_fabric_handle *out)
+{
+    return bytes_from(object, "fabric handle", out->bytes, sizeof out->bytes);
+}
+
+static int message_bytes(PyObject *object, tarn_fabric_message *out)
+{
+    return bytes_from(object, "message", out->bytes, sizeof out->bytes);
+}
+
+static PyObject *message_or_raise(tarn__state *state, tarn_status status,
+                                  const tarn_fabric_message *message)
+{
+    if (status != TARN_OK)
+        return tarn__error_raise(state, status);
+    return PyBytes_FromStringAndSize((const char *)message->bytes, sizeof message->bytes);
+}
+
+PyDoc_STRVAR(fabric_begin_doc, "fabric_begin(handle, milliseconds, /)\n--\n\n"
+                               "Return the request for a lease, as bytes.\n\n"
+                               "Raises InvalidArgumentError, TypeError, ValueError.");
+
+static PyObject *fabric_begin(PyObject *module, PyObject *arguments)
+{
+    TARN__CALL;
+    tarn_fabric_handle handle;
+    tarn_fabric_message request;
+    PyObject *object;
+    unsigned milliseconds;
+
+    if (!PyArg_ParseTuple(arguments, "OI:fabric_begin", &object, &milliseconds) ||
+        handle_bytes(object, &handle) != 0)
+        return NULL;
+    return message_or_raise(tarn__state_get(module),
+                            tarn_fabric_begin(&handle, milliseconds, &request), &request);
+}
+
+PyDoc_STRVAR(fabric_renew_doc, "fabric_renew(granted, milliseconds, /)\n--\n\n"
+                               "Return the request to renew a lease, as bytes.\n\n"
+                               "Raises InvalidArgumentError, TypeError, ValueError.");
+
+static PyObject *fabric_renew(PyObject *module, PyObject *arguments)
+{
+    TARN__CALL;
+    tarn_fabric_message granted, request;
+    PyObject *object;
+    unsigned milliseconds;
+
+    if (!PyArg_ParseTuple(arguments, "OI:fabric_renew", &object, &milliseconds) ||
+        message_bytes(object, &granted) != 0)
+        return NULL;
+    return message_or_raise(tarn__state_get(module),
+                            tarn_fabric_renew(&granted, milliseconds, &request),
+                            &request);
+}
+
+PyDoc_STRVAR(fabric_end_doc, "fabric_end(granted, /)\n--\n\n"
+                             "Return the request to end a lease, as bytes.\n\n"
+                             "Raises InvalidArgumentError, TypeError, ValueError.");
+
+static PyObject *fabric_end(PyObject *module, PyObject *object)
+{
+    TARN__CALL;
+    tarn_fabric_message granted, request;
+
+    if (message_bytes(object, &granted) != 0)
+        return NULL;
+    return message_or_raise(tarn__state_get(module), tarn_fabric_end(&granted, &request),
+                            &request);
+}
+
+PyDoc_STRVAR(fabric_answer_doc,
+             "fabric_answer(request, /)\n--\n\n"
+             "Return the reply to a request of an importer, as bytes.\n\n"
+             "Raises InvalidArgumentError, TypeError, ValueError, TarnError.");
+
+/* The end of a lease can return the block, which waits for the device. */
+static PyObject *fabric_answer(PyObject *module, PyObject *object)
+{
+    TARN__CALL;
+    tarn_fabric_message request, reply;
+    tarn_status status;
+
+    if (message_bytes(object, &request) != 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_fabric_answer(&request, &reply);
+    Py_END_ALLOW_THREADS;
+    return message_or_raise(tarn__state_get(module), status, &reply);
+}
+
+PyDoc_STRVAR(fabric_check_doc,
+             "fabric_check(reply, /)\n--\n\n"
+             "Return the time of the lease that a reply grants, in milliseconds.\n\n"
+             "It is 0 if the lease has ended. Raises TarnError if the owner rejects it,\n"
+             "InvalidArgumentError, TypeError, ValueError.");
+
+static PyObject *fabric_check(PyObject *module, PyObject *object)
+{
+    TARN__CALL;
+    tarn_fabric_message reply;
+    unsigned milliseconds = 0;
+
+    if (message_bytes(object, &reply) != 0)
+        return NULL;
+    tarn_status status = tarn_fabric_check(&reply, &milliseconds);
+    if (status != TARN_OK)
+        return tarn__error_raise(tarn__state_get(module), status);
+    return PyLong_FromUnsignedLong(milliseconds);
+}
+
+PyDoc_STRVAR(
+    fabric_open_doc,
+    "fabric_open(handle, granted, device, /)\n--\n\n"
+    "Open a fabric handle of another process; return an IpcMemory.\n\n"
+    "granted: the reply that granted a lease, or None. device: number of the device\n"
+    "that uses the memory.\n\n"
+    "Raises InvalidArgumentError, NotSupportedError, OutOfMemoryError, TarnError,\n"
+    "TypeError, ValueError.");
+
+static PyObject *fabric_open(PyObject *module, PyObject *arguments)
+{
+    TARN__CALL;
+    tarn__state *state = tarn__state_get(module);
+    tarn_fabric_handle handle;
+    tarn_fabric_message granted;
+    PyObject *object, *grant;
+    tarn_pointer *pointer;
+    tarn_status status;
+    int device;
+
+    if (!PyArg_ParseTuple(arguments, "OOi:fabric_open", &object, &grant, &device) ||
+        handle_bytes(object, &handle) != 0 ||
+        (grant != Py_None && message_bytes(grant, &granted) != 0))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status =
+        tarn_fabric_open(&handle, grant == Py_None ? NULL : &granted, device, &pointer);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__error_raise(state, status);
+    return wrap(state, pointer);
+}
+
 /* --- reports --- */
 
 static PyObject *lease_list(const tarn_ipc_lease *leases, size_t count)
@@ -387,7 +613,15 @@ static PyMethodDef functions[] = {
     {"ipc_hold", ipc_hold, METH_VARARGS, ipc_hold_doc},
     {"ipc_retain", ipc_retain, METH_O, ipc_retain_doc},
     {"ipc_export", ipc_export, METH_VARARGS, ipc_export_doc},
+    {"ipc_dma_buf", ipc_dma_buf, METH_VARARGS, ipc_dma_buf_doc},
     {"ipc_open", ipc_open, METH_VARARGS, ipc_open_doc},
+    {"fabric_export", fabric_export, METH_O, fabric_export_doc},
+    {"fabric_begin", fabric_begin, METH_VARARGS, fabric_begin_doc},
+    {"fabric_renew", fabric_renew, METH_VARARGS, fabric_renew_doc},
+    {"fabric_end", fabric_end, METH_O, fabric_end_doc},
+    {"fabric_answer", fabric_answer, METH_O, fabric_answer_doc},
+    {"fabric_check", fabric_check, METH_O, fabric_check_doc},
+    {"fabric_open", fabric_open, METH_VARARGS, fabric_open_doc},
     {"ipc_leases", ipc_leases, METH_NOARGS, ipc_leases_doc},
     {"ipc_counts", ipc_counts, METH_NOARGS, ipc_counts_doc},
     {NULL, NULL, 0, NULL},

@@ -104,7 +104,9 @@ static void after_fork_in_child(void)
     tarn__log_file_forget();
 }
 
-/* The interpreter has ended and has freed its blocks: a binary log gets its end. */
+/* The interpreter has ended and has freed its blocks: a binary log gets its end. Interrupted
+ * by Ctrl-C, Python ends by a signal, without exit(). A program that embeds Python can call
+ * exit() without an end of the interpreter. */
 static void at_exit(void)
 {
     pthread_mutex_lock(&tarn__log_rows.lock);
@@ -123,6 +125,7 @@ int tarn__log_init(PyObject *module)
     if (!begun) {
         begun = true;
         pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+        Py_AtExit(at_exit);
         atexit(at_exit);
         tarn__log_site_set_finder();
     }

@@ -41,8 +41,8 @@ static PyObject *adopt(PyObject *module, PyObject *args,
     tarn__resource_object *self = tarn__resource_arg(state, object);
     if (self == NULL)
         return NULL;
-    if (self->native != NULL)
-        return PyErr_Format(PyExc_ValueError, "a resource can be initialised only once");
+    if (tarn__resource_check_new(self) != 0)
+        return NULL;
     Py_BEGIN_ALLOW_THREADS;
     status = open(device, &resource);
     Py_END_ALLOW_THREADS;
@@ -59,9 +59,28 @@ static PyObject *open_managed(PyObject *module, PyObject *args)
     return adopt(module, args, tarn_managed_create);
 }
 
+/* (self, device, cache_bytes) */
 static PyObject *open_exportable(PyObject *module, PyObject *args)
 {
-    return adopt(module, args, tarn_exportable_create);
+    TARN__CALL;
+    tarn__state *state = tarn__state_get(module);
+    tarn_exportable_options options = {.size = sizeof options};
+    tarn_resource *resource = NULL;
+    PyObject *object, *cache;
+    tarn_status status;
+    int device;
+
+    if (!PyArg_ParseTuple(args, "OiO", &object, &device, &cache))
+        return NULL;
+    tarn__resource_object *self = tarn__resource_arg(state, object);
+    if (self == NULL || tarn__arguments_size(cache, &options.cache_bytes) != 0)
+        return NULL;
+    if (tarn__resource_check_new(self) != 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_exportable_create(device, &options, &resource);
+    Py_END_ALLOW_THREADS;
+    return keep(state, self, status, resource);
 }
 
 static PyObject *open_pinned(PyObject *module, PyObject *args)
@@ -90,8 +109,8 @@ static PyObject *open_async(PyObject *module, PyObject *args)
         tarn__arguments_size(threshold, &options.release_threshold_bytes) != 0 ||
         tarn__arguments_size(handle, &pool) != 0)
         return NULL;
-    if (self->native != NULL)
-        return PyErr_Format(PyExc_ValueError, "a resource can be initialised only once");
+    if (tarn__resource_check_new(self) != 0)
+        return NULL;
     options.use_default_pool = use_default;
     options.exportable = exportable;
     options.managed = managed;
@@ -118,8 +137,8 @@ static PyObject *open_system(PyObject *module, PyObject *args)
     tarn__resource_object *self = tarn__resource_arg(state, object);
     if (self == NULL || tarn__arguments_size(headroom, &options.headroom_bytes) != 0)
         return NULL;
-    if (self->native != NULL)
-        return PyErr_Format(PyExc_ValueError, "a resource can be initialised only once");
+    if (tarn__resource_check_new(self) != 0)
+        return NULL;
     options.advise = advise;
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_system_create(device, &options, &resource);
@@ -398,7 +417,7 @@ static PyMethodDef maker_functions[] = {
      "_open_managed(mr, device, /)\n--\n\n"
      "Create the resource of a ManagedMemoryResource."},
     {"_open_exportable", open_exportable, METH_VARARGS,
-     "_open_exportable(mr, device, /)\n--\n\n"
+     "_open_exportable(mr, device, cache, /)\n--\n\n"
      "Create the resource of an ExportableMemoryResource."},
     {"_open_pinned", open_pinned, METH_VARARGS,
      "_open_pinned(mr, device, /)\n--\n\n"

@@ -9,6 +9,7 @@
 #include "arguments.h"
 #include "error.h"
 #include "module.h"
+#include "plan.h"
 #include "resource.h"
 
 #include <stdlib.h>
@@ -52,10 +53,8 @@ static int begin(tarn__state *state, PyObject *object, PyObject *upstream, int d
         tarn__resource_reject(object);
         return -1;
     }
-    if (self->native != NULL) {
-        PyErr_SetString(PyExc_ValueError, "a resource can be initialised only once");
+    if (tarn__resource_check_new(self) != 0)
         return -1;
-    }
     *out = (struct fresh){self, upstream, NULL, device};
     if (upstream == Py_None)
         return 0;
@@ -89,33 +88,68 @@ static int optional_size(PyObject *object, size_t *out)
     return object == NULL ? 0 : tarn__arguments_size(object, out);
 }
 
+/* Convert a path, or None, to bytes or NULL. */
+static int path_or_none(PyObject *object, void *out)
+{
+    if (object == NULL || object == Py_None) {
+        Py_CLEAR(*(PyObject **)out);
+        return 1;
+    }
+    return PyUnicode_FSConverter(object, out);
+}
+
+/* Read the plan at `path`, a reference that is dropped; NULL: no plan. Returns -1 with an
+ * exception set. */
+static int plan_of(tarn__state *state, PyObject *path, const tarn_plan **out)
+{
+    tarn_status status = TARN_OK;
+    tarn_plan *plan = NULL;
+    int result = 0;
+
+    if (path == NULL)
+        return 0;
+    Py_BEGIN_ALLOW_THREADS;
+    result = tarn__plan_read_file(PyBytes_AS_STRING(path), &plan, &status);
+    Py_END_ALLOW_THREADS;
+    if (result != 0)
+        PyErr_SetFromErrnoWithFilename(PyExc_OSError, PyBytes_AS_STRING(path));
+    else if (status != TARN_OK)
+        tarn__error_raise(state, status);
+    Py_DECREF(path);
+    *out = plan;
+    return result != 0 || status != TARN_OK ? -1 : 0;
+}
+
 /* (self, upstream, device, initial_bytes, maximum_bytes; optional: growth_bytes,
  * release_threshold_bytes, grow_first, is oom_policy FAIL, is suspended_policy RESUME,
  * no_stream_policy, no_stream_limit_bytes, is policy TIGHT, is moves NEVER,
- * background_thread) */
+ * background_thread, plan as a path) */
 static PyObject *open_pool(PyObject *module, PyObject *args)
 {
     TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_pool_options options = {.size = sizeof options};
     PyObject *object, *upstream, *initial, *maximum;
-    PyObject *growth = NULL, *threshold = NULL, *no_stream_limit = NULL;
+    PyObject *growth = NULL, *threshold = NULL, *no_stream_limit = NULL, *path = NULL;
     int device, grow_first = 0, oom_fail = 0, resume = 0, no_stream_policy = 0, tight = 0,
                 stays = 0, background_thread = 0;
     tarn_resource *made = NULL;
     struct fresh fresh;
     tarn_status status;
 
-    if (!PyArg_ParseTuple(args, "OOiOO|OOpppiOppp", &object, &upstream, &device, &initial,
-                          &maximum, &growth, &threshold, &grow_first, &oom_fail, &resume,
-                          &no_stream_policy, &no_stream_limit, &tight, &stays,
-                          &background_thread) ||
-        optional_size(no_stream_limit, &options.no_stream_limit_bytes) != 0 ||
+    if (!PyArg_ParseTuple(args, "OOiOO|OOpppiOpppO&", &object, &upstream, &device,
+                          &initial, &maximum, &growth, &threshold, &grow_first, &oom_fail,
+                          &resume, &no_stream_policy, &no_stream_limit, &tight, &stays,
+                          &background_thread, path_or_none, &path))
+        return NULL;
+    if (optional_size(no_stream_limit, &options.no_stream_limit_bytes) != 0 ||
         tarn__arguments_size(initial, &options.initial_bytes) != 0 ||
         tarn__arguments_size(maximum, &options.maximum_bytes) != 0 ||
         optional_size(growth, &options.growth_bytes) != 0 ||
-        optional_size(threshold, &options.release_threshold_bytes) != 0)
+        optional_size(threshold, &options.release_threshold_bytes) != 0) {
+        Py_XDECREF(path);
         return NULL;
+    }
     options.grow_first = grow_first;
     options.background_thread = background_thread;
     options.policy = tight ? TARN_POOL_POLICY_TIGHT : TARN_POOL_POLICY_DEFAULT;
@@ -124,11 +158,16 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
     options.no_stream_policy = (tarn_pool_no_stream_policy)no_stream_policy;
     options.suspended_policy =
         resume ? TARN_POOL_SUSPENDED_RESUME : TARN_POOL_SUSPENDED_FAIL;
-    if (begin(state, object, upstream, device, &fresh) != 0)
+    if (plan_of(state, path, &options.plan) != 0)
         return NULL;
+    if (begin(state, object, upstream, device, &fresh) != 0) {
+        tarn_plan_release((tarn_plan *)options.plan);
+        return NULL;
+    }
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_pool_create(fresh.device, fresh.upstream, &options, &made);
     Py_END_ALLOW_THREADS;
+    tarn_plan_release((tarn_plan *)options.plan);
     return finish(state, &fresh, status, made);
 }
 
@@ -321,6 +360,11 @@ static PyObject *set_peer(PyObject *module, PyObject *args)
     return none_or_raise(state, status);
 }
 
+static PyObject *mark_step(PyObject *module, PyObject *object)
+{
+    return call_pool(module, object, tarn_pool_mark_step);
+}
+
 static PyObject *reset_peaks(PyObject *module, PyObject *object)
 {
     return call_pool(module, object, tarn_pool_reset_peaks);
@@ -392,8 +436,19 @@ static const struct member statistics_members[] = {
     S(orphaned),
     S(recent_peak_allocated),
     S(recent_peak_reserved),
+    S(planned),
+    S(plan_missed),
+    S(plan_resynchronized),
 };
 #undef S
+
+/* What the pool does with its plan, as a str. */
+static PyObject *plan_state_of(const tarn_pool_statistics *statistics)
+{
+    static const char *const names[] = {"none", "followed", "off: missed", "off: memory"};
+
+    return PyUnicode_FromString(names[statistics->plan_state]);
+}
 
 /* How many allocations of 2^i to 2^(i+1)-1 bytes there were, as {2^i: count}. */
 static PyObject *classes_of(const tarn_pool_statistics *statistics)
@@ -431,6 +486,7 @@ static PyObject *statistics(PyObject *module, PyObject *object)
                              sizeof statistics_members / sizeof *statistics_members);
     if (dict != NULL &&
         (add_value(dict, "fragmentation", PyFloat_FromDouble(got.fragmentation)) != 0 ||
+         add_value(dict, "plan_state", plan_state_of(&got)) != 0 ||
          add_value(dict, "size_classes", classes_of(&got)) != 0))
         Py_CLEAR(dict);
     return dict;
@@ -587,6 +643,9 @@ static PyMethodDef pool_functions[] = {
     {"_pool_set_peer_access", set_peer, METH_VARARGS,
      "_pool_set_peer_access(mr, peer, access, /)\n--\n\n"
      "Allow or forbid another device to use the memory of a pool."},
+    {"_pool_mark_step", mark_step, METH_O,
+     "_pool_mark_step(mr, /)\n--\n\n"
+     "Mark the begin of a step, for a pool with a plan."},
     {"_pool_reset_peaks", reset_peaks, METH_O,
      "_pool_reset_peaks(mr, /)\n--\n\n"
      "Restart the recent peaks of a pool."},

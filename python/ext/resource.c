@@ -19,8 +19,10 @@
 /* Does `type` define allocate() or deallocate() itself? -1 with an exception set. */
 static int is_written_in_python(tarn__state *state, PyTypeObject *type)
 {
+    /* No second look-up after a failed one: it would clear the exception. */
     PyObject *allocate = PyObject_GetAttrString((PyObject *)type, "allocate");
-    PyObject *deallocate = PyObject_GetAttrString((PyObject *)type, "deallocate");
+    PyObject *deallocate =
+        allocate != NULL ? PyObject_GetAttrString((PyObject *)type, "deallocate") : NULL;
     int result = -1;
 
     if (allocate != NULL && deallocate != NULL)
@@ -214,13 +216,20 @@ PyObject *tarn__resource_wrap(tarn__state *state, tarn_resource *resource)
     return (PyObject *)self;
 }
 
+int tarn__resource_check_new(const tarn__resource_object *self)
+{
+    if (self->native == NULL)
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "a resource can be initialised only once");
+    return -1;
+}
+
 int tarn__resource_adopt(tarn__state *state, tarn__resource_object *self,
                          tarn_resource *native, PyObject *upstream)
 {
     if (self->native != NULL) {
         tarn__resource_release(state, native, (PyObject *)self);
-        PyErr_SetString(PyExc_ValueError, "a resource can be initialised only once");
-        return -1;
+        return tarn__resource_check_new(self);
     }
     self->native = native;
     self->upstream = Py_XNewRef(upstream);

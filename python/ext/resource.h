@@ -27,6 +27,9 @@ tarn_resource *tarn__resource_from(tarn__state *state, PyObject *object, int dev
 /* The object as a resource; NULL with a TypeError set if it is none. */
 tarn__resource_object *tarn__resource_arg(tarn__state *state, PyObject *object);
 
+/* 0, or -1 with a ValueError set: the object was initialised before. */
+int tarn__resource_check_new(const tarn__resource_object *self);
+
 /* The C resource of an object that has one, borrowed; NULL with a TypeError set. */
 tarn_resource *tarn__resource_native(tarn__state *state, PyObject *object);
 

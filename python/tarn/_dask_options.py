@@ -213,8 +213,15 @@ def _part(size: int | float, total: int) -> int:
 
 
 def _pool(options: Mapping[str, Any], sizes: Mapping[str, Any], device: int) -> Any:
-    """Return a pool over memory that can be exported, or over managed memory."""
-    source = mr.ManagedMemoryResource if options["rmm_managed_memory"] else mr.CudaMemoryResource
+    """Return a pool over memory that can be exported, or over managed memory.
+
+    Only exportable memory has fabric handles. Memory of cuMemAlloc needs no server for its handles.
+    """
+    source: Any = mr.CudaMemoryResource
+    if options["rmm_managed_memory"]:
+        source = mr.ManagedMemoryResource
+    elif _tarn.device_info(device).has_fabric:
+        source = mr.ExportableMemoryResource
     return mr.PoolMemoryResource(
         source(device=device),
         sizes["rmm_pool_size"],

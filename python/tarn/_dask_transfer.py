@@ -1,15 +1,17 @@
-"""DeviceBuffers in Dask's messages: by IPC within a machine, through the host otherwise.
+"""DeviceBuffers in Dask's messages: by IPC or a fabric handle, through the host otherwise.
 
 Dask passes the handshake of a connection to the serializer of a type. A worker with the plugin adds
 an announcement to its handshakes: its place (place()) and its process id. The sender compares the
 place with its own. If they are equal, the worker can open its memory. The sender then sends a
-served handle (tarn.ipc) in place of the bytes. A recipient without an announcement may be a process
+served handle (tarn.ipc) in place of the bytes. If they differ, and both have fabric handles, the
+sender sends a handle with one. A recipient without an announcement may be a process
 without this module. It gets Dask's pickle, as without the plugin.
 
 The sender keeps the block until the receiver has acknowledged its handle, or for _KEEP_S seconds.
 The receiver copies the block into memory of its own, closes it, and then acknowledges.
 
-A receiver that cannot open a handle announces no place from then on. It raises EOFError, which Dask
+A receiver that cannot open a handle announces no place from then on; or no fabric, if the handle
+came from another place. It raises EOFError, which Dask
 treats as a broken connection. Dask then fetches the data again over a new connection. The sender
 then sends bytes through the host.
 """
@@ -44,7 +46,8 @@ _lock = threading.Lock()
 _workers: dict[str, Any] = {}  # the workers of this process with the plugin, by id
 _exports: dict[str, _Export] = {}  # by token: blocks that receivers have not acknowledged
 _received: dict[str, list[str]] = {}  # by address of the owner: tokens to acknowledge
-_failure: str | None = None  # why this process opens no memory of others any more
+# Why this process opens no memory of this place (False) or of other places (True) any more.
+_failures: dict[bool, str] = {}
 
 
 class _Export(NamedTuple):
@@ -107,8 +110,11 @@ def _announce(worker: Any) -> None:
     overrides = dict(worker.rpc.connection_args.get("handshake_overrides") or {})
     overrides.pop(_ANNOUNCEMENT, None)
     if worker.id in _workers:
-        where = place() if _failure is None else ""
-        overrides[_ANNOUNCEMENT] = {"place": where, "process": os.getpid()}
+        overrides[_ANNOUNCEMENT] = {
+            "place": "" if False in _failures else place(),
+            "process": os.getpid(),
+            "fabric": True not in _failures and _has_fabric(),
+        }
     arguments = {**worker.rpc.connection_args, "handshake_overrides": overrides}
     worker.rpc.connection_args = arguments
     worker.loop.add_callback(worker.rpc.collect)
@@ -129,8 +135,9 @@ def _serialize(buffer: Any, context: Any = None) -> tuple[dict[str, Any], list[A
     if announcement is None or type(buffer) is not _tarn.DeviceBuffer:
         raise NotImplementedError("Dask's pickle serves this object")
     end_expired()
-    if buffer.size >= _IPC_MIN_BYTES and _is_near(announcement):
-        header = _export(buffer)
+    is_near = _is_near(announcement)
+    if buffer.size >= _IPC_MIN_BYTES and (is_near or _is_on_fabric(announcement)):
+        header = _export(buffer, not is_near)
         if header is not None:
             return header, []
     frames = [memoryview(buffer.copy_to_host(stream=buffer.stream))] if buffer.size else []
@@ -153,14 +160,33 @@ def _is_near(announcement: Mapping[str, Any]) -> bool:
     )
 
 
-def _export(buffer: Any) -> dict[str, Any] | None:
-    """Return a header with a handle; None if the memory of the buffer has none."""
+@functools.cache
+def _has_fabric() -> bool:
+    """Return True if the device of this process has fabric handles."""
+    return bool(_tarn.device_info(_tarn.current_device()).has_fabric)
+
+
+def _is_on_fabric(announcement: Mapping[str, Any]) -> bool:
+    """Return True if the recipient, at another place, may open fabric handles of this process."""
+    return (
+        _any_worker() is not None
+        and announcement.get("fabric") is True
+        and announcement.get("place") not in ("", place())
+        and _has_fabric()
+    )
+
+
+def _export(buffer: Any, is_far: bool) -> dict[str, Any] | None:
+    """Return a header with a handle; None if the memory of the buffer has none for that place."""
     worker = _any_worker()
     try:
         buffer.stream.synchronize()
         memory = ipc.serve(buffer)
     except _tarn.TarnError as error:
         _logger.debug("tarn.dask: no handle of %d bytes: %s", buffer.size, error)
+        return None
+    if is_far and not memory.handle.fabric:
+        memory.close()
         return None
     token = secrets.token_hex(8)
     with _lock:
@@ -171,6 +197,7 @@ def _export(buffer: Any) -> dict[str, Any] | None:
         "token": token,
         "owner": worker.address,
         "process": os.getpid(),
+        "far": is_far,
     }
 
 
@@ -217,14 +244,15 @@ def _deserialize(header: Any, frames: Any) -> Any:
 def _open(header: Mapping[str, Any], size: int) -> Any:
     """Return a new buffer with a copy of the block behind a handle, and acknowledge it."""
     handle, owner, token = _parts_of(header)
-    process = header.get("process")
+    process, is_far = header.get("process"), header.get("far") is True
     try:
         return _copy(handle, size)
     except MemoryError:
         raise
     except _tarn.TarnError as error:
-        if os.path.exists(f"/proc/{process}"):  # otherwise a transfer of bytes had failed, too
-            _fall_back(owner, str(error))
+        # If the owner has ended, a transfer of bytes would have failed, too.
+        if is_far or os.path.exists(f"/proc/{process}"):
+            _fall_back(owner, str(error), is_far)
         raise EOFError(f"tarn.dask: {size} bytes of {owner} cannot be opened: {error}") from error
     finally:
         _acknowledge(owner, token)
@@ -238,6 +266,7 @@ def _parts_of(header: Mapping[str, Any]) -> tuple[ipc.Handle, str, str]:
     except (TypeError, KeyError):
         raise ValueError("tarn.dask: the header has an incomplete handle") from None
     wanted = {"reserved": bytes, "size": int, "offset": int, "device": int, "uuid": bytes}
+    wanted["fabric"] = bytes
     is_right = all(type(getattr(handle, name)) is kind for name, kind in wanted.items())
     if not is_right or type(owner) is not str or type(token) is not str:
         raise ValueError("tarn.dask: the parts of the handle have the wrong types")
@@ -255,19 +284,20 @@ def _copy(handle: ipc.Handle, size: int) -> Any:
     return buffer
 
 
-def _fall_back(owner: str, reason: str) -> None:
-    """Announce no place from now on, so that others send their bytes through the host."""
-    global _failure
+def _fall_back(owner: str, reason: str, is_far: bool) -> None:
+    """Announce no place or no fabric, so that those senders send bytes through the host."""
     with _lock:
-        is_first, _failure = _failure is None, _failure or reason
+        is_first = is_far not in _failures
+        _failures.setdefault(is_far, reason)
         workers = list(_workers.values())
     if not is_first:
         return
     _logger.warning(
-        "tarn.dask: memory of %s cannot be opened: %s. This process receives all data through the "
-        "host from now on.",
+        "tarn.dask: memory of %s cannot be opened: %s. This process receives all data %sthrough "
+        "the host from now on.",
         owner,
         reason,
+        "of other nodes " if is_far else "",
     )
     for worker in workers:
         _announce(worker)

@@ -104,6 +104,13 @@ class PoolStatistics(NamedTuple):
         device-wide wait completes them.
     recent_peak_allocated, recent_peak_reserved : int
         `peak_allocated` and `peak_reserved` since the last PoolMemoryResource.reset_peaks().
+    planned, plan_missed : int
+        Number of allocations at an address of the plan; and of others, while it is followed.
+    plan_resynchronized : int
+        Number of times that the last eight sizes told the place in the plan.
+    plan_state : {"none", "followed", "off: missed", "off: memory"}
+        What the pool does with its plan. It is off after two steps in a row in which less than
+        90 % of the bytes were planned, or in which the pool had too much memory.
     size_classes : dict of int to int
         Number of allocations of n to 2n - 1 requested bytes, by n, a power of two.
     """
@@ -144,6 +151,10 @@ class PoolStatistics(NamedTuple):
     orphaned: int
     recent_peak_allocated: int
     recent_peak_reserved: int
+    planned: int
+    plan_missed: int
+    plan_resynchronized: int
+    plan_state: str
     size_classes: dict[int, int]
 
 

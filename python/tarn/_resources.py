@@ -7,6 +7,7 @@ block is freed to the resource that it came from.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -35,11 +36,20 @@ def _binning(device: int) -> Any:
     return mr.BinningMemoryResource(mr.PoolMemoryResource(device=device), 8, 20)
 
 
-def _exportable(device: int) -> Any:
+def _cuda_pool(device: int, **options: Any) -> Any:
+    """Create a pool over memory of cuMemAlloc."""
+    from . import mr
+
+    return mr.PoolMemoryResource(mr.CudaMemoryResource(device=device), device=device, **options)
+
+
+def _exportable(device: int, **options: Any) -> Any:
     """Create a pool over memory that other processes may open."""
     from . import mr
 
-    return mr.PoolMemoryResource(mr.ExportableMemoryResource(device=device), device=device)
+    return mr.PoolMemoryResource(
+        mr.ExportableMemoryResource(device=device), device=device, **options
+    )
 
 
 def _async_exportable(device: int) -> Any:
@@ -49,18 +59,11 @@ def _async_exportable(device: int) -> Any:
     return mr.CudaAsyncMemoryResource(enable_ipc=True, device=device)
 
 
-def _cuda_pool(device: int) -> Any:
-    """Create a pool over memory of cuMemAlloc."""
+def _classes() -> dict[str, Any]:
+    """Return the functions that create the resources for a device, by name."""
     from . import mr
 
-    return mr.PoolMemoryResource(mr.CudaMemoryResource(device=device), device=device)
-
-
-def _class_of(name: str) -> Any:
-    """Return the function that creates a resource of this name for a device."""
-    from . import mr
-
-    classes: dict[str, Any] = {
+    return {
         "cuda": mr.CudaMemoryResource,
         "async": mr.CudaAsyncMemoryResource,
         "managed": mr.ManagedMemoryResource,
@@ -72,10 +75,38 @@ def _class_of(name: str) -> Any:
         "exportable": _exportable,
         "async-exportable": _async_exportable,
     }
+
+
+POOLS = ("pool", "cuda-pool", "exportable")  # names that take options of a pool
+POOL_OPTIONS = (
+    "initial_pool_size", "maximum_pool_size", "growth", "release_threshold", "no_stream",
+    "no_stream_limit", "policy", "moves",
+)  # fmt: skip
+
+
+def _options_of(text: str, name: str, words: str) -> dict[str, str]:
+    """Return the options of a pool in `words`, the part of `text` behind the name."""
+    if name not in POOLS:
+        raise ValueError(f"tarn: {text!r}: only {', '.join(POOLS)} take options, not {name}")
+    options: dict[str, str] = {}
+    for word in words.split(","):
+        option, _, value = word.partition("=")
+        if option not in POOL_OPTIONS or not value or option in options:
+            known = "=…, ".join(POOL_OPTIONS)
+            raise ValueError(f"tarn: {text!r}: {word!r} is no option; the options are {known}=…")
+        options[option] = value
+    return options
+
+
+def _class_of(text: str) -> Any:
+    """Return the function that creates the resource of this name, NAME or NAME:OPTION=VALUE,…"""
+    name, colon, words = text.partition(":")
+    classes = _classes()
     if name not in classes:
-        known = ", ".join(classes)
-        raise ValueError(f"tarn: unknown resource {name!r}; the names are {known}")
-    return classes[name]
+        raise ValueError(f"tarn: unknown resource {name!r}; the names are {', '.join(classes)}")
+    if not colon:
+        return classes[name]
+    return functools.partial(classes[name], **_options_of(text, name, words))
 
 
 def _put_in_charge(name: str, device: int) -> None:

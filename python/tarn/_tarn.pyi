@@ -112,7 +112,22 @@ class DriverInfo(structseq[Any], tuple[str, int, bool, int]):
 @final
 class DeviceInfo(
     structseq[Any],
-    tuple[str, str, tuple[int, int], int, int, bool, bool, bool, bool, bool, bool],
+    tuple[
+        str,
+        str,
+        tuple[int, int],
+        int,
+        int,
+        bool,
+        bool,
+        bool,
+        bool,
+        bool,
+        bool,
+        bool,
+        bool,
+        bool,
+    ],
 ):
     """Properties of one device, as the driver reports them."""
 
@@ -149,6 +164,15 @@ class DeviceInfo(
     @property
     def has_concurrent_managed(self) -> bool:
         """Whether host and device may use managed memory at once."""
+    @property
+    def has_rdma(self) -> bool:
+        """Whether exportable memory is capable of GPUDirect RDMA."""
+    @property
+    def has_dma_buf(self) -> bool:
+        """Whether tarn.ipc.dma_buf() works."""
+    @property
+    def has_fabric(self) -> bool:
+        """Whether the device has fabric handles. A process also needs an IMEX channel."""
 
 def open_driver(path: str | PathLike[str] | None = None) -> None:
     """Open the GPU driver of this process.
@@ -1376,6 +1400,98 @@ def ipc_open(handle: tuple[Any, ...], device: int, copy: bool, timeout_ms: int, 
         As in tarn.ipc.open().
     """
 
+def ipc_dma_buf(memory: Pointer | IpcMemory, over_pcie: bool, /) -> tuple[int, int, int]:
+    """Return (fd, offset, size): a dma-buf descriptor, which the caller closes.
+
+    Parameters
+    ----------
+    memory : Pointer or IpcMemory
+        The memory.
+    over_pcie : bool
+        A mapping over PCIe.
+
+    Raises
+    ------
+    NotSupportedError, InvalidArgumentError, TarnError, ValueError
+        As in tarn.ipc.dma_buf().
+    """
+
+def fabric_export(memory: Pointer | IpcMemory, /) -> bytes:
+    """Return a fabric handle of a Pointer or an IpcMemory.
+
+    Raises
+    ------
+    NotSupportedError, InvalidArgumentError, TarnError, ValueError
+        The memory has no fabric handle, or is released.
+    """
+
+def fabric_begin(handle: bytes, milliseconds: int, /) -> bytes:
+    """Return the request for a lease, for fabric_answer() of the owner.
+
+    Raises
+    ------
+    InvalidArgumentError, TypeError, ValueError
+        The bytes are no handle of another process.
+    """
+
+def fabric_renew(granted: bytes, milliseconds: int, /) -> bytes:
+    """Return the request to renew the lease that a reply granted.
+
+    Raises
+    ------
+    InvalidArgumentError, TypeError, ValueError
+        The bytes are no reply that grants a lease.
+    """
+
+def fabric_end(granted: bytes, /) -> bytes:
+    """Return the request to end the lease that a reply granted.
+
+    Raises
+    ------
+    InvalidArgumentError, TypeError, ValueError
+        The bytes are no reply that grants a lease.
+    """
+
+def fabric_answer(request: bytes, /) -> bytes:
+    """Return the reply to a request of an importer.
+
+    Raises
+    ------
+    InvalidArgumentError, TypeError, ValueError
+        The bytes are no request to this process.
+    TarnError
+        Exit has begun, or this is a forked child.
+    """
+
+def fabric_check(reply: bytes, /) -> int:
+    """Return the time of the lease that a reply grants, in milliseconds; 0: it has ended.
+
+    Raises
+    ------
+    TarnError
+        The owner rejects the lease.
+    InvalidArgumentError, TypeError, ValueError
+        The bytes are no reply to this process.
+    """
+
+def fabric_open(handle: bytes, granted: bytes | None, device: int, /) -> IpcMemory:
+    """Open a fabric handle of another process.
+
+    Parameters
+    ----------
+    handle : bytes
+        The result of fabric_export().
+    granted : bytes, optional
+        The reply that granted a lease. None: without a lease.
+    device : int
+        Number of the device that uses the memory.
+
+    Raises
+    ------
+    InvalidArgumentError, NotSupportedError, OutOfMemoryError, TarnError, TypeError, ValueError
+        As in tarn.ipc.open().
+    """
+
 def ipc_leases() -> list[tuple[int, int, int, int]]:
     """Return the leases of other processes, as (process, since_ns, address, bytes)."""
 
@@ -1388,7 +1504,7 @@ def _open_cuda(mr: DeviceMemoryResource, device: int, /) -> None:
 def _open_managed(mr: DeviceMemoryResource, device: int, /) -> None:
     """Create the resource of a ManagedMemoryResource."""
 
-def _open_exportable(mr: DeviceMemoryResource, device: int, /) -> None:
+def _open_exportable(mr: DeviceMemoryResource, device: int, cache: int, /) -> None:
     """Create the resource of an ExportableMemoryResource."""
 
 def _open_pinned(mr: DeviceMemoryResource, device: int, /) -> None:
@@ -1519,6 +1635,7 @@ def _open_pool(
     tight: bool = False,
     never_moves: bool = False,
     background_thread: bool = False,
+    plan: str | PathLike[str] | None = None,
     /,
 ) -> None:
     """Create the resource of a PoolMemoryResource; sizes are bytes."""
@@ -1561,6 +1678,9 @@ def _pool_generation(mr: UpstreamResourceAdaptor, /) -> int:
 
 def _pool_set_peer_access(mr: UpstreamResourceAdaptor, peer: int, access: bool, /) -> None:
     """Allow or forbid another device to use the memory of a pool."""
+
+def _pool_mark_step(mr: UpstreamResourceAdaptor, /) -> None:
+    """Mark the begin of a step, for a pool with a plan."""
 
 def _pool_reset_peaks(mr: UpstreamResourceAdaptor, /) -> None:
     """Restart the recent peaks of a pool."""

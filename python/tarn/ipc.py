@@ -14,20 +14,33 @@ A *plain* handle (`export`) names memory: the two processes have to agree on its
 open, even if that process is killed. docs/ipc.md lists the memory that can be exported and
 the trust that it needs: an importer of a block can use the whole allocation around it.
 Unpickling runs code, so unpickle only data that your own user sent.
+
+A handle has all ways to the memory that the memory has: the socket of its owner, for processes of
+the same machine, and a fabric handle, for those of other nodes. open() takes the one that works
+here. Between nodes the program carries the messages about the lease::
+
+    with tarn.ipc.open(handle, ask=send_and_receive) as memory:  # the importer
+        ...
+    reply = tarn.ipc.answer(request)                              # the owner, for each message
 """
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import _tarn
 
 __all__ = [
+    "DmaBuf",
     "Handle",
     "Lease",
     "Opened",
     "Served",
+    "answer",
     "counts",
+    "dma_buf",
     "export",
     "leases",
     "open",
@@ -50,6 +63,9 @@ class Handle(NamedTuple):
         The owner's number of the device.
     uuid : bytes
         16 bytes: the UUID of that device, which may have another number in another process.
+    fabric : bytes
+        160 bytes for processes of other nodes: a fabric handle, and the place of the block in
+        its allocation. Empty if the memory has none.
     """
 
     reserved: bytes
@@ -57,6 +73,25 @@ class Handle(NamedTuple):
     offset: int
     device: int
     uuid: bytes
+    fabric: bytes = b""
+
+
+class DmaBuf(NamedTuple):
+    """A dma-buf descriptor of device memory, as dma_buf() returns it.
+
+    Attributes
+    ----------
+    fd : int
+        The file descriptor. The caller closes it with os.close().
+    offset : int
+        Offset of the memory in the range of the descriptor, in bytes.
+    size : int
+        Size of the range in bytes: a multiple of the host's page size.
+    """
+
+    fd: int
+    offset: int
+    size: int
 
 
 class Lease(NamedTuple):
@@ -129,7 +164,61 @@ class Opened(_Memory):
 
     No work may use the memory after close(), which waits for pending work. The memory stays open
     until close() or the end of the object.
+
+    A lease that was begun with open(ask=...) lasts for its time, or until close(). The end of the
+    object sends no message, so the lease then expires.
     """
+
+    def __init__(
+        self,
+        memory: _tarn.IpcMemory,
+        granted: bytes | None = None,
+        ask: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        super().__init__(memory)
+        self._granted = granted
+        self._ask = ask
+
+    def close(self) -> None:
+        """Release the memory, and end its lease if open(ask=...) began one.
+
+        Raises
+        ------
+        ValueError
+            The memory is released already.
+        Exception
+            That of `ask`. The memory is released, and the lease expires.
+        """
+        super().close()
+        if self._granted is not None and self._ask is not None:
+            self._ask(_tarn.fabric_end(self._granted))
+
+    def renew(self, lease: float = 60.0) -> float:
+        """Begin the time of the lease again.
+
+        Parameters
+        ----------
+        lease : float
+            Seconds, from 0.001 to 3600.
+
+        Returns
+        -------
+        float
+            Seconds that the lease lasts, from the call on.
+
+        Raises
+        ------
+        ValueError
+            The memory was opened without a lease that has a time.
+        TarnError
+            The lease has expired. The block may have been reused.
+        Exception
+            That of `ask`.
+        """
+        if self._granted is None or self._ask is None:
+            raise ValueError("ipc: this memory has no lease to renew")
+        reply = self._ask(_tarn.fabric_renew(self._granted, _milliseconds(lease)))
+        return _tarn.fabric_check(reply) / 1000
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -169,7 +258,20 @@ class Served(_Memory):
 
     def __init__(self, memory: _tarn.IpcMemory) -> None:
         super().__init__(memory)
-        self.handle = Handle(*_tarn.ipc_export(memory, True))
+        self.handle = Handle(*_tarn.ipc_export(memory, True), _fabric_of(memory))
+
+
+def _fabric_of(memory: _tarn.IpcMemory) -> bytes:
+    """Return the fabric handle of memory; empty if it has none."""
+    try:
+        return _tarn.fabric_export(memory)
+    except _tarn.NotSupportedError:
+        return b""
+
+
+def _milliseconds(seconds: float) -> int:
+    """Return a time as the C functions take it; at least 1."""
+    return max(1, min(int(seconds * 1000), 2**31 - 1))
 
 
 def _extent(data: Any) -> tuple[int, int]:
@@ -223,7 +325,43 @@ def export(data: Any, *, device: int | None = None) -> Handle:
     TarnError
         The server of this process does not start, or a driver call failed.
     """
-    return Handle(*_tarn.ipc_export(_hold(data, device), False))
+    memory = _hold(data, device)
+    return Handle(*_tarn.ipc_export(memory, False), _fabric_of(memory))
+
+
+def dma_buf(data: Any, *, over_pcie: bool = False, device: int | None = None) -> DmaBuf:
+    """Export device memory as a dma-buf descriptor, for the driver of another device.
+
+    A network card registers it, for example with ibv_reg_dmabuf_mr(). The descriptor does not
+    keep the memory: close it, and end the work that uses it, before the memory is freed.
+
+    Parameters
+    ----------
+    data : DeviceBuffer or object with __cuda_array_interface__
+        The memory; contiguous, in one allocation of the driver. Memory of
+        ExportableMemoryResource and CudaMemoryResource, and of pools over these, is.
+    over_pcie : bool
+        A mapping over PCIe, for systems whose devices are also linked to the host by NVLink.
+    device : int, optional
+        Number of the device. None: that of `data.mr`, or the current device.
+
+    Returns
+    -------
+    DmaBuf
+        The descriptor, and where the memory lies in it.
+
+    Raises
+    ------
+    NotSupportedError
+        The driver has no dma-buf, or none of this memory.
+    InvalidArgumentError
+        The memory is empty.
+    ValueError
+        The memory is not contiguous.
+    TarnError
+        A driver call failed.
+    """
+    return DmaBuf(*_tarn.ipc_dma_buf(_hold(data, device), over_pcie))
 
 
 def serve(data: Any, *, device: int | None = None) -> Served:
@@ -255,8 +393,13 @@ def open(
     device: int | None = None,
     copy: bool = False,
     timeout: float = 10.0,
+    ask: Callable[[bytes], bytes] | None = None,
+    lease: float = 60.0,
 ) -> Opened:
-    """Open a handle of another process.
+    """Open a handle of another process, on this machine or on another node.
+
+    The socket of the owner is tried first. Where it or the device of the memory is not here, the
+    fabric handle is opened, if the handle has one.
 
     Parameters
     ----------
@@ -267,9 +410,14 @@ def open(
         cannot reach the memory, the result is a copy.
     copy : bool
         Copy the block in any case. This process alone owns the copy, which is memory of the
-        device's current resource.
+        device's current resource. Not with a fabric handle.
     timeout : float
         Seconds to wait for the owner's answer; at least 0.001.
+    ask : callable, optional
+        For a fabric handle: sends a message to answer() of the owner, and returns the reply. None:
+        no lease. The two processes then agree on the lifetime of the block.
+    lease : float
+        Seconds of that lease, from 0.001 to 3600. Opened.renew() begins them again.
 
     Returns
     -------
@@ -288,11 +436,63 @@ def open(
         The driver cannot open such memory.
     TarnError
         The block was freed, the owner has ended or does not answer in time, or no device here
-        has that UUID.
+        has that UUID. For a fabric handle: it is stale, or the owner rejects the lease.
+    Exception
+        That of `ask`.
     """
     number = -1 if device is None else device
-    milliseconds = max(1, min(int(timeout * 1000), 2**31 - 1))
-    return Opened(_tarn.ipc_open(tuple(handle), number, copy, milliseconds))
+    try:
+        memory = _tarn.ipc_open(tuple(handle[:5]), number, copy, _milliseconds(timeout))
+        return Opened(memory)
+    except _tarn.TarnError as error:
+        if not handle.fabric or copy or not _may_be_elsewhere(error):
+            raise
+    return _open_fabric(handle.fabric, device, ask, lease)
+
+
+def _may_be_elsewhere(error: _tarn.TarnError) -> bool:
+    """Return True if neither the device nor the owner is here: a handle of another node."""
+    return error.native in (errno.ENODEV, errno.ECONNREFUSED)
+
+
+def _open_fabric(
+    fabric: bytes, device: int | None, ask: Callable[[bytes], bytes] | None, lease: float
+) -> Opened:
+    """Open a fabric handle, with a lease if there is a way to the owner."""
+    number = _tarn.current_device() if device is None else device
+    if ask is None:
+        return Opened(_tarn.fabric_open(fabric, None, number))
+    granted = ask(_tarn.fabric_begin(fabric, _milliseconds(lease)))
+    _tarn.fabric_check(granted)
+    try:
+        memory = _tarn.fabric_open(fabric, granted, number)
+    except BaseException:
+        ask(_tarn.fabric_end(granted))
+        raise
+    return Opened(memory, granted, ask)
+
+
+def answer(request: bytes) -> bytes:
+    """Answer a message of an importer about a lease, in the owner of the memory.
+
+    Parameters
+    ----------
+    request : bytes
+        The message, as the `ask` of open() got it. Wrong bytes change nothing.
+
+    Returns
+    -------
+    bytes
+        The reply, also a rejection: `ask` returns it.
+
+    Raises
+    ------
+    InvalidArgumentError, TypeError, ValueError
+        The bytes are no request to this process.
+    TarnError
+        Exit has begun, or this is a forked child.
+    """
+    return _tarn.fabric_answer(request)
 
 
 def leases() -> list[Lease]:

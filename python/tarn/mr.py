@@ -300,13 +300,18 @@ class ManagedMemoryResource(_Source):
 
 
 class ExportableMemoryResource(_Source):
-    """Allocate device memory that other processes may open with tarn.ipc.
+    """Allocate device memory that other processes may open, and NCCL or UCX may register.
 
-    A block is one allocation of cuMemCreate, of a multiple of 2 MiB. A PoolMemoryResource over
-    this resource serves small blocks. A free waits for the device.
+    A block is one allocation of cuMemCreate, of a multiple of 2 MiB, and never moves. All devices
+    that can reach its device may access it. It is capable of GPUDirect RDMA if the device is. It
+    can be exported with tarn.ipc. A PoolMemoryResource over this resource serves small blocks. A
+    free waits for the device.
 
     Parameters
     ----------
+    cache_size : int or str, optional
+        Most bytes of freed blocks that stay mapped, for blocks of the same size. A block that was
+        exported does not stay. trim() releases the kept memory. None: nothing is kept.
     device : int, optional
         Number of the device. None: the current device.
 
@@ -316,10 +321,36 @@ class ExportableMemoryResource(_Source):
         The device cannot export memory as file descriptors.
     InvalidArgumentError
         The device does not exist.
+    OverflowError
+        `cache_size` is negative.
+    ValueError
+        `cache_size` is a string without a known unit.
     """
 
-    def __init__(self, *, device: int | None = None) -> None:
-        _tarn._open_exportable(self, _device_of(device))
+    def __init__(self, *, cache_size: int | str | None = None, device: int | None = None) -> None:
+        _tarn._open_exportable(self, _device_of(device), _bytes_of(cache_size))
+
+    def trim(self, keep_bytes: int | str = 0) -> int:
+        """Release freed blocks that stay mapped, the oldest first.
+
+        Parameters
+        ----------
+        keep_bytes : int or str
+            Bytes of freed blocks to keep.
+
+        Returns
+        -------
+        int
+            The released bytes.
+
+        Raises
+        ------
+        TarnError
+            A driver call failed.
+        ValueError
+            `keep_bytes` is a string without a known unit.
+        """
+        return _tarn._trim(self, _bytes_of(keep_bytes))
 
 
 class PinnedHostMemoryResource(_Source):
@@ -595,6 +626,14 @@ class _PoolCalls(UpstreamResourceAdaptor):
         """
         found = _tarn._pool_statistics(self)
         return PoolStatistics(**{**found, "maximum": maximum_of(found["maximum"])})
+
+    def mark_step(self) -> None:
+        """Mark the begin of a step of the program, for a pool with a plan.
+
+        The next allocation of each thread on each stream is its first one in the plan again. A
+        pool without a plan ignores the call.
+        """
+        _tarn._pool_mark_step(self)
 
     def reset_peaks(self) -> None:
         """Restart `recent_peak_allocated` and `recent_peak_reserved` at the present bytes.
@@ -874,9 +913,17 @@ class PoolMemoryResource(_PoolCalls):
         `initial_pool_size`: within a second, or later if the pool took it back before. With
         `moves="never"` it returns none. False: the pool starts no thread. A pool with an upstream
         has none.
+    plan : str or path-like, optional
+        File of `tarn plan`: the pool hands out the addresses of this plan where its own rules
+        allow that. Then it has no thread caches, and a plan that does not pay turns itself off.
+        Not with an upstream. None: no plan.
 
     Raises
     ------
+    OSError
+        The file of the plan cannot be read.
+    TarnError
+        The file is no plan, it is damaged, or the device has no VMM.
     OutOfMemoryError
         The initial bytes are unavailable.
     InvalidArgumentError
@@ -915,6 +962,7 @@ class PoolMemoryResource(_PoolCalls):
         policy: str = "default",
         moves: str = "default",
         background_thread: bool = False,
+        plan: str | os.PathLike[str] | None = None,
     ) -> None:
         initial, maximum = _bytes_of(initial_pool_size), _bytes_of(maximum_pool_size)
         if maximum and initial > maximum:
@@ -944,6 +992,7 @@ class PoolMemoryResource(_PoolCalls):
             policy == "tight",
             moves == "never",
             background_thread,
+            plan,
         )
         note_pool(self)
 

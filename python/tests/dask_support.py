@@ -101,11 +101,30 @@ def state():
         "pid": os.getpid(),
         "requests": counts["requests"],
         "held": counts["served"] + counts["leases"] + counts["mapped"] + _dask_transfer.exports(),
-        "failure": _dask_transfer._failure,
+        "failure": _dask_transfer._failures.get(False),
+        "far_failure": _dask_transfer._failures.get(True),
         "maximum": getattr(pool, "maximum_pool_size", None),
         "live": pool.statistics().live,
         "reserved": pool.statistics().reserved,
     }
+
+
+_opened = []
+
+
+def count_fabric():
+    """Count the fabric handles that this worker opens from the first call on."""
+    if not _opened:
+        _opened.append(0)
+        real = tarn.ipc._open_fabric
+
+        def count(*args):
+            result = real(*args)
+            _opened[0] += 1
+            return result
+
+        tarn.ipc._open_fabric = count
+    return _opened[0]
 
 
 def of_rmm(bytes_count):

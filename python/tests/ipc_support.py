@@ -98,3 +98,38 @@ def staged_array(handle, count):
         mapped = tarn.ipc.counts()["mapped"]
         handle.close()
         return array.copy_to_host().tolist(), mapped
+
+
+def open_with(handle, connection, **options):
+    """Open a handle of another node; the messages go through a connection."""
+
+    def ask(request):
+        connection.send_bytes(request)
+        return connection.recv_bytes()
+
+    return tarn.ipc.open(handle, ask=ask, **options)
+
+
+def import_over(connection):
+    """A process on another node: open handles as told, until None comes."""
+    opened = None
+    while (order := connection.recv()) is not None:
+        verb, argument = order
+        result = None
+        try:
+            if verb == "open":
+                opened = open_with(argument, connection)
+            elif verb == "open without a lease":
+                opened = tarn.ipc.open(argument)
+            elif verb == "read":
+                buffer = tarn.DeviceBuffer(size=opened.size)
+                buffer.copy_from_device(opened)
+                result = buffer.tobytes()
+            elif verb == "renew":
+                result = opened.renew(argument)
+            elif verb == "close":
+                opened.close()
+        except Exception as error:
+            result = type(error).__name__, str(error)
+        connection.send_bytes(b"")  # no further message
+        connection.send(result)

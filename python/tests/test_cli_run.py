@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import _tarn_start
 import pytest
 from cli_tool import TOOL, refused, tarn_tool
-from tarn import _frameworks
+from tarn import _frameworks, _resources
 
 NAMES = [
     "LD_LIBRARY_PATH",
@@ -174,6 +175,24 @@ def test_the_tool_knows_the_frameworks_of_tarn_use():
     assert (found["TARN_USE"], found["NUMBA_CUDA_MEMORY_MANAGER"]) == ("cupy,torch", None)
 
 
+def test_the_tool_knows_the_resources_of_the_package():
+    listed = done_text("run", "--resource", "no-such", "true").partition("resources are ")[2]
+    assert listed.splitlines()[0].split(", ") == list(_resources._classes())
+    named = "pool:policy=tight,maximum_pool_size=8GiB"
+    assert show("--resource", named)[0]["TARN_RESOURCE"] == named
+
+
+def test_a_log_ends_where_the_program_is_interrupted(tmp_path):
+    """Python ends by the signal then, and calls no function of atexit()."""
+    code = (
+        "import tarn.mr; p = tarn.mr.PoolMemoryResource(); p.allocate(9); raise KeyboardInterrupt"
+    )
+    log = tmp_path / "a.tlog"
+    done = tarn_tool("run", "--driver", "sim", "--log", log, "-c", code, **CLEAN)
+    assert done.returncode == -signal.SIGINT and "KeyboardInterrupt" in done.stderr
+    assert "did not close" not in tarn_tool("log", log, **CLEAN).stdout
+
+
 def done_text(*args):
     done = tarn_tool(*args, **CLEAN)
     assert done.returncode == 2
@@ -200,6 +219,7 @@ def test_options_of_the_log_reach_the_program(tmp_path):
         (["--stacks", "2", "--log", "a.csv"], "--stacks requires a binary log"),
         (["--ring", "1MiB", "--log", "a", "--format", "csv"], "--ring requires a binary log"),
         (["--format", "xml", "--log", "a"], "unknown format xml; the formats are csv, binary"),
+        (["--resource", "pools"], "unknown resource pools; the resources are cuda, async"),
         (["--use", ""], "--use requires the names of frameworks, or all"),
         (["--use", "cupy,,torch"], "unknown framework ;"),
         (["-m"], "-m requires a value"),

@@ -444,7 +444,7 @@ def test_a_buffer_is_sent_with_the_result_of_the_work_on_its_stream(sim_process)
     assert sim_process(QUEUED, **environment) == "[0, 0, 0]"
 
 
-HANDLE = [bytes(64), MIB, 0, 0, bytes(16)]
+HANDLE = [bytes(64), MIB, 0, 0, bytes(16), b""]
 OPENS = {"size": MIB, "handle": HANDLE, "owner": "tcp://x", "token": "t", "process": 0}
 
 
@@ -464,6 +464,7 @@ OPENS = {"size": MIB, "handle": HANDLE, "owner": "tcp://x", "token": "t", "proce
         ({**OPENS, "handle": HANDLE[:4]}, [], ValueError, "incomplete handle"),
         ({**OPENS, "handle": 5}, [], ValueError, "incomplete handle"),
         ({**OPENS, "handle": [*HANDLE[:4], "text"]}, [], ValueError, "wrong types"),
+        ({**OPENS, "handle": [*HANDLE[:5], "text"]}, [], ValueError, "wrong types"),
         ({**OPENS, "owner": 5}, [], ValueError, "wrong types"),
         ({**OPENS, "size": 5}, [], ValueError, "the handle has 1048576 bytes and the header 5"),
         ({**OPENS, "handle": [b"", *HANDLE[1:]]}, [], ValueError, "parts of 0 and 16 bytes"),
@@ -479,7 +480,7 @@ def test_a_broken_header_is_an_error_and_changes_nothing(sub_header, frames, err
     before = tarn.ipc.counts()
     with pytest.raises(error, match=words):
         deserialize(header, frames)
-    assert tarn.ipc.counts() == before and _dask_transfer._failure is None
+    assert tarn.ipc.counts() == before and _dask_transfer._failures == {}
 
 
 class OfAnother:

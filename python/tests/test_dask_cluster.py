@@ -5,6 +5,7 @@ tarn.dask` starts the third one without RMM. It has another socket directory, so
 machine as far as Tarn knows.
 """
 
+import contextlib
 import importlib.util
 import os
 import pickle
@@ -200,3 +201,50 @@ def test_without_a_log_there_is_nothing_to_fetch(served):
     served.client.register_plugin(TarnPlugin(rmm_pool_size="64MiB"))
     with pytest.raises(ValueError, match="none of 3 workers has a log"):
         tarn.dask.fetch_logs(served.client)
+
+
+# --- several nodes, which the simulator has ---
+
+
+@contextlib.contextmanager
+def node(scheduler, folder, name, options):
+    """Start a worker on a node of its own, and return when it runs."""
+    folder = folder / name
+    folder.mkdir(mode=0o700)
+    changes = {"TARN_IPC_DIR": str(folder), "TARN_SIM": options}
+    arguments = ["--name", name, "--rmm-pool-size", "16MiB"]
+    with dask_support.preload_worker(scheduler, folder, arguments, **changes):
+        yield
+
+
+def nodes_of(client, local, count):
+    client.wait_for_workers(count, timeout=60)
+    workers = local.scheduler.workers.values()
+    return {worker.name: worker.address for worker in workers}
+
+
+@pytest.mark.skipif(not tarn.driver_info().is_simulator, reason="needs nodes of a fabric")
+def test_a_buffer_for_another_node_goes_by_a_fabric_handle(tmp_path):
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as local,
+        node(local.scheduler_address, tmp_path, "one", "fabric=on,node=0"),
+        node(local.scheduler_address, tmp_path, "two", "fabric=on,node=1"),
+        node(local.scheduler_address, tmp_path, "three", "fabric=no-channel,node=2"),
+        node(local.scheduler_address, tmp_path, "four", "fabric=off,node=3"),
+        distributed.Client(local) as client,
+    ):
+        workers = nodes_of(client, local, 4)
+        cluster = Cluster(client, list(workers.values()), None)
+        client.run(dask_support.count_fabric)
+        made = cluster.submit(dask_support.make, 2 * MIB, 7, on=workers["one"])
+        for name in ("two", "three", "four"):
+            read = cluster.submit(dask_support.read, made, on=workers[name])
+            assert read.result(60) == ("DeviceBuffer", 2 * MIB, [7]), name
+        opened = client.run(dask_support.count_fabric)
+        assert {name: opened[workers[name]] for name in workers} == {
+            "one": 0, "two": 1, "three": 0, "four": 0,
+        }  # fmt: skip
+        assert "IMEX channel" in cluster.state(workers["three"])["far_failure"]
+        assert cluster.state(workers["two"])["far_failure"] is None
+        assert cluster.state(workers["one"])["requests"] == 0
+        dask_support.wait_for(lambda: cluster.state(workers["one"])["held"] == 0)

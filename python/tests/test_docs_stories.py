@@ -68,7 +68,7 @@ def test_free_memory_in_pieces_is_the_cause(story, tmp_path):
     fields = block["failures"][0]["fields"]
     assert fields["cached"] + fields["device_free"] > 30 * GIB > fields["requested"]
     done = subprocess.run(
-        [TOOL, "run", "--driver", "sim", "tight.py"], cwd=tmp_path, capture_output=True, text=True,
+        [TOOL, "run", "--driver", "sim", "vmm.py"], cwd=tmp_path, capture_output=True, text=True,
         env=pictures.environment("sim"),
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

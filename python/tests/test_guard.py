@@ -82,6 +82,40 @@ def test_a_wrong_variable_is_a_warning_that_names_the_item():
     assert run("import tarn", debug="") == ""
 
 
+def test_tarn_run_warns_of_a_wrong_variable_once():
+    done = subprocess.run(
+        [Path(sys.executable).parent / "tarn", "run", "-c", "import tarn"],
+        env=environment(TARN_POOL_DEBUG="guard,poisson"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0
+    assert done.stderr.count("TARN_POOL_DEBUG=guard,poisson is ignored") == 1
+
+
+@pytest.mark.parametrize("resource", ["pool", "cuda"])
+def test_a_write_after_a_free_without_a_stream_is_found(resource):
+    pytest.importorskip("numba")
+    code = f"""
+import tarn
+tarn.use({resource!r}, frameworks="numba")
+from numba import cuda
+from numba.cuda.cudadrv.driver import device_memset
+block, neighbour = (cuda.device_array(1000, dtype="u1") for _ in range(2))
+address = block.device_ctypes_pointer.value
+del block
+class Memory:
+    __cuda_array_interface__ = {{"shape": (4,), "typestr": "|u1", "data": (address + 16, False),
+                                "version": 3, "strides": None, "stream": None}}
+device_memset(cuda.as_cuda_array(Memory(), sync=False), 42, 4)
+cuda.synchronize()
+"""
+    text = run(code)
+    assert text.count("tarn: guard:") == 1
+    assert "4 bytes of a freed block were written, offset 16 to 19, now 2a 2a 2a 2a" in text
+
+
 def test_without_guard_mode_its_calls_fail():
     code = """
 import pytest, tarn, tarn.guard

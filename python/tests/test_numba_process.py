@@ -230,6 +230,47 @@ def test_the_environment_names_the_resource(name, expected):
     assert fork_code(code + RESOURCE) == expected
 
 
+def test_the_environment_has_options_of_the_pool():
+    code = """
+import tarn
+tarn.use(frameworks="numba")
+from numba import cuda
+cuda.device_array(1000)
+pool = tarn.mr.get_current_device_resource()
+print(type(pool.upstream_mr).__name__, pool.pool_size())
+try:
+    pool.allocate(9 << 20)
+except MemoryError as error:
+    print(error)
+"""
+    words = fork_code(code, TARN_RESOURCE="cuda-pool:maximum_pool_size=8MiB,initial_pool_size=4MiB")
+    assert words.startswith("CudaMemoryResource 4194304\npool: cannot allocate 9437184 bytes")
+    assert "of 8388608 reserved" in words
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cuda:policy=tight", "only pool, cuda-pool, exportable take options, not cuda"),
+        ("pool:", "'' is no option; the options are initial_pool_size=…, maximum_pool_size=…"),
+        ("pool:unknown=tight", "'unknown=tight' is no option"),
+        ("pool:policy=", "'policy=' is no option"),
+        ("pool:policy=tight,policy=tight", "'policy=tight' is no option"),
+        ("pool:policy=loose", "policy has to be 'default' or 'tight', not 'loose'"),
+        ("pool:growth=many", "many"),
+    ],
+)
+def test_wrong_options_of_the_environment_are_named(name, message):
+    code = f"""
+from tarn import _resources
+try:
+    _resources._class_of({name!r})(device=0)
+except ValueError as error:
+    print(error)
+"""
+    assert message in fork_code(code)
+
+
 def test_a_resource_of_the_program_is_left_in_charge():
     code = """
 import tarn.numba

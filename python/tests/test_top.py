@@ -197,6 +197,7 @@ def test_the_tool_lists_each_external_verb_once_with_its_summary(program):
     _, said, _ = tarn_tool("--help", path=f"{os.path.dirname(TOOL)}:/usr/bin:/bin")
     assert said.count("\n  top      shows the pools of running processes\n") == 1
     assert said.count("\n  metrics  prints the figures of running processes\n") == 1
+    assert said.count("\n  nrt      prints the compiler options for programs with") == 1
 
 
 def test_prometheus_is_served(program):

@@ -12,9 +12,13 @@
  *
  * tarn/nrt_device.cuh declares the functions for other device code.
  *
- * No header is included: <cuda/atomic> alone is a second of compilation for each kernel.
+ * NVRTC includes no header: <cuda/atomic> alone is a second of compilation for each kernel.
  * It is C as well, so that tests/nrt/device_host.c can run it on threads of the host.
  */
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+#include <cstdio> /* NVRTC declares printf() itself */
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -2,7 +2,7 @@
 
 Numba counts the references of arrays, lists and strings in the code that it compiles. A pass of
 llvmlite removes the pairs of counts that change nothing. That pass can remove one too many;
-Tarn's does not (docs/prune.md has the evidence). In a stock Numba:
+Tarn's does not (docs/design/prune.md has the evidence). In a stock Numba:
 
     import tarn.prune
     tarn.prune.install()      # functions compiled from here on are pruned by Tarn
@@ -126,7 +126,7 @@ def prune(
 def old_text(ir: str) -> tuple[str, int]:
     """Prune IR text as Numba's pass before 0.52 did.
 
-    The pass looks at one block at a time and at names alone: see docs/prune.md before use.
+    The pass looks at one block at a time and at names alone: see docs/design/prune.md before use.
 
     Parameters
     ----------

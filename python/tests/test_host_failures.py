@@ -1,0 +1,178 @@
+"""Calls of the extension with each of Python's own allocations failing.
+
+CPython's _testcapi makes them fail. A call that fails raises MemoryError or an error of Tarn,
+loses no block, and succeeds when there is memory again. A crash ends the process.
+"""
+
+import copy
+import gc
+import pickle
+
+import pytest
+import tarn
+
+_testcapi = pytest.importorskip("_testcapi", reason="this Python has no _testcapi")
+
+LIMIT = 4000  # allocations of one call
+CALM = 8  # runs without a failure in a row: the call makes no more allocations
+
+
+def outcome(call, first, last):
+    """None: the call failed. Otherwise what it returned, in a list."""
+    try:
+        _testcapi.set_nomemory(first, last)
+        try:
+            return [call()]
+        finally:
+            _testcapi.remove_mem_hooks()
+    except (MemoryError, tarn.TarnError):
+        return None
+
+
+def fail_each(call):
+    """Run a call with its 1st, 2nd, 3rd ... allocation failing, then with all from that one on.
+    Returns the number of calls that failed."""
+    failed = 0
+    call()
+    for forever in (False, True):
+        calm = 0
+        for nth in range(LIMIT):
+            found = outcome(call, nth, 0 if forever else nth + 1)
+            failed += found is None
+            calm = 0 if found is None else calm + 1
+            del found
+            if calm == CALM:
+                break
+        else:
+            pytest.fail(f"the call never succeeds: {call}")
+        call()
+    gc.collect()
+    return failed
+
+
+@pytest.fixture(autouse=True)
+def no_cycles():
+    """A collection in between would allocate, too."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def cuda():
+    return tarn.mr.CudaMemoryResource()
+
+
+RESOURCES = {
+    "cuda": lambda: tarn.mr.CudaMemoryResource(),
+    "async": lambda: tarn.mr.CudaAsyncMemoryResource(),
+    "managed": lambda: tarn.mr.ManagedMemoryResource(),
+    "pinned": lambda: tarn.mr.PinnedHostMemoryResource(),
+    "pool": lambda: tarn.mr.PoolMemoryResource(),
+    "binning": lambda: tarn.mr.BinningMemoryResource(cuda(), 10, 12),
+    "fixed": lambda: tarn.mr.FixedSizeMemoryResource(cuda(), 4096),
+    "limiting": lambda: tarn.mr.LimitingResourceAdaptor(cuda(), 1 << 20),
+    "statistics": lambda: tarn.mr.StatisticsResourceAdaptor(cuda()),
+    "tracking": lambda: tarn.mr.TrackingResourceAdaptor(cuda(), True),
+    "guard": lambda: tarn.mr.GuardResourceAdaptor(cuda()),
+    "prefetch": lambda: tarn.mr.PrefetchResourceAdaptor(tarn.mr.ManagedMemoryResource()),
+    "callback": lambda: tarn.mr.CallbackMemoryResource(
+        lambda size, stream: 4096, lambda address, size, stream: None
+    ),
+    "failure": lambda: tarn.mr.FailureCallbackResourceAdaptor(cuda(), lambda size: False),
+}
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_a_resource_is_made_or_not(name):
+    fail_each(RESOURCES[name])
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_a_buffer_is_made_or_not(name):
+    if name == "prefetch":
+        pytest.skip("it allocates managed memory as `managed` does")
+    mr = tarn.mr.StatisticsResourceAdaptor(RESOURCES[name]())
+    assert fail_each(lambda: tarn.DeviceBuffer(size=1000, mr=mr)) > 0
+    assert mr.allocation_counts.current_bytes == 0
+
+
+class Array:
+    """An array of a framework, with an interface that is made once."""
+
+    def __init__(self, buffer):
+        self.buffer = buffer
+        self.__cuda_array_interface__ = buffer.__cuda_array_interface__
+
+
+class Arrays:
+    """What one asks of a buffer."""
+
+    def __init__(self):
+        self.buffer = tarn.DeviceBuffer.to_device(bytes(range(100)))
+        self.array = Array(self.buffer)
+
+    # Not copy.deepcopy(): without memory it leaks objects of any class.
+    calls = {
+        "tobytes": lambda self: self.buffer.tobytes(),
+        "interface": lambda self: self.buffer.__cuda_array_interface__,
+        "repr": lambda self: repr(self.buffer),
+        "copy": lambda self: copy.copy(self.buffer),
+        "pickle": lambda self: pickle.dumps(self.buffer),
+        "dlpack": lambda self: self.buffer.__dlpack__(),
+        "copy_from_device": lambda self: self.buffer.copy_from_device(self.array),
+        "copy_to_host": lambda self: self.buffer.copy_to_host(bytearray(100)),
+        "to_device": lambda self: tarn.DeviceBuffer.to_device(b"x" * 100),
+    }
+
+
+@pytest.mark.parametrize("name", Arrays.calls)
+def test_a_buffer_answers_or_not(name):
+    arrays = Arrays()
+    fail_each(lambda: Arrays.calls[name](arrays))
+    assert arrays.buffer.tobytes() == bytes(range(100))
+
+
+POOL_CALLS = {
+    "statistics": lambda pool: pool.statistics(),
+    "snapshot": lambda pool: pool.snapshot(),
+    "report": lambda pool: tarn.mr.last_oom_report(),
+}
+
+
+@pytest.mark.parametrize("name", POOL_CALLS)
+def test_a_pool_answers_or_not(name):
+    pool = tarn.mr.PoolMemoryResource(maximum_pool_size=1 << 24)
+    kept = tarn.DeviceBuffer(size=1000, mr=pool)
+    with pytest.raises(tarn.OutOfMemoryError):
+        pool.allocate(1 << 25)
+    fail_each(lambda: POOL_CALLS[name](pool))
+    assert kept.size == 1000
+
+
+PROCESS_CALLS = {
+    "driver_info": lambda: tarn.driver_info(),
+    "device_info": lambda: tarn.device_info(0),
+    "current": lambda: tarn.mr.get_current_device_resource(),
+    "set": lambda: tarn.mr.set_per_device_resource(0, tarn.mr.get_per_device_resource(0)),
+    "available": lambda: tarn.mr.available_device_memory(),
+    "deferred": lambda: tarn.deferred_frees(),
+    "stream": lambda: tarn.Stream(),
+    "registered": lambda: tarn.Stream().register(),
+}
+
+
+@pytest.mark.parametrize("name", PROCESS_CALLS)
+def test_the_process_answers_or_not(name):
+    fail_each(PROCESS_CALLS[name])
+
+
+def test_an_error_is_raised_or_no_memory():
+    def fails():
+        try:
+            tarn.device_info(99)
+        except tarn.InvalidArgumentError:
+            return True
+        raise AssertionError
+
+    fail_each(fails)
