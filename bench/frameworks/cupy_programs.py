@@ -67,7 +67,7 @@ class Kmeans:
 
     scale = 8_000_000  # points of the largest batch
     smallest_scale = 4000
-    steps = 40
+    steps = 10
     clusters, dimensions, rounds = 48, 32, 4
 
     def __init__(self, xp, scale, rng, note):

@@ -21,15 +21,18 @@ lend_packages() {
         >"$(echo "$1"/lib/python3*/site-packages)/lent.pth"
 }
 
-# frameworks_begin: set PYTHON and OUT, make .venv-torch-gpu with Tarn of this checkout and the
-# packages of PYTHON's own environment, unless it exists; print the GPU and the versions.
+# frameworks_begin: set PYTHON and OUT, make .venv-torch-gpu with the wheels of .whl, Tarn of this
+# checkout and the packages of PYTHON's own environment, unless it exists; print the GPU and the
+# versions.
 frameworks_begin() {
     PYTHON=$(command -v "${PYTHON:-python3}") && export PYTHON
     OUT=${OUT:-build/gpu-out}
     unset TARN_DRIVER TARN_SIM TARN_LOG TARN_RESOURCE PYTHONPATH NUMBA_CUDA_MEMORY_MANAGER
     mkdir -p "$OUT"
     if [ ! -e .venv-torch-gpu/ready ]; then
-        "$PYTHON" -m venv .venv-torch-gpu && lend_packages .venv-torch-gpu &&
+        "$PYTHON" -m venv .venv-torch-gpu &&
+            .venv-torch-gpu/bin/pip install -q --no-index --no-deps --no-compile .whl/*.whl &&
+            lend_packages .venv-torch-gpu &&
             .venv-torch-gpu/bin/pip install -q --no-build-isolation --no-deps --no-index . &&
             touch .venv-torch-gpu/ready || return 1
     fi

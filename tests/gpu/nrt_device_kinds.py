@@ -43,10 +43,16 @@ extern "C" __device__ int probe_destructor(int *result)
     return 0;
 }
 
-extern "C" __device__ int probe_make(long long *result, int varsize)
+/* Make a block, or release `made`. */
+extern "C" __device__ int probe_make(long long *result, int varsize, long long made)
 {
-    NRT_MemInfo *mi = varsize ? NRT_MemInfo_new_varsize(4) : NRT_MemInfo_alloc(4);
-    *(int *)mi->data = 7;
+    NRT_MemInfo *mi = (NRT_MemInfo *)made;
+    if (mi) {
+        NRT_decref(mi);
+    } else {
+        mi = varsize ? NRT_MemInfo_new_varsize(4) : NRT_MemInfo_alloc(4);
+        *(int *)mi->data = 7;
+    }
     *result = (long long)mi;
     return 0;
 }
@@ -56,7 +62,6 @@ extern "C" __device__ int probe_resize(int *result, long long made)
     NRT_MemInfo *mi = (NRT_MemInfo *)made;
     int *data = (int *)NRT_MemInfo_varsize_realloc(mi, 4000);
     *result = data && *data == 7 && mi->size == 4000;
-    NRT_decref(mi);
     return 0;
 }
 """
@@ -86,15 +91,18 @@ def destructor():
 
 
 def resized(is_varsize):
-    """Make a block in one kernel and resize it in another; return if its data was kept."""
+    """Make a block in one kernel and resize it in another; return if its data was kept.
+
+    The module that made the block releases it: CUDA calls no function of another module.
+    """
     import numpy as np
     from numba import cuda, types
 
-    make, link = device("probe_make", types.int64(types.int32))
+    make, link = device("probe_make", types.int64(types.int32, types.int64))
 
-    @cuda.jit("void(int64[:], int32)", link=link)
-    def first(out, kind):
-        out[0] = make(kind)
+    @cuda.jit("void(int64[:], int32, int64)", link=link)
+    def first(out, kind, made):
+        out[0] = make(kind, made)
 
     resize, link = device("probe_resize", types.int32(types.int64))
 
@@ -103,8 +111,10 @@ def resized(is_varsize):
         out[0] = resize(made[0])
 
     made, out = cuda.device_array(1, np.int64), cuda.device_array(1, np.int32)
-    first[1, 1](made, is_varsize)
+    first[1, 1](made, is_varsize, 0)
     second[1, 1](made, out)
+    first[1, 1](made, is_varsize, int(made.copy_to_host()[0]))
+    cuda.synchronize()
     return bool(out.copy_to_host()[0])
 
 

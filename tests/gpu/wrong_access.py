@@ -2,11 +2,14 @@
 """Makes one kind of wrong access to a block, by a kernel of Numba; sanitizer.sh runs it.
 
 wrong_access.py KIND RESOURCE
+
+RESOURCE is the name of a resource, or pool/cuda: a pool over cuMemAlloc.
 """
 
 import sys
 
 import tarn
+import tarn.mr
 from numba import cuda
 
 COUNT = 1000  # bytes of a block, which no pool has as a size
@@ -14,6 +17,7 @@ FAR = 500
 KINDS = {
     # (first byte, bytes, what the kernel does, whether the block is freed before)
     "correct": (0, COUNT, "write", False),
+    "leak": (0, COUNT, "write", False),
     "two-streams": (0, COUNT, "write", False),
     "write-before": (-4, 4, "write", False),
     "write-behind": (COUNT, 4, "write", False),
@@ -23,6 +27,8 @@ KINDS = {
     "read-after-free": (16, 4, "read", True),
     "read-unwritten": (16, 4, "read", False),
 }
+
+kept = []  # what a leak keeps
 
 
 @cuda.jit
@@ -56,6 +62,8 @@ def view(address, count):
 def main():
     kind, resource = sys.argv[1:]
     first, count, what, is_freed = KINDS[kind]
+    if resource == "pool/cuda":
+        resource = tarn.mr.PoolMemoryResource(tarn.mr.CudaMemoryResource())
     tarn.use(resource, frameworks="numba")
     out = cuda.device_array(COUNT, dtype="u1")
     block, neighbour = (cuda.device_array(COUNT, dtype="u1") for _ in range(2))
@@ -79,7 +87,10 @@ def main():
     else:
         read[1, 1](target, 0, count, out)
     cuda.synchronize()
+    if kind == "leak":
+        kept.append(block)
     del neighbour
 
 
 main()
+print("the program ended")
