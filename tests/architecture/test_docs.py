@@ -73,6 +73,23 @@ class Documents(unittest.TestCase):
             if page.name not in ("README.md", "index.md"):  # the site has the list as its index
                 self.assertIn(f"({page.name})", listed)
 
+    def test_guides_and_tutorials_are_short(self):
+        shelves = (PROJECT / "docs/README.md").read_text()
+        for shelf, most in ("Tutorials", 1000), ("Guides", 1500):
+            table = shelves.partition(f"\n## {shelf}\n")[2].partition("\n## ")[0]
+            pages = [link for link in links.links(table) if link.endswith(".md")]
+            self.assertGreater(len(pages), 6)
+            for page in pages:
+                words = len((PROJECT / "docs" / page).read_text().split())
+                self.assertLessEqual(words, most, page)
+
+    def test_the_readme_compares_libraries_as_the_page_does(self):
+        page = (PROJECT / "docs/comparison.md").read_text().replace("](", "](docs/")
+        table = (PROJECT / "README.md").read_text().partition("## Features by library")[2]
+        rows = re.findall(r"^\|.*\|$", table.partition("\n## ")[0], re.M)
+        self.assertGreater(len(rows), 10)
+        self.assertEqual([row for row in rows if row not in page], [])
+
     def test_broken_links_are_seen(self):
         target = "# A `b_c` -- d: [e](f.md)!\n## Same\n## Same\n```\n# no heading\n```\n"
         good = ["t.md", "t.md#a-b_c----d-e", "t.md#same", "t.md#same-1", "https://a.b/c#d", "#here"]

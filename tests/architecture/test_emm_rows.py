@@ -96,7 +96,7 @@ class Rows(unittest.TestCase):
     def test_the_table_of_managers_says_it_of_each(self):
         header = (PROJECT / "include/tarn/manager.h").read_text()
         managers = set(re.findall(r"\*tarn_(\w+)_manager_ops\(void\)", header))
-        lines = (PROJECT / "docs/managers.md").read_text().splitlines()
+        lines = (PROJECT / "docs/design/managers.md").read_text().splitlines()
         table = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
         names = next(cells for cells in table if {f"`{m}`" for m in managers} <= set(cells))
         self.assertEqual(set(names[1:]), {f"`{manager}`" for manager in managers})

@@ -53,6 +53,7 @@ ESCAPES = {
     "has_background",
     "is_all_completed",
     "new_pool",
+    "open_area",
     "open_pool",
     "tarn__captures_free",
     "tarn__heap_free",

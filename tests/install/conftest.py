@@ -17,10 +17,10 @@ BUILD = pathlib.Path(os.environ.get("TARN_BUILD", PROJECT / "build" / "release")
 
 def run(*command, **options):
     """Run a command that has to succeed; a failure shows its output."""
+    options.setdefault("timeout", 300)
     done = subprocess.run(
         [str(part) for part in command],
         text=True,
-        timeout=300,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         **options,

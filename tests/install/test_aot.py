@@ -1,4 +1,4 @@
-"""The compile lines of docs/nrt-numba.md, from an installed Tarn and from the wheel."""
+"""The compile lines of docs/aot.md, from an installed Tarn and from the wheel."""
 
 import os
 import pathlib

@@ -34,7 +34,7 @@ def user_build(tmp_path_factory):
         f"-DCMAKE_INSTALL_LIBDIR={LIB}",
         cwd=PROJECT,
     )
-    run("cmake", "--build", folder)
+    run("cmake", "--build", folder, timeout=900)
     return folder
 
 
@@ -127,6 +127,30 @@ def test_projects_are_told_when_the_runtime_is_missing(user_build, tmp_path):
     prefix = install(user_build, tmp_path / "prefix", "development")
     with pytest.raises(AssertionError, match="libtarn is not in"):
         build("consumer", tmp_path / "consumer", prefix)
+
+
+def test_cmake_finds_the_components_that_are_installed_and_no_others(user_build, tmp_path):
+    prefix = install(user_build, tmp_path / "prefix", "runtime", "development")
+    there = "-Dcomponents=static;aot;nrt_device"
+    build("consumer", tmp_path / "consumer", prefix, there)
+    for absent in "simulator", "nonsense":
+        with pytest.raises(AssertionError, match=f"tarn has no component {absent}"):
+            build("consumer", tmp_path / absent, prefix, f"-Dcomponents=static;{absent}")
+    install(user_build, prefix, "simulator")
+    build("consumer", tmp_path / "simulator", prefix, there + ";simulator")
+
+
+@pytest.mark.parametrize("name, source", [("tarn-static", "static.c"), ("tarn-aot", "aot.c")])
+def test_pkg_config_links_the_static_libraries(user_build, tmp_path, name, source):
+    prefix = install(user_build, tmp_path / "prefix", "runtime", "development")
+    environment = {**SIM, "PKG_CONFIG_PATH": str(prefix / LIB / "pkgconfig")}
+    packages = [name] if name == "tarn-static" else [name, "tarn"]
+    flags = run("pkg-config", "--cflags", "--libs", *packages, env=environment).split()
+    program = tmp_path / "program"
+    run("cc", PROJECT / "tests/install/consumer" / source, "-o", program, *flags,
+        f"-Wl,-rpath,{prefix / LIB}")  # fmt: skip
+    install(user_build, prefix, "simulator")
+    assert run(program, env=environment)
 
 
 def test_the_library_finds_the_simulator_where_it_is_installed(user_build, tmp_path):

@@ -47,6 +47,20 @@ def test_framework(path):
     assert run(TARN, "run", "--driver", "sim", path)
 
 
+@pytest.mark.parametrize(
+    "number, command",
+    [
+        (0, [sys.executable, PROJECT / "examples/python/first.py"]),
+        (1, [BUILD / "bin/example_first"]),
+    ],
+)
+def test_the_programs_of_the_readme_print_what_it_shows(number, command):
+    shown = re.findall(r"```text\n(.*?)```", (PROJECT / "README.md").read_text(), re.S)[number]
+    printed = run(*command)
+    for line in filter(None, shown.splitlines()):
+        assert re.search(re.escape(line).replace("…", ".*"), printed), line
+
+
 # --- a block on two streams: a race without any of the waits ---
 
 WAITS = {
@@ -129,6 +143,13 @@ def code_blocks(document, language, heading):
         ("docs/c.md", "Several streams", "c", "examples/c"),
         ("docs/tracking.md", None, "c", "examples/c"),
         ("docs/cpp.md", None, "cpp", "examples/cpp"),
+        ("docs/nrt.md", None, "c", "examples/c"),
+        ("docs/sim.md", None, "c", "examples/c"),
+        ("docs/sim-test.md", "A test that also runs on a GPU", "c", "tests/order"),
+        ("docs/managers.md", "Using one", "c", "examples/c"),
+        ("docs/managers.md", "Writing one", "c", "examples/plugins"),
+        ("docs/aot.md", None, "python", "examples/aot"),
+        ("docs/aot.md", None, "c", "examples/aot"),
         ("docs/python.md", "Several streams", "python", "examples/python"),
         ("docs/numba.md", "Several streams", "python", "examples/numba"),
         ("docs/rmm-bridge.md", None, "python", "examples/python"),
@@ -140,6 +161,8 @@ def code_blocks(document, language, heading):
         ("docs/dlpack.md", "Both directions", "python", "examples/frameworks"),
         ("docs/dlpack.md", "JAX", "python", "examples/frameworks/gpu"),
         ("docs/dask.md", None, "python", "examples/frameworks"),
+        ("docs/nccl.md", "A block", "python", "examples/python"),
+        ("docs/ucx.md", "A dma-buf descriptor", "python", "examples/python"),
         ("docs/warp.md", None, "python", "examples/frameworks/gpu"),
     ],
 )

@@ -1,0 +1,226 @@
+"""mutate.py -- which changes of the code do the tests find?
+
+    tools/mutate.py --seed 1 --count 500 [--modules pool,ipc] [--minutes 60] [--report]
+
+Makes mutants of src/{pool,manager,adaptor,ipc,pointer}, each with one small change at a place
+that the seed chooses. It builds a copy of the last commit in build/mutation, and runs the tests of
+the changed module until one fails. Each result is a line of build/mutation/results.jsonl, so a
+second run goes on where the first one ended. --report prints the counts and what survived.
+
+    killed     a test fails or hangs
+    survived   all tests pass
+    rejected   the compiler rejects it, or warns
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import time
+
+FOLDER = pathlib.Path("build/mutation")
+TREE, BUILD, RESULTS = FOLDER / "tree", FOLDER / "build", FOLDER / "results.jsonl"
+TEST_LIMIT_S = 300
+
+# The tests of a module, as a pattern of ctest.
+TESTS = {
+    "pool": "^(unit-pool|torture-(pool|resource)|conformance-resources|host_failures-pool)",
+    "manager": "^(unit-manager|torture-manager|host_failures-managers)",
+    "adaptor": "^(unit-(adaptor|device)|torture-adaptor|host_failures-resources)",
+    "ipc": "^(unit-ipc|torture-ipc|host_failures-managers)",
+    "pointer": "^(unit-pointer|torture-pointer|host_failures-resources)",
+}
+# Slow beside what they find for a mutant, or dependent on time.
+WITHOUT = "unit-pool-(large|ended|locks|grants_threads|background)|unit-ipc-(many|threads)"
+
+# What is replaced, and by what.
+OPERATORS = (
+    (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "),
+    (r" == ", " != "), (r" != ", " == "), (r" && ", " || "), (r" \|\| ", " && "),
+    (r" \+ ", " - "), (r" - ", " + "), (r" \+= ", " -= "), (r" -= ", " += "),
+    (r"\+\+;", "--;"), (r"--;", "++;"), (r"if \(!", "if ("), (r"if \((?![!])", "if (!"),
+    (r"return true;", "return false;"), (r"return false;", "return true;"),
+    (r"= true;", "= false;"), (r"= false;", "= true;"), (r"= NULL;", "= (void *)8;"),
+    (r"^(    +)[a-z_]+\([^;{}]*\);$", r"\1;"), (r"^(    +)[a-z_>.-]+ [-+|]?= [^;{}]*;$", r"\1;"),
+    (r"\bbreak;", ";"), (r"\bcontinue;", ";"), (r" & ", " | "), (r" << ", " >> "),
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """One change: a line of a file, before and after."""
+
+    file: str
+    line: int
+    before: str
+    after: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.file}:{self.line}: {self.before.strip()} -> {self.after.strip()}"
+
+    @property
+    def module(self) -> str:
+        return self.file.split("/")[1]
+
+
+def code_lines(text: str) -> list[tuple[int, str]]:
+    """Lines of functions: without comments, directives and declarations at the left edge."""
+    found, in_comment = [], False
+    for number, line in enumerate(text.splitlines()):
+        begins = line.lstrip().startswith("/*")
+        if not in_comment and not begins and line.startswith("    ") and '"' not in line:
+            found.append((number, line))
+        in_comment = (in_comment or begins) and "*/" not in line
+    return found
+
+
+def mutants_of(file: pathlib.Path) -> list[Mutant]:
+    found = []
+    for number, line in code_lines((TREE / file).read_text()):
+        for pattern, replacement in OPERATORS:
+            for match in re.finditer(pattern, line):
+                after = line[: match.start()] + match.expand(replacement) + line[match.end() :]
+                found.append(Mutant(str(file), number, line, after))
+    return found
+
+
+def choose(seed: int, count: int, modules: list[str]) -> list[Mutant]:
+    """The same mutants in the same order for a seed: no module has more than its part."""
+    source = random.Random(seed)
+    by_module = {}
+    for module in modules:
+        files = sorted((TREE / "src" / module).rglob("*.c"))
+        every = [mutant for file in files for mutant in mutants_of(file.relative_to(TREE))]
+        by_module[module] = source.sample(every, min(len(every), count))
+    chosen = []
+    while len(chosen) < count and any(by_module.values()):
+        for module in modules:
+            if by_module[module]:
+                chosen.append(by_module[module].pop())
+    return chosen[:count]
+
+
+def run(*command: str, limit: float = 1800) -> tuple[int, str]:
+    """The exit status and the output; 124 after the limit."""
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit, check=False,
+            env={**os.environ, "CTEST_OUTPUT_ON_FAILURE": "0"},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return 124, "too long"
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def targets_of(module: str) -> list[str]:
+    """The programs of the module's tests."""
+    code, output = run("ctest", "--test-dir", str(BUILD), "-N", "-R", TESTS[module], "-E", WITHOUT)
+    names = re.findall(r"Test +#\d+: (\S+)", output)
+    if code != 0 or not names:
+        sys.exit(f"mutate.py: no tests for {module}: {output[-500:]}")
+    return names
+
+
+def prepare(modules: list[str]) -> None:
+    """Build the last commit, and see all tests pass."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
+    stamp = FOLDER / "commit"
+    if not stamp.exists() or stamp.read_text() != commit:
+        subprocess.run(["rm", "-rf", TREE], check=True)
+        TREE.mkdir()
+        archive = subprocess.Popen(["git", "archive", "HEAD"], stdout=subprocess.PIPE)
+        subprocess.run(["tar", "-x", "-C", TREE], stdin=archive.stdout, check=True)
+        stamp.write_text(commit)
+    code, output = run(
+        "cmake", "-G", "Ninja", "-S", str(TREE), "-B", str(BUILD), "-DCMAKE_BUILD_TYPE=Debug",
+        "-DTARN_TESTS=ON", "-DTARN_PRUNE=OFF", "-DTARN_WERROR=OFF",
+    )  # fmt: skip
+    for module in modules:
+        code = code or build(module)[0]
+        if code == 0 and test(module) != "survived":
+            sys.exit(f"mutate.py: the tests of {module} fail without a mutant")
+    if code != 0:
+        sys.exit(f"mutate.py: the build fails: {output[-2000:]}")
+
+
+def build(module: str) -> tuple[int, str]:
+    return run("cmake", "--build", str(BUILD), "--target", *targets_of(module), "--", "--quiet")
+
+
+def test(module: str) -> str:
+    code, _ = run(
+        "ctest", "--test-dir", str(BUILD), "-R", TESTS[module], "-E", WITHOUT,
+        "--stop-on-failure", "--timeout", "60", "-j", "2", limit=TEST_LIMIT_S,
+    )  # fmt: skip
+    return "survived" if code == 0 else "killed"
+
+
+def judge(mutant: Mutant) -> str:
+    """Build and test one mutant; the file is restored."""
+    path = TREE / mutant.file
+    text = path.read_text()
+    lines = text.splitlines(keepends=True)
+    lines[mutant.line] = mutant.after + "\n"
+    path.write_text("".join(lines))
+    try:
+        code, _ = build(mutant.module)
+        return test(mutant.module) if code == 0 else "rejected"
+    finally:
+        path.write_text(text)
+
+
+def results() -> dict[str, dict[str, str]]:
+    if not RESULTS.exists():
+        return {}
+    rows = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    return {row["mutant"]: row for row in rows}
+
+
+def report() -> None:
+    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for row in results().values():
+        counts[row["module"]][row["result"]] += 1
+        counts["all"][row["result"]] += 1
+        if row["result"] == "survived":
+            print("survived:", row["mutant"])
+    for module, found in counts.items():
+        judged = found["killed"] + found["survived"]
+        part = f", {100 * found['killed'] / judged:.0f} % killed" if judged else ""
+        print(f"{module}: {dict(found)}{part}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--modules", default=",".join(TESTS))
+    parser.add_argument("--minutes", type=float, default=1e9, help="end after this time")
+    parser.add_argument("--report", action="store_true", help="print the results, and end")
+    given = parser.parse_args()
+    if not given.report:
+        os.nice(19)
+        modules = given.modules.split(",")
+        prepare(modules)
+        known, until = results(), time.monotonic() + 60 * given.minutes
+        for mutant in choose(given.seed, given.count, modules):
+            if mutant.key in known or time.monotonic() > until:
+                continue
+            row = {"mutant": mutant.key, "module": mutant.module, "result": judge(mutant)}
+            with RESULTS.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+    report()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
