@@ -102,7 +102,7 @@ def markdown_of(header):
             if not block.startswith("- "):
                 block = f"```text\n{block}\n```"
         blocks.append(block)
-    return re.sub(r"docs/([\w-]+)\.md", r"[\1](/\1.md)", "\n\n".join(blocks))
+    return re.sub(r"docs/((?:design/)?[\w-]+)\.md", r"[\1](/\1.md)", "\n\n".join(blocks))
 
 
 def leave_out_private_bases(app, name, obj, options, bases):

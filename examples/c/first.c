@@ -1,36 +1,36 @@
-/* first.c -- allocate from Tarn in C: a limit over the driver's allocator. The README
- * shows the part between the two lines. */
+/* first.c -- fill a block of a pool on a stream, and read it back. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <tarn/tarn.h>
 
-static tarn_status work(void)
+/* End the program after a failed call, with the message of the library. */
+static void check(tarn_status status)
 {
-    tarn_resource *cuda = NULL, *limiter = NULL;
-    tarn_device_ptr block;
-    tarn_status status;
-
-    /* ---- */
-    if ((status = tarn_cuda_create(0, &cuda)) != TARN_OK)
-        return status;
-    status = tarn_limiter_create(cuda, 1 << 20, &limiter); /* at most 1 MiB of it */
     if (status == TARN_OK)
-        status = tarn_resource_allocate(limiter, 80, 0, TARN_STREAM_DEFAULT, &block);
-    if (status == TARN_OK)
-        status = tarn_resource_deallocate(limiter, block, 80, 0, TARN_STREAM_DEFAULT);
-    tarn_resource_release(limiter);
-    tarn_resource_release(cuda);
-    /* ---- */
-    return status;
+        return;
+    fprintf(stderr, "%s: %s\n", tarn_status_name(status), tarn_error_last()->message);
+    exit(1);
 }
 
 int main(void)
 {
-    tarn_driver_info driver;
+    tarn_pool_statistics seen = {.size = sizeof seen};
+    tarn_device_ptr block;
+    tarn_resource *pool;
+    tarn_stream stream;
+    char text[6] = "";
 
-    if (tarn_driver_get_info(&driver) != TARN_OK || work() != TARN_OK) {
-        fprintf(stderr, "first: %s\n", tarn_error_last()->message);
-        return 1;
+    check(tarn_pool_create(0, NULL, NULL, &pool)); /* on device 0 */
+    check(tarn_stream_create(0, true, &stream));
+    for (int round = 0; round < 1000; round++) {
+        check(tarn_resource_allocate(pool, 1 << 20, 0, stream, &block));
+        check(tarn_memset_async(0, block, 'a' + round % 26, 1 << 20, stream));
+        check(tarn_memcpy_async(0, (tarn_device_ptr)text, block, 5, stream));
+        check(tarn_resource_deallocate(pool, block, 1 << 20, 0, stream));
     }
-    printf("80 bytes, there and back, with %s\n", driver.path);
-    return 0;
+    check(tarn_stream_synchronize(0, stream));
+    check(tarn_pool_get_statistics(pool, &seen));
+    printf("%s, %zu MiB reserved\n", text, (size_t)seen.reserved >> 20);
+    check(tarn_stream_destroy(0, stream));
+    check(tarn_resource_release(pool));
 }

@@ -65,6 +65,9 @@
 /** @defgroup tarn_ipc Interprocess communication
  * These calls export device memory to another process of the same user, and import it
  * there. */
+/** @defgroup tarn_fabric Fabric handles
+ * Device memory for processes of other nodes: fabric handles, and messages about leases.
+ */
 
 /** @defgroup tarn_trace Memory event logs
  * These calls record, write and read logs of memory events. */
@@ -117,6 +120,7 @@
 #include <tarn/nrt_resource.h>
 #include <tarn/pointer.h>
 #include <tarn/ipc.h>
+#include <tarn/fabric.h>
 #include <tarn/manager.h>
 
 #endif
