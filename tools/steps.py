@@ -459,6 +459,8 @@ FULL = (
            f"fuzz {name} 600 2000 tests/fuzz/{name}",
            800, 700, PACKAGES, full=True, jobs=("fuzz",))
       for name, what in FUZZED.items()),
+    Step("tidy-all", "clang-tidy on all C files of the library, the simulator and the tool",
+         "lint_tidy_all", 500, 260, ("lint-environment", "build-release"), full=True),
     Step("malloc-failures-full", "all C tests with each host allocation failing in turn",
          "host_failures --runs 100", 3000, 1700, RELEASE, full=True),
     Step("order-million", "a million reuses of memory, seeded", "build/release/bin/order --reuses 65000 --seeds 100",

@@ -247,7 +247,15 @@ lint_tidy() {
     base=$(git merge-base HEAD origin/main 2>/dev/null) || base=HEAD
     [ "$base" != "$(git rev-parse HEAD)" ] || base=HEAD~1
     git diff -z --name-only --diff-filter=d "$base" -- 'src/*.c' 'sim/*.c' 'cli/*.c' 'tests/*.c' |
-        xargs -0 -r -n 8 -P "$JOBS" .venv-lint/bin/clang-tidy --quiet -p build/release
+        run_tidy
+}
+
+lint_tidy_all() {
+    git ls-files -z -- 'src/*.c' 'sim/*.c' 'cli/*.c' | run_tidy
+}
+
+run_tidy() {
+    xargs -0 -r -n 8 -P "$JOBS" .venv-lint/bin/clang-tidy --quiet -p build/release
 }
 
 # Build the reference of the C API with tools/reference.py.

@@ -162,4 +162,10 @@ static inline struct MemInfo *tarn__block_meminfo(struct tarn__block *block)
     return (struct MemInfo *)(void *)((char *)block + TARN__HEADER);
 }
 
+/* Return where raw memory with the flag PREFIX has its external allocator. */
+static inline NRT_ExternalAllocator **tarn__block_prefix(struct tarn__block *block)
+{
+    return (NRT_ExternalAllocator **)(void *)((char *)block - TARN__PREFIX_BYTES);
+}
+
 #endif

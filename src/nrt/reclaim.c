@@ -17,7 +17,7 @@ static void return_external(struct tarn__block *block, uint64_t word)
 
     if (TARN__FLAGS(word) & TARN__PREFIX) {
         memory -= TARN__PREFIX_BYTES;
-        memcpy(&external, memory, sizeof external);
+        external = *tarn__block_prefix(block);
     } else {
         external = tarn__block_meminfo(block)->external_allocator;
     }

@@ -150,11 +150,11 @@ static struct tarn__block *take_single(const struct tarn__block_request *request
 
     if (!memory)
         return NULL;
-    if (shape->flags & TARN__PREFIX) {
-        memcpy(memory, &external, sizeof external);
+    if (shape->flags & TARN__PREFIX)
         memory += TARN__PREFIX_BYTES;
-    }
     struct tarn__block *block = (struct tarn__block *)(void *)memory;
+    if (shape->flags & TARN__PREFIX)
+        *tarn__block_prefix(block) = external;
     atomic_init(&block->word,
                 (uint64_t)TARN__LIVE | (uint64_t)runtime->index << TARN__RUNTIME_SHIFT |
                     (uint64_t)(external ? TARN__EXTERNAL : TARN__DIRECT)
@@ -343,7 +343,7 @@ static struct tarn__block *move(tarn_runtime *runtime, struct tarn__block *block
     void *data;
 
     if (TARN__FLAGS(tarn__block_word(block)) & TARN__PREFIX)
-        memcpy(&external, (char *)block - TARN__PREFIX_BYTES, sizeof external);
+        external = *tarn__block_prefix(block);
     struct tarn__block_request request = {.runtime = runtime,
                                           .bytes = bytes,
                                           .external = external,

@@ -172,6 +172,7 @@ static void release_handles(const struct tarn__vmm *vmm, struct retained *retain
         if (TARN__COUNTED(vmm, calls->mem_release(retained->handles[i])) != CUDA_SUCCESS_)
             TARN__COUNTED(vmm, calls->mem_release(retained->handles[i]));
     free(retained->handles);
+    *retained = (struct retained){0};
 }
 
 static tarn_status retain_handles(const struct tarn__vmm *vmm,
