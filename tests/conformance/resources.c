@@ -15,10 +15,15 @@ static void report(void *data, const char *check, const char *what)
 
 typedef tarn_status make_fn(void *data, int device, tarn_resource **out);
 
+static bool waits_without_a_stream; /* the resources of the current test */
+
 static void conforms_on(const char *name, make_fn *make, int device)
 {
-    tarn_conformance_subject subject = {
-        .size = sizeof subject, .name = name, .create = make, .device = device};
+    tarn_conformance_subject subject = {.size = sizeof subject,
+                                        .name = name,
+                                        .create = make,
+                                        .device = device,
+                                        .waits_without_a_stream = waits_without_a_stream};
     int failed;
 
     passed = 0;
@@ -426,14 +431,17 @@ static void ignore_report(void *data, const tarn_guard_report *guard_report)
     (void)data, (void)guard_report;
 }
 
-/* The suite frees blocks twice, which has reports. */
+/* The suite frees blocks twice, which has reports. A free without a stream waits, so that
+ * the red zones are checked after the last use. */
 TEST(guard_conforms)
 {
+    waits_without_a_stream = true;
     tarn_guard_set_handler(ignore_report, NULL);
     conforms("guard over cuda", make_guarded_cuda);
     conforms("guard over async", make_guarded_async);
     conforms("guard over a pool", make_guarded_pool);
     tarn_guard_set_handler(NULL, NULL);
+    waits_without_a_stream = false;
 }
 
 TEST(counter_conforms)

@@ -554,8 +554,9 @@ static void ask_beside_work(struct run *run, tarn_resource *resource, unsigned f
     if (how == STREAM_IS_GONE)
         EXPECT(run, run->driver.stream_destroy(stream) == 0);
     EXPECT(run, pthread_create(&thread, NULL, free_and_allocate, &its) == 0);
-    wait_a_while(&its, tarn_resource_deallocate_synchronizes(resource) ? SHORT_MS
-                                                                       : PATIENCE_MS);
+    bool waits = run->subject->waits_without_a_stream ||
+                 tarn_resource_deallocate_synchronizes(resource);
+    wait_a_while(&its, waits ? SHORT_MS : PATIENCE_MS);
     set(&its, &its.is_open);
     pthread_join(thread, NULL);
     EXPECT_STATUS(run, TARN_OK, tarn_driver_synchronize(run->device));

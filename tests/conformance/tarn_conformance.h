@@ -47,6 +47,11 @@ typedef struct tarn_conformance_subject {
 
     /** The largest alignment that it supports; 0: 2 MiB is tried. */
     size_t largest_alignment;
+
+    /** A free without a stream may wait for all work of the device, although
+     * tarn_resource_deallocate_synchronizes() is false. The checks with work that does not
+     * end then take 20 ms instead of 20 s. */
+    bool waits_without_a_stream;
 } tarn_conformance_subject;
 
 /** Report of the checks: once with NULL for a check that passed, or one line for each
