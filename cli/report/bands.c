@@ -325,7 +325,7 @@ void bands_make(struct view *view)
         {"stream", aggregate->has_stream, AGGREGATE_STREAMS + 1},
         {"size", true, AGGREGATE_SIZES},
     };
-    struct groups groups = {NULL};
+    struct groups groups = {0};
 
     if (aggregate->columns.count == 0)
         return;

@@ -248,13 +248,17 @@ EXERCISES = [
 
 
 def main():
+    """Run the exercises, print a line for each, and return 1 if one of them failed."""
+    failed = False
     for exercise in EXERCISES:
         try:
             exercise()
             trouble = None
         except BaseException:
             trouble = traceback.format_exc()
+            failed = True
         print(json.dumps({"exercise": exercise.__name__, "trouble": trouble}), flush=True)
+    return int(failed)
 
 
 if __name__ == "__main__":

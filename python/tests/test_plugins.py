@@ -78,6 +78,7 @@ def test_a_manager_that_hands_out_too_little_does_not_pass(tmp_path):
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     found = {line["exercise"]: line["trouble"] for line in lines}
     assert "AssertionError" in found["arrays_have_all_their_bytes"], done.stderr
+    assert done.returncode == 1
 
 
 DEFERRING = """

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char magic[8] = "TARNPLAN";
+static const char magic[8] = {'T', 'A', 'R', 'N', 'P', 'L', 'A', 'N'};
 
 enum { SLOTS_AT_ONCE = 1024, SLOTS_FIRST = 4096 };
 
