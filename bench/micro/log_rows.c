@@ -1,11 +1,13 @@
 /* log_rows.c -- measure what a row of a log costs, by its format.
  *
  *     bench-log_rows [FOLDER]             a table: formats and call stacks, 1 to N threads
+ *     bench-log_rows --threads N [FOLDER] the same; N is not the number of cores
  *     bench-log_rows --count NAME ROWS    write rows only, for counting instructions:
  *                                         rmm, nbep7, binary, ring, native16
  *
  * The files are in FOLDER, default /tmp. The columns of the table are nanoseconds a row of
- * processor time for 1, 2, 4 ... threads, and bytes a row. For instructions a row:
+ * processor time for 1, 2, 4 ... threads, and bytes a row. Rows have the time of the clock,
+ * which a thread reads for each BURST rows. For instructions a row:
  *
  *     valgrind --tool=callgrind bench-log_rows --count binary 100000
  */
@@ -18,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROWS = 400000, ROUNDS = 5, THREADS_MOST = 64, FRAMES = 16 };
+enum { ROWS = 400000, ROUNDS = 5, THREADS_MOST = 64, FRAMES = 16, BURST = 64 };
 
 struct form {
     const char *name;
@@ -53,16 +55,28 @@ static double thread_ns(void)
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
+/* The time of the clock as the log has it. */
+static uint64_t log_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return tarn_trace_writer_time_ns(its.writer, (uint64_t)now.tv_sec * 1000000000 +
+                                                     (uint64_t)now.tv_nsec);
+}
+
 /* Allocations and frees of a few blocks, as a loop makes them. */
 static void write_rows(uint64_t thread)
 {
     tarn_trace_event event = {.bytes = 1 << 20, .thread = thread + 1};
 
     for (unsigned i = 0; i < its.rows; i++) {
+        if (i % BURST == 0)
+            event.start_ns = log_ns();
         event.action = i % 2 ? TARN_ACTION_FREE : TARN_ACTION_ALLOCATE;
         event.address = 0x7f0000000000 + (thread << 30) + (i / 2 % 64 << 20);
-        event.start_ns = 1000 * (uint64_t)i;
-        event.end_ns = event.start_ns + 300;
+        event.start_ns += 10;
+        event.end_ns = event.start_ns + 5;
         event.stack = its.form->depth ? tarn_stack_capture(its.form->depth) : its.stack;
         bench_must(tarn_trace_write(its.writer, &event), "write");
     }
@@ -158,13 +172,14 @@ static int count(const char *path, const char *name, const char *rows)
 
 int main(int argc, char **argv)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned most = cores < THREADS_MOST ? (unsigned)cores : THREADS_MOST;
-    char path[4096];
     bool counts = argc == 4 && strcmp(argv[1], "--count") == 0;
+    bool has_threads = argc >= 3 && strcmp(argv[1], "--threads") == 0;
+    long cores = has_threads ? strtol(argv[2], NULL, 10) : sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned most = cores < THREADS_MOST ? (unsigned)cores : THREADS_MOST;
+    const char *folder = argc % 2 == 0 && !counts ? argv[argc - 1] : "/tmp";
+    char path[4096];
 
-    snprintf(path, sizeof path, "%s/bench-log-%d", argc == 2 ? argv[1] : "/tmp",
-             (int)getpid());
+    snprintf(path, sizeof path, "%s/bench-log-%d", folder, (int)getpid());
     if (counts)
         return count(path, argv[2], argv[3]);
     printf("%-10s", "format");

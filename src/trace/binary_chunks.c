@@ -15,6 +15,8 @@
 #include <string.h>
 
 static const uint64_t SLACK_NS = 10000000;
+/* Chunks of a window: of a file, those of a ring besides its size, and the most. */
+enum { WINDOW_CHUNKS = 16, WINDOW_MORE = 64, WINDOW_MOST = 65536 };
 
 uint64_t tarn__binary_chunks_offset(const struct tarn__binary_chunks *chunks,
                                     uint32_t place)
@@ -168,6 +170,45 @@ bool tarn__binary_chunks_free(struct tarn__binary_chunks *chunks, uint32_t place
 
 /* --- parts --- */
 
+/* Return how many chunks the next window is to have. */
+static size_t window_chunks(const struct tarn__binary_chunks *chunks, uint32_t count)
+{
+    size_t all = (size_t)chunks->ring_chunks + WINDOW_MORE;
+
+    if (!chunks->ring_chunks)
+        return count < WINDOW_CHUNKS ? WINDOW_CHUNKS : count;
+    if (chunks->window) /* the ring exceeds its window */
+        return count;
+    return all < WINDOW_MOST ? all : WINDOW_MOST;
+}
+
+/* Map the chunks of a part, which has its place. */
+static bool map_part(struct tarn__binary_chunks *chunks, uint32_t count,
+                     struct tarn__binary_part *part)
+{
+    uint64_t offset = tarn__binary_chunks_offset(chunks, part->place);
+    struct tarn__binary_window *window = chunks->window;
+
+    if (!tarn__binary_window_has(window, offset, part->bytes)) {
+        window = tarn__binary_window_open(
+            &chunks->file, offset, window_chunks(chunks, count) * chunks->chunk_bytes);
+        if (!window)
+            return false;
+    }
+    part->window = window;
+    part->memory = tarn__binary_window_use(window, offset);
+    if (window == chunks->window)
+        return true;
+    if (chunks->ring_chunks && chunks->window) { /* it is of this part alone */
+        tarn__binary_window_leave(window);
+        return true;
+    }
+    struct tarn__binary_window *before = chunks->window;
+    chunks->window = window;
+    tarn__binary_window_leave(before);
+    return true;
+}
+
 enum tarn__binary_take tarn__binary_chunks_take(struct tarn__binary_chunks *chunks,
                                                 enum tarn__binary_use use,
                                                 uint64_t thread, uint64_t time_ns,
@@ -187,29 +228,37 @@ enum tarn__binary_take tarn__binary_chunks_take(struct tarn__binary_chunks *chun
         taken = TARN__BINARY_FAILED;
     if (taken != TARN__BINARY_TAKEN)
         return taken;
-    part.memory = tarn__binary_file_map(
-        &chunks->file, tarn__binary_chunks_offset(chunks, part.place), part.bytes);
-    if (!part.memory)
+    if (!map_part(chunks, count, &part))
         return TARN__BINARY_FAILED;
     if (chunks->start_ns < start_ns)
         chunks->start_ns = start_ns;
     if (chunks->start_ns < floor_ns)
         chunks->start_ns = floor_ns;
-    struct tarn__binary_chunk header = {
+    part.header = (struct tarn__binary_chunk){
         .kind = use == TARN__BINARY_USE_ROWS ? TARN__BINARY_ROWS : TARN__BINARY_RECORDS,
         .start_ns = chunks->start_ns,
         .thread = thread,
         .chunks = count};
-    tarn__binary_chunks_number(chunks, &header);
-    store_header((void *)part.memory, &header);
+    tarn__binary_chunks_number(chunks, &part.header);
     if (chunks->ring_chunks)
         chunks->places[part.place] =
             (struct tarn__binary_place){.use = use,
                                         .is_open = true,
-                                        .number = header.number,
-                                        .start_ns = header.start_ns};
+                                        .number = part.header.number,
+                                        .start_ns = part.header.start_ns};
     *out = part;
     return TARN__BINARY_TAKEN;
+}
+
+bool tarn__binary_chunks_begin(const struct tarn__binary_chunks *chunks,
+                               const struct tarn__binary_part *part)
+{
+    if (!tarn__binary_file_make(&chunks->file,
+                                tarn__binary_chunks_offset(chunks, part->place),
+                                part->memory, part->bytes))
+        return false;
+    store_header((void *)part->memory, &part->header);
+    return true;
 }
 
 void tarn__binary_chunks_close(struct tarn__binary_chunks *chunks,
@@ -223,6 +272,17 @@ void tarn__binary_chunks_close(struct tarn__binary_chunks *chunks,
         chunks->places[part->place].is_open = false;
         chunks->places[part->place].last_ns = last_ns;
     }
-    tarn__binary_file_unmap(part->memory, part->bytes);
+    struct tarn__binary_window *window = part->window;
     *part = (struct tarn__binary_part){0};
+    tarn__binary_window_leave(window);
+}
+
+void tarn__binary_chunks_end(struct tarn__binary_chunks *chunks)
+{
+    tarn__assert_mutex_held(&chunks->lock);
+
+    struct tarn__binary_window *window = chunks->window;
+
+    chunks->window = NULL;
+    tarn__binary_window_leave(window);
 }

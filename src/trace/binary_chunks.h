@@ -4,7 +4,7 @@
 
 #include "base/cache_line.h"
 #include "trace/binary.h"
-#include "trace/binary_file.h"
+#include "trace/binary_window.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -31,6 +31,8 @@ struct tarn__binary_part {
     char *memory; /* begins with the header; NULL: none */
     size_t bytes;
     uint32_t place;
+    struct tarn__binary_window *window;
+    struct tarn__binary_chunk header;
 };
 
 struct tarn__binary_chunks {
@@ -42,6 +44,8 @@ struct tarn__binary_chunks {
     /* guards all fields below */
     _Alignas(TARN__CACHE_LINE) pthread_mutex_t lock;
     struct tarn__binary_file file;
+    /* It has the next chunks of a file, or all of a ring; NULL: not open yet. */
+    struct tarn__binary_window *window;
     uint64_t id;
     uint32_t chunk_bytes;
     uint32_t ring_chunks; /* 0: not a ring */
@@ -62,19 +66,24 @@ enum tarn__binary_take {
     TARN__BINARY_FAILED /* errno has the reason */
 };
 
-/* Take `count` adjacent chunks, map them, and write their header. The first row is to
- * have the time `time_ns`; the chunk starts at most 10 ms before it. A ring takes one
- * chunk at a time. `must_grow`: a ring may exceed its size. `*out` is set only on
- * TARN__BINARY_TAKEN. `lock` held. */
+/* Take `count` adjacent chunks and map them. The first row is to have the time `time_ns`;
+ * the chunk starts at most 10 ms before it. A ring takes one chunk at a time. `must_grow`:
+ * a ring may exceed its size. `*out` is set only on TARN__BINARY_TAKEN. `lock` held. */
 enum tarn__binary_take tarn__binary_chunks_take(struct tarn__binary_chunks *chunks,
                                                 enum tarn__binary_use use,
                                                 uint64_t thread, uint64_t time_ns,
                                                 uint32_t count, bool must_grow,
                                                 struct tarn__binary_part *out);
-/* Unmap a part, if there is one. No thread may write into it any more. `last_ns` is the
+/* Make the pages of a part that was just taken, and store its header. Returns false on
+ * failure: errno has the reason. The caller need not hold `lock`. */
+bool tarn__binary_chunks_begin(const struct tarn__binary_chunks *chunks,
+                               const struct tarn__binary_part *part);
+/* Leave a part, if there is one. No thread may write into it any more. `last_ns` is the
  * time of its last row. `lock` held. */
 void tarn__binary_chunks_close(struct tarn__binary_chunks *chunks,
                                struct tarn__binary_part *part, uint64_t last_ns);
+/* Leave the window. The parts are closed. `lock` held. */
+void tarn__binary_chunks_end(struct tarn__binary_chunks *chunks);
 
 /* Take a place of a ring for a part of a checkpoint. Returns false on failure: errno has
  * the reason. `lock` held. */

@@ -1,8 +1,11 @@
 /* binary_file.c -- the file of a binary log: space in it, and its parts in memory.
  *
  * What a thread stores in a mapped file is in the file, whatever happens to the process.
- * A store into a page without space on the disk would be SIGBUS. So the file has its space
- * before it is mapped, and the pages of a part are made when it is mapped.
+ * A store into a page without space on the disk would be SIGBUS. So the file has its space,
+ * and the pages of a part are made, before a thread stores into it.
+ *
+ * The file is filled with zeros before its pages are made. A write of 64 KiB makes large
+ * pages where the kernel has them. Page faults alone make small ones, one after another.
  *
  * Another program that cuts the file takes pages away that are mapped. The next part that
  * is mapped fails then, but a store before that ends the process. So a log that is written
@@ -12,6 +15,7 @@
  */
 #define _GNU_SOURCE
 #include "trace/binary_file.h"
+#include "base/cancellation.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -25,7 +29,7 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-enum { EXTENT_BYTES = 1 << 20, TRIES = 100 };
+enum { EXTENT_BYTES = 1 << 20, FILL_BYTES = 64 << 10, TRIES = 100 };
 
 /* Remove an existing file. `real` gets its path, without links, and `*mode` its
  * permissions. */
@@ -71,6 +75,7 @@ bool tarn__binary_file_open(const char *path, struct tarn__binary_file *out)
 
 static int allocate(int descriptor, uint64_t offset, uint64_t bytes)
 {
+    TARN__NOT_CANCELLED;
     int why;
 
     do
@@ -79,10 +84,9 @@ static int allocate(int descriptor, uint64_t offset, uint64_t bytes)
     return why;
 }
 
-bool tarn__binary_file_reserve(struct tarn__binary_file *file, uint64_t end)
+/* Extend the space up to `end` or more. */
+static bool extend(struct tarn__binary_file *file, uint64_t end)
 {
-    if (end <= file->allocated)
-        return true;
     uint64_t needed = end - file->allocated;
     uint64_t bytes = (needed + EXTENT_BYTES - 1) / EXTENT_BYTES * EXTENT_BYTES;
     int why = allocate(file->descriptor, file->allocated, bytes);
@@ -122,22 +126,24 @@ void *tarn__binary_file_map(const struct tarn__binary_file *file, uint64_t offse
                             size_t bytes)
 {
     size_t before = within_page(offset);
-
-    if (!tarn__binary_file_has(file, offset + bytes)) {
-        errno = EIO;
-        return NULL;
-    }
     char *memory = mmap(NULL, bytes + before, PROT_READ | PROT_WRITE, MAP_SHARED,
                         file->descriptor, (off_t)(offset - before));
     if (memory == MAP_FAILED)
         return NULL;
     madvise(memory, bytes + before, MADV_DONTFORK);
-    if (!make_pages(memory, bytes + before)) {
-        munmap(memory, bytes + before);
-        errno = EIO;
-        return NULL;
-    }
     return memory + before;
+}
+
+bool tarn__binary_file_make(const struct tarn__binary_file *file, uint64_t offset,
+                            void *memory, size_t bytes)
+{
+    size_t before = within_page(offset);
+
+    if (tarn__binary_file_has(file, offset + bytes) &&
+        make_pages((char *)memory - before, bytes + before))
+        return true;
+    errno = EIO;
+    return false;
 }
 
 void tarn__binary_file_unmap(void *memory, size_t bytes)
@@ -150,6 +156,7 @@ void tarn__binary_file_unmap(void *memory, size_t bytes)
 bool tarn__binary_file_read(const struct tarn__binary_file *file, uint64_t offset,
                             void *bytes, size_t count)
 {
+    TARN__NOT_CANCELLED;
     char *at = bytes;
 
     while (count > 0) {
@@ -170,6 +177,7 @@ bool tarn__binary_file_read(const struct tarn__binary_file *file, uint64_t offse
 bool tarn__binary_file_write(const struct tarn__binary_file *file, uint64_t offset,
                              const void *bytes, size_t count)
 {
+    TARN__NOT_CANCELLED;
     const char *at = bytes;
 
     while (count > 0) {
@@ -185,6 +193,44 @@ bool tarn__binary_file_write(const struct tarn__binary_file *file, uint64_t offs
     return true;
 }
 
+/* Write zeros up to `end` or more: whole units of FILL_BYTES, where there is space. */
+static bool fill(struct tarn__binary_file *file, uint64_t end)
+{
+    static char zeros[FILL_BYTES]; /* not const: the library's file need not have them */
+
+    while (file->filled < end) {
+        uint64_t next = (file->filled / FILL_BYTES + 1) * FILL_BYTES;
+        if (next > file->allocated)
+            next = file->allocated;
+        if (!tarn__binary_file_write(file, file->filled, zeros,
+                                     (size_t)(next - file->filled)))
+            return false;
+        file->filled = next;
+    }
+    return true;
+}
+
+/* They come before any space: a process that is killed meanwhile leaves a log. */
+bool tarn__binary_file_begin(struct tarn__binary_file *file, const void *bytes,
+                             size_t count)
+{
+    if (!tarn__binary_file_write(file, 0, bytes, count) || !extend(file, count))
+        return false;
+    file->filled = count;
+    return true;
+}
+
+bool tarn__binary_file_reserve(struct tarn__binary_file *file, uint64_t end)
+{
+    if (end <= file->filled)
+        return true;
+    if (!tarn__binary_file_has(file, file->allocated)) { /* another program has cut it */
+        errno = EIO;
+        return false;
+    }
+    return (end <= file->allocated || extend(file, end)) && fill(file, end);
+}
+
 bool tarn__binary_file_trim(struct tarn__binary_file *file, uint64_t end)
 {
     if (file->descriptor < 0 || end >= file->allocated)
@@ -192,6 +238,8 @@ bool tarn__binary_file_trim(struct tarn__binary_file *file, uint64_t end)
     if (ftruncate(file->descriptor, (off_t)end) != 0)
         return false;
     file->allocated = end;
+    if (file->filled > end)
+        file->filled = end;
     return true;
 }
 

@@ -3,6 +3,7 @@
  * Without a thread, the one that needs a chunk folds.
  */
 #include "trace/binary_folder.h"
+#include "base/cancellation.h"
 #include "base/mutex_assert.h"
 #include "base/thread.h"
 #include <errno.h>
@@ -23,6 +24,7 @@ static void *run_folder(void *data)
 void tarn__binary_folder_start(struct tarn__binary_writer *writer)
 {
     struct tarn__binary_chunks *chunks = &writer->chunks;
+    TARN__NOT_CANCELLED;
 
     tarn__assert_mutex_held(&chunks->lock);
 

@@ -80,8 +80,7 @@ bool tarn__binary_output_begin(struct tarn__binary_writer *writer, const char *p
         return false;
     tarn__binary_records_reset(&writer->records);
     bool begun =
-        tarn__binary_file_reserve(&chunks->file, TARN__BINARY_HEADER_BYTES) &&
-        tarn__binary_file_write(&chunks->file, 0, &writer->head, sizeof writer->head) &&
+        tarn__binary_file_begin(&chunks->file, &writer->head, sizeof writer->head) &&
         tarn__binary_records_begin(&writer->records, chunks) == TARN__BINARY_TAKEN;
     if (begun)
         atomic_store(&chunks->floor_ns, 0);

@@ -12,6 +12,7 @@
 #include "trace/binary_records.h"
 #include "base/mutex_assert.h"
 #include "trace/native_stack.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,24 @@ static void set_time(struct tarn__binary_stream *stream, const char *memory,
     memcpy(payload, &time_ns, sizeof time_ns);
 }
 
+/* Take chunks and begin them. `lock` held. */
+static enum tarn__binary_take take(struct tarn__binary_chunks *chunks,
+                                   enum tarn__binary_use use, uint64_t time_ns,
+                                   uint32_t count, struct tarn__binary_part *out)
+{
+    tarn__assert_mutex_held(&chunks->lock);
+
+    enum tarn__binary_take taken =
+        tarn__binary_chunks_take(chunks, use, 0, time_ns, count, false, out);
+
+    if (taken != TARN__BINARY_TAKEN || tarn__binary_chunks_begin(chunks, out))
+        return taken;
+    int why = errno;
+    tarn__binary_chunks_close(chunks, out, time_ns);
+    errno = why;
+    return TARN__BINARY_FAILED;
+}
+
 /* Write a record that needs chunks of its own. Not for a ring. `lock` held. */
 static enum tarn__binary_take append_long(struct tarn__binary_chunks *chunks,
                                           struct tarn__binary_stream *stream,
@@ -100,8 +119,8 @@ static enum tarn__binary_take append_long(struct tarn__binary_chunks *chunks,
     size_t all = sizeof(struct tarn__binary_chunk) + record_bytes(bytes);
     uint32_t count = (uint32_t)((all + chunks->chunk_bytes - 1) / chunks->chunk_bytes);
     struct tarn__binary_part part;
-    enum tarn__binary_take taken = tarn__binary_chunks_take(
-        chunks, TARN__BINARY_USE_EVENTS, 0, time_ns, count, false, &part);
+    enum tarn__binary_take taken =
+        take(chunks, TARN__BINARY_USE_EVENTS, time_ns, count, &part);
 
     if (taken != TARN__BINARY_TAKEN)
         return taken;
@@ -119,8 +138,7 @@ static enum tarn__binary_take renew(struct tarn__binary_chunks *chunks,
     tarn__assert_mutex_held(&chunks->lock);
 
     struct tarn__binary_part part;
-    enum tarn__binary_take taken =
-        tarn__binary_chunks_take(chunks, use, 0, time_ns, 1, false, &part);
+    enum tarn__binary_take taken = take(chunks, use, time_ns, 1, &part);
 
     if (taken != TARN__BINARY_TAKEN)
         return taken;

@@ -214,7 +214,8 @@ static bool begin_turn(struct tarn__binary_ring *ring, struct tarn__binary_chunk
     if (out->before_ns)
         done = list_tasks(chunks, out);
     pthread_mutex_unlock(&chunks->lock);
-    tarn__process_barrier();
+    if (out->before_ns)
+        tarn__process_barrier();
     return done;
 }
 

@@ -94,6 +94,18 @@ static void store_thread(struct tarn__binary_slot *slot, uint64_t thread)
     slot->thread = thread;
 }
 
+/* Close a part that cannot be used, and keep errno. */
+static void drop_part(struct tarn__binary_chunks *chunks, struct tarn__binary_part *part,
+                      uint64_t time_ns)
+{
+    int why = errno;
+
+    pthread_mutex_lock(&chunks->lock);
+    tarn__binary_chunks_close(chunks, part, time_ns);
+    pthread_mutex_unlock(&chunks->lock);
+    errno = why;
+}
+
 /* Take a chunk of rows. `attempt` counts from 0: a ring that has nothing to fold grows. */
 static enum tarn__binary_take take_chunk(struct tarn__binary_writer *writer,
                                          struct tarn__binary_slot *slot, uint64_t thread,
@@ -113,11 +125,15 @@ static enum tarn__binary_take take_chunk(struct tarn__binary_writer *writer,
     int why = writer->broken ? writer->broken : errno;
     tarn__binary_folder_start(writer);
     pthread_mutex_unlock(&chunks->lock);
-    if (taken == TARN__BINARY_TAKEN)
-        tarn__binary_slots_set_part(slot, &part, thread,
-                                    tarn__binary_chunks_rows(chunks));
     errno = why;
-    return taken;
+    if (taken != TARN__BINARY_TAKEN)
+        return taken;
+    if (!tarn__binary_chunks_begin(chunks, &part)) {
+        drop_part(chunks, &part, time_ns);
+        return TARN__BINARY_FAILED;
+    }
+    tarn__binary_slots_set_part(slot, &part, thread, tarn__binary_chunks_rows(chunks));
+    return TARN__BINARY_TAKEN;
 }
 
 /* Give the slot another chunk. Returns false if the log is broken now. */

@@ -86,7 +86,7 @@ static struct tarn__binary_slot *make_slot(struct tarn__binary_slots *slots)
     struct tarn__binary_slot *slot = take_own(0);
 
     if (!slot)
-        slot = malloc(sizeof *slot);
+        slot = tarn__cache_line_allocate(sizeof *slot);
     if (!slot)
         return NULL;
     memset(slot, 0, sizeof *slot);
@@ -123,15 +123,12 @@ void tarn__binary_slots_set_part(struct tarn__binary_slot *slot,
                                  const struct tarn__binary_part *part, uint64_t thread,
                                  uint32_t capacity)
 {
-    struct tarn__binary_chunk header;
-
-    memcpy(&header, part->memory, sizeof header);
     slot->part = *part;
-    slot->rows = (void *)(part->memory + sizeof header);
+    slot->rows = (void *)(part->memory + sizeof part->header);
     slot->index = 0;
     slot->capacity = capacity;
-    slot->seed = tarn__binary_seed(header.id, header.number);
-    slot->last_ns = header.start_ns;
+    slot->seed = tarn__binary_seed(part->header.id, part->header.number);
+    slot->last_ns = part->header.start_ns;
     slot->thread = thread;
 }
 
@@ -147,9 +144,9 @@ void tarn__binary_slots_end(struct tarn__binary_slots *slots)
     tarn__mutex_lock(&lock);
     for (struct tarn__binary_slot *slot = slots->first, *next; slot; slot = next) {
         next = slot->next_of_writer;
-        if (slot->rows)
-            tarn__binary_file_unmap(slot->part.memory, slot->part.bytes);
+        struct tarn__binary_window *window = slot->part.window;
         tarn__binary_slots_forget_part(slot);
+        tarn__binary_window_leave(window);
         bool is_spare = slot->is_spare;
         atomic_store(&slot->writer, 0); /* its thread may use it for another log */
         if (is_spare)
@@ -163,6 +160,7 @@ void tarn__binary_slots_in_child(struct tarn__binary_slots *slots)
 {
     for (struct tarn__binary_slot *slot = slots->first; slot;
          slot = slot->next_of_writer) {
+        tarn__binary_window_forget(slot->part.window);
         tarn__binary_slots_forget_part(slot);
         if (!pthread_equal(slot->owner, pthread_self())) {
             slot->is_spare = true;

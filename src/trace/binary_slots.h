@@ -10,7 +10,8 @@ enum { TARN__BINARY_PLACE_BYTES = 256 };
 /* The state of one thread for one log. Only the thread uses it, except the last three
  * members, which the lock of the slots guards. */
 struct tarn__binary_slot {
-    atomic_uint_least64_t writer; /* id of the log; 0: it has ended */
+    /* id of the log; 0: it has ended */
+    _Alignas(TARN__CACHE_LINE) atomic_uint_least64_t writer;
     struct tarn__binary_row *rows;
     uint32_t index, capacity; /* of the next row, and of all rows */
     uint64_t seed;            /* for the checks of the rows */

@@ -115,6 +115,10 @@ static void leave_file(struct tarn__binary_writer *writer)
     chunks->next_number = chunks->start_ns = 0;
     chunks->place_count = chunks->place_capacity = chunks->next_free = 0;
     chunks->places = NULL;
+    tarn__binary_window_forget(chunks->window);
+    tarn__binary_window_forget(writer->records.definitions.part.window);
+    tarn__binary_window_forget(writer->records.events.part.window);
+    chunks->window = NULL;
     memset(chunks->used, 0, sizeof chunks->used);
     writer->records.definitions = writer->records.events =
         (struct tarn__binary_stream){0};
@@ -205,6 +209,8 @@ tarn_status tarn__binary_writer_open(const char *path,
     pthread_mutex_lock(&writer->chunks.lock);
     bool begun = tarn__binary_output_begin(writer, writer->path);
     int why = errno;
+    if (!begun)
+        tarn__binary_chunks_end(&writer->chunks);
     pthread_mutex_unlock(&writer->chunks.lock);
     if (!begun) {
         tarn_status status =
@@ -253,6 +259,7 @@ tarn_status tarn__binary_writer_end(struct tarn__binary_writer *writer)
     tarn__binary_slots_end(&writer->slots);
     pthread_mutex_lock(&chunks->lock);
     tarn__binary_records_end(&writer->records, chunks);
+    tarn__binary_chunks_end(chunks);
     bool is_closed = trim(chunks);
     is_closed = tarn__binary_file_close(&chunks->file) && is_closed;
     int why = errno;
