@@ -357,6 +357,18 @@ static void note_row(struct aggregate *aggregate, const tarn_trace_event *event)
     note_device(aggregate, event->free_bytes, event->total_bytes);
 }
 
+/* Count a failed allocation. */
+static void add_failure(struct aggregate *aggregate, const tarn_trace_event *event)
+{
+    struct trie *stacks = &aggregate->stacks;
+    uint32_t node = trie_node_of(stacks, event), framework;
+
+    aggregate->failures++;
+    aggregate->problems += event->address != 0;
+    pools_add_failure(&aggregate->pools, event, aggregate->columns.now_ns, node,
+                      trie_site_of(stacks, node, &framework));
+}
+
 tarn_status aggregate_event(void *self, const tarn_trace_event *event, uint64_t line)
 {
     struct aggregate *aggregate = self;
@@ -383,10 +395,7 @@ tarn_status aggregate_event(void *self, const tarn_trace_event *event, uint64_t 
     } else if (is_free) {
         add_free(aggregate, event, time_ns, counts);
     } else if (counts) {
-        aggregate->failures++;
-        aggregate->problems += event->address != 0;
-        pools_add_failure(&aggregate->pools, event, aggregate->columns.now_ns,
-                          trie_node_of(&aggregate->stacks, event));
+        add_failure(aggregate, event);
     }
     if (counts && status == TARN_OK)
         note_peak(aggregate);

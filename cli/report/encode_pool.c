@@ -45,6 +45,7 @@ static void add_failure(const struct view *view, const struct failure *failure,
     const tarn_pool_oom_report *report = &failure->report;
     const struct field fields[] = {
         {"requested", failure->bytes},
+        {"failed_attempts", failure->attempts},
         {"alignment", report->alignment},
         {"live", report->live},
         {"thread_cached", report->thread_cached},
@@ -61,7 +62,7 @@ static void add_failure(const struct view *view, const struct failure *failure,
         {"device_total", report->device_total},
         {"attempts", report->attempts},
     };
-    size_t count = failure->has_report ? sizeof fields / sizeof fields[0] : 1;
+    size_t count = failure->has_report ? sizeof fields / sizeof fields[0] : 2;
     char text[2048] = "";
 
     if (failure->has_report)

@@ -134,16 +134,47 @@ const struct failure *pools_failure(const struct pools *pools, size_t index)
     return &pools->failures[place_of(index < POOLS_FAILURES ? index : index + skipped)];
 }
 
-/* The latest failure, if it may be the other half of one with these figures. */
+/* Return the failure before one of the last POOLS_FAILURES, or the last one; NULL: none.
+ * `*number` begins with `failure_count`. */
+static struct failure *previous(struct pools *pools, uint64_t *number)
+{
+    if (*number == 0 || pools->failure_count - *number == POOLS_FAILURES)
+        return NULL;
+    return &pools->failures[place_of(--*number)];
+}
+
+static bool is_near(const struct failure *failure, uint64_t time_ns)
+{
+    return time_ns < failure->last_ns + SECOND_NS;
+}
+
+/* Return the failure that lacks an event, or a report, with these figures. */
 static struct failure *other_half(struct pools *pools, uint64_t time_ns, uint64_t bytes,
                                   bool of_event)
 {
-    if (pools->failure_count == 0)
-        return NULL;
-    struct failure *last = &pools->failures[place_of(pools->failure_count - 1)];
-    bool is_near = time_ns < last->time_ns + SECOND_NS;
-    bool is_half = of_event ? !last->has_event : !last->has_report;
-    return is_half && is_near && last->bytes == bytes ? last : NULL;
+    uint64_t number = pools->failure_count;
+
+    for (struct failure *failure; (failure = previous(pools, &number));) {
+        bool is_half = of_event ? !failure->has_event
+                                : !failure->has_report || failure->awaits_report;
+        if (is_half && is_near(failure, time_ns) && failure->bytes == bytes)
+            return failure;
+    }
+    return NULL;
+}
+
+/* Return the failure of which this event is another attempt. */
+static struct failure *earlier_attempt(struct pools *pools, const tarn_trace_event *event,
+                                       uint64_t time_ns, uint32_t site)
+{
+    uint64_t number = pools->failure_count;
+
+    for (struct failure *failure; (failure = previous(pools, &number));)
+        if (failure->has_event && !failure->was_retried && is_near(failure, time_ns) &&
+            failure->bytes == event->bytes && failure->stream == event->stream &&
+            failure->thread == event->thread && failure->site == site)
+            return failure;
+    return NULL;
 }
 
 static struct failure *add_failure(struct pools *pools, uint64_t time_ns, uint64_t bytes,
@@ -151,18 +182,30 @@ static struct failure *add_failure(struct pools *pools, uint64_t time_ns, uint64
 {
     struct failure *failure = &pools->failures[place_of(pools->failure_count++)];
 
-    *failure = (struct failure){.time_ns = time_ns, .bytes = bytes, .node = node};
+    *failure =
+        (struct failure){.time_ns = time_ns, .bytes = bytes, .node = node, .attempts = 1};
     return failure;
 }
 
 void pools_add_failure(struct pools *pools, const tarn_trace_event *event,
-                       uint64_t time_ns, uint32_t node)
+                       uint64_t time_ns, uint32_t node, uint32_t site)
 {
     struct failure *failure = other_half(pools, time_ns, event->bytes, true);
 
-    if (!failure)
-        failure = add_failure(pools, time_ns, event->bytes, node);
+    if (!failure) {
+        failure = earlier_attempt(pools, event, time_ns, site);
+        if (failure) {
+            failure->attempts++;
+            failure->awaits_report = true;
+        } else {
+            failure = add_failure(pools, time_ns, event->bytes, node);
+        }
+    }
     failure->has_event = true;
+    failure->last_ns = time_ns;
+    failure->stream = event->stream;
+    failure->thread = event->thread;
+    failure->site = site;
     if (failure->node == 0)
         failure->node = node;
     pools_add_mark(pools, MARK_FAILURE, time_ns, 0, event->bytes);
@@ -170,11 +213,13 @@ void pools_add_failure(struct pools *pools, const tarn_trace_event *event,
 
 void pools_note_success(struct pools *pools, uint64_t time_ns, uint64_t bytes)
 {
-    if (pools->failure_count == 0)
-        return;
-    struct failure *last = &pools->failures[place_of(pools->failure_count - 1)];
-    if (last->bytes == bytes && time_ns < last->time_ns + SECOND_NS)
-        last->was_retried = true;
+    uint64_t number = pools->failure_count;
+
+    for (struct failure *failure; (failure = previous(pools, &number));)
+        if (failure->bytes == bytes && is_near(failure, time_ns)) {
+            failure->was_retried = true;
+            return;
+        }
 }
 
 static void add_report(struct pools *pools, const tarn_trace_pool_row *row,
@@ -185,6 +230,9 @@ static void add_report(struct pools *pools, const tarn_trace_pool_row *row,
 
     if (!failure)
         failure = add_failure(pools, time_ns, bytes, node);
+    if (!failure->has_event)
+        failure->last_ns = time_ns;
+    failure->awaits_report = false;
     if (row->report) {
         size_t size = row->report->size < sizeof failure->report ? row->report->size
                                                                  : sizeof failure->report;

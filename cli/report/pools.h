@@ -1,7 +1,9 @@
 /* pools.h -- the pools of a log: reserved bytes, failures, maps, marks.
  *
  * A failed allocation can have two rows: an event, and a pool row with the reason. They
- * become one failure. Of many failures the first 16 and the last 16 are kept.
+ * become one failure. So do the attempts of one request: an allocation that fails again
+ * with the same size, stream, thread and site within a second. Of many failures the first
+ * 16 and the last 16 are kept.
  */
 #ifndef TARN_CLI_REPORT_POOLS_H
 #define TARN_CLI_REPORT_POOLS_H
@@ -41,12 +43,17 @@ struct pool_map {
 };
 
 struct failure {
-    uint64_t time_ns, bytes;
+    uint64_t time_ns, bytes; /* the time of its first attempt */
     uint32_t node;
     bool has_event, has_report;
-    bool was_retried; /* the same allocation succeeded within a second */
-    tarn_pool_oom_report report;
-    uint32_t map; /* number of its map + 1 */
+    bool was_retried;  /* the same allocation succeeded within a second */
+    uint64_t attempts; /* that failed */
+    uint64_t last_ns;  /* time of the last attempt */
+    uint64_t stream, thread;
+    uint32_t site;               /* a frame */
+    bool awaits_report;          /* the one that it has is of an earlier attempt */
+    tarn_pool_oom_report report; /* of the last attempt that has one */
+    uint32_t map;                /* number of its map + 1 */
 };
 
 enum mark_kind {
@@ -84,9 +91,9 @@ struct pools {
  * the map of its blocks, or NULL if the row has none. */
 struct pool_map *pools_add_row(struct pools *pools, const tarn_trace_pool_row *row,
                                uint64_t time_ns, uint32_t node);
-/* Enter the event of a failed allocation. */
+/* Enter the event of a failed allocation. `site` is the frame of its site. */
 void pools_add_failure(struct pools *pools, const tarn_trace_event *event,
-                       uint64_t time_ns, uint32_t node);
+                       uint64_t time_ns, uint32_t node, uint32_t site);
 /* Note an allocation, which may be the retry of the latest failure. */
 void pools_note_success(struct pools *pools, uint64_t time_ns, uint64_t bytes);
 void pools_add_mark(struct pools *pools, enum mark_kind kind, uint64_t time_ns,

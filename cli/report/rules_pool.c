@@ -170,9 +170,9 @@ static void note_requester(const struct view *view, uint32_t node,
         finding_note(finding, "requested by %s", finding_frame(view, frame).text);
 }
 
-/* Report an allocation that failed, the last one of `times` attempts. */
+/* Report an allocation that failed. */
 static void find_failure(const struct view *view, const struct failure *failure,
-                         uint64_t times, struct findings *findings)
+                         struct findings *findings)
 {
     const tarn_pool_oom_report *report = &failure->report;
     struct cause cause = {"", "A report needs a binary log over a pool of Tarn: see "
@@ -193,37 +193,20 @@ static void find_failure(const struct view *view, const struct failure *failure,
     note_requester(view, failure->node, finding);
     if (failure->has_report)
         note_terms(report, finding);
-    if (times > 1)
-        finding_note(finding, "it failed %s times within a second",
-                     text_count(times).text);
+    if (failure->attempts > 1)
+        finding_note(finding, "it failed %s times, within a second of each other",
+                     text_count(failure->attempts).text);
     if (failure->was_retried)
         finding_note(finding, "the same allocation succeeded within a second");
-}
-
-/* Return true if a failure is another attempt of the one before it: of the same site. */
-static bool is_attempt(const struct view *view, const struct failure *first,
-                       const struct failure *failure)
-{
-    const struct trie *stacks = &view->aggregate->stacks;
-    uint32_t framework;
-
-    return failure->bytes == first->bytes &&
-           trie_site_of(stacks, failure->node, &framework) ==
-               trie_site_of(stacks, first->node, &framework) &&
-           failure->time_ns < first->time_ns + SECOND_NS;
 }
 
 void rules_pool_failed(const struct view *view, struct findings *findings)
 {
     const struct pools *pools = &view->aggregate->pools;
-    size_t count = pools_failures(pools), end;
+    size_t count = pools_failures(pools);
 
-    for (size_t first = 0; first < count; first = end) {
-        for (end = first + 1; end < count; end++)
-            if (!is_attempt(view, pools_failure(pools, first), pools_failure(pools, end)))
-                break;
-        find_failure(view, pools_failure(pools, end - 1), end - first, findings);
-    }
+    for (size_t i = 0; i < count; i++)
+        find_failure(view, pools_failure(pools, i), findings);
 }
 
 /* --- F8: fragmented ----------------------------------------------------------------- */

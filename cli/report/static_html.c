@@ -186,6 +186,8 @@ static void write_failure(FILE *out, const struct view *view,
         fputs(" in ", out);
         text_html(out, text, TEXT_BOX);
     }
+    if (failure->attempts > 1)
+        fprintf(out, "; it failed %s times", text_count(failure->attempts).text);
     fputs(".</p>", out);
     if (failure->has_report) {
         tarn_pool_oom_report_text(&failure->report, text, sizeof text);

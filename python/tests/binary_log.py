@@ -140,7 +140,7 @@ class BinaryLog:
             body += payload + bytes(-len(payload) % 8)
         return body
 
-    def flush(self):
+    def flush(self, thread=7):
         """Append what was written: the records in a chunk of their own, before the rows."""
         size = sum(16 + (len(payload) + 7) // 8 * 8 for _, payload in self.records)
         start = self.rows[0][0] if self.rows else 0
@@ -154,6 +154,7 @@ class BinaryLog:
                     self.row(number, index, *row) for index, row in enumerate(rows)
                 ),
                 start,
+                thread,
             )
         self.rows, self.records = [], []
 

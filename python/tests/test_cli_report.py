@@ -192,7 +192,7 @@ def test_a_log_of_failures_alone_has_their_cards(tmp_path):
     page, (block,) = page_of(tmp_path, [at(1, FAILURE, 0, MIB)])
     text = Elements(page).text
     assert "Out of memory at" in text and "Wanted 1.00 MiB" in text
-    assert block["failures"][0]["fields"] == {"requested": MIB}
+    assert block["failures"][0]["fields"] == {"requested": MIB, "failed_attempts": 1}
 
 
 def test_stacks_frameworks_and_maps_are_in_the_page(tmp_path):

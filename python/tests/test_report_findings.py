@@ -415,8 +415,45 @@ def test_an_allocation_that_is_tried_again_is_one_finding():
         log.add(time, FAILURE, 0, 4 * GIB, stack)
         log.pool(time + 1, OOM, 14 * GIB, 0, report=FULL | {"unfenced": 2 * GIB})
     again, last = sorted(findings(log.bytes())["F7"], key=lambda one: one["time"])
-    assert again["evidence"][-1] == "it failed 3 times within a second"
+    assert again["evidence"][-1] == "it failed 3 times, within a second of each other"
     assert not any("times" in line for line in last["evidence"])
+
+
+def attempts(requests):
+    """The attempts of each failure in the page, of requests (time, size, stream, thread, line)."""
+    log = BinaryLog(chunk_bytes=65536)
+    for time, size, stream, thread, line in requests:
+        stack = log.stack(("step", "/home/ann/train.py", line))
+        log.add(time, FAILURE, 0, size, stack, stream)
+        log.pool(time + 1, OOM, 14 * GIB, 0, report=FULL | {"requested": size})
+        log.flush(thread)
+    done = tarn_tool("report", "-", "-o", "-", input=log.bytes())
+    (block,) = blocks(done.stdout.encode())
+    assert block["meta"]["failures"] == len(requests)
+    return [one["fields"]["failed_attempts"] for one in block["failures"]], done.stdout
+
+
+def test_a_request_that_is_retried_twice_is_one_card():
+    counts, page = attempts([(SECOND + 40_000 * i, 4 * GIB, 7, 1, 88) for i in range(3)])
+    assert counts == [3]
+    assert page.count("<h3>Out of memory") == 1 and "it failed 3 times." in page
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (SECOND + 1000, 4 * GIB, 8, 1, 88),
+        (SECOND + 1000, 3 * GIB, 7, 1, 88),
+        (SECOND + 1000, 4 * GIB, 7, 2, 88),
+        (SECOND + 1000, 4 * GIB, 7, 1, 90),
+        (3 * SECOND, 4 * GIB, 7, 1, 88),
+    ],
+    ids=["stream", "size", "thread", "line", "time"],
+)
+def test_another_request_is_a_card_of_its_own(other):
+    counts, page = attempts([(SECOND, 4 * GIB, 7, 1, 88), other])
+    assert counts == [1, 1]
+    assert page.count("<h3>Out of memory") == 2 and "it failed" not in page
 
 
 def test_failures_are_one_of_two_rows_and_all_are_counted():

@@ -114,6 +114,32 @@ def test_a_failure_with_free_memory_has_its_cause_and_its_map(tmp_path):
     assert max(one["reserved"] for one in block["columns"]) == 480 * MIB
 
 
+def test_a_request_that_the_program_retries_is_one_failure(tmp_path):
+    left = "iter([True, True, False])"
+    retries = f"""
+    left = {left}
+    retrying = tarn.mr.FailureCallbackResourceAdaptor(logged, lambda size: next(left))
+    tarn.mr.set_current_device_resource(retrying)
+    """
+    block = failures(tmp_path, retries)
+    assert block["meta"]["failures"] == 3
+    (failure,) = block["failures"]
+    assert failure["fields"]["failed_attempts"] == 3
+    assert failure["map"] >= 0
+
+
+def test_two_requests_of_other_sizes_are_two_failures(tmp_path):
+    again = """
+    try:
+        allocate(301 << 20)
+    except MemoryError:
+        pass
+    """
+    block = failures(tmp_path, again)
+    counts = [one["fields"]["failed_attempts"] for one in block["failures"]]
+    assert (block["meta"]["failures"], counts) == (2, [1, 1])
+
+
 def test_a_program_whose_memory_suffices_has_no_failure(tmp_path):
     block = failures(tmp_path, "blocks.clear()")
     assert block["meta"]["failures"] == 0 and "F7" not in rules(block)

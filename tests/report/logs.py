@@ -616,11 +616,12 @@ def failures_only() -> Block:
     block = empty()
     block.frames = [MAIN]
     block.parents, block.node_frames = [0, 0], [0, 0]
-    fields = {"requested": 200 * GIB, "live": 0, "reserved": 0, "cached": 0, "maximum": 2**64 - 1,
+    fields = {"requested": 200 * GIB, "failed_attempts": 3,
+              "live": 0, "reserved": 0, "cached": 0, "maximum": 2**64 - 1,
               "device_free": 130 * GIB, "device_total": 140 * GIB, "largest_free": 0}  # fmt: skip
     block.failures = [Failure(5 * MS, 1, fields, "cuMemAlloc: out of memory")]
     block.marks = [Mark(5 * MS, FAILURE, "", 200 * GIB)]
-    block.meta |= {"failures": 1, "duration_ns": 6 * MS, "rows": 1}
+    block.meta |= {"failures": 3, "duration_ns": 6 * MS, "rows": 3}
     return block
 
 

@@ -195,22 +195,28 @@ const FAILURE_WORDS = [
     ["device_free", "free on the device"],
     ["device_total", "of the device in all"],
 ];
-const NO_BYTES = new Set(["attempts", "upstream_status"]);
+const NO_BYTES = new Set(["attempts", "failed_attempts", "upstream_status"]);
 
 function makeFailures() {
     const place = section("failures", "Out of memory");
     panel([], () => {
         const block = shownBlock();
         place.hidden = block.failures.length === 0;
-        const count = figure(block, "failures") ?? block.failures.length;
+        const shown =
+            block.failures.reduce((sum, failure) => sum + attemptsOf(failure), 0);
+        const count = figure(block, "failures") ?? shown;
         place.replaceChildren(place.querySelector("h2"),
-            count > block.failures.length
+            count > shown
                 ? el("p", {class: "muted"},
-                      `${plural(block.failures.length, "failure")} of ${
-                          grouped(count)} are shown.`)
+                      `${plural(shown, "failure")} of ${grouped(count)} are shown.`)
                 : "",
             ...block.failures.map((failure) => failureCard(block, failure)));
     });
+}
+
+/** How often the request failed; a log of an earlier version does not tell. */
+function attemptsOf(failure) {
+    return failure.fields.get("failed_attempts") ?? 1;
 }
 
 function failureCard(block, failure) {
@@ -227,7 +233,9 @@ function failureCard(block, failure) {
     return el("article", {class: "failure"},
         el("h3", {}, `At ${momentText(block, failure.time)}: `,
             wanted === undefined ? "an allocation" : size(wanted),
-            wanted === undefined ? " failed" : " requested"),
+            wanted === undefined ? " failed" : " requested",
+            attemptsOf(failure) > 1 ? `, ${grouped(attemptsOf(failure))} attempts failed`
+                                    : ""),
         lines.length === 1 ? el("p", {}, name(cut(failure.text))) : "",
         failureBar(failure, of),
         el("p", {class: "shows"},
