@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "launch.h"
+#include "watch.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -279,7 +280,15 @@ static int run(int argc, char **argv)
         return code;
     job.program = argv + optind;
     code = set_environment(&job);
-    return code ? code : launch_exec(&verb_run, job.program);
+    if (code != 0)
+        return code;
+    int watch = -1;
+    if (job.log && !launch_is_python(job.program)) /* a Python says it itself */
+        watch = watch_log(&verb_run, getenv("TARN_LOG"), job.program[0]);
+    code = launch_exec(&verb_run, job.program);
+    if (watch >= 0 && write(watch, "", 1) < 0)
+        close(watch);
+    return code;
 }
 
 const struct verb verb_run = {

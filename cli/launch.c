@@ -143,6 +143,41 @@ static bool own_python(char path[PATH_MAX])
     return find_beside_tool("python3", path) || find_beside_tool("python", path);
 }
 
+/* Return true if a file is a script for Python. */
+static bool is_python_script(const char *path)
+{
+    char line[256];
+    FILE *file = fopen(path, "re");
+    bool is_script = file && fgets(line, sizeof line, file) &&
+                     strncmp(line, "#!", 2) == 0 && strstr(line, "python");
+
+    if (file)
+        fclose(file);
+    return is_script;
+}
+
+bool launch_is_python(char **program)
+{
+    const char *slash = strrchr(program[0], '/');
+    const char *name = slash ? slash + 1 : program[0];
+    char path[PATH_MAX];
+
+    if (is_for_python(program) || strncmp(name, "python", 6) == 0)
+        return true;
+    if (slash)
+        return is_python_script(program[0]);
+    if (find_beside_tool(name, path))
+        return is_python_script(path);
+    const char *folders = getenv("PATH");
+    for (size_t count; folders && *folders; folders += count + (folders[count] == ':')) {
+        count = strcspn(folders, ":");
+        if (join(path, "%.*s/%s", (int)count, folders, name) && is_file(path) &&
+            access(path, X_OK) == 0)
+            return is_python_script(path);
+    }
+    return false;
+}
+
 /* Run Python with the words as its arguments. */
 static int exec_python(const struct verb *verb, char **program)
 {

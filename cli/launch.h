@@ -25,6 +25,10 @@ bool launch_absolute(const char *path, char absolute[PATH_MAX]);
  * NULL: the driver that the environment specifies. */
 int launch_driver(const struct verb *verb, const char *driver);
 
+/* Return true if the program is Python: words for it, a Python by its name, or a script
+ * whose first line names it. */
+bool launch_is_python(char **program);
+
 /* Replace the tool by the program; returns only if that fails. */
 int launch_exec(const struct verb *verb, char **program);
 

@@ -91,6 +91,34 @@ def test_the_exit_code_is_the_programs():
         assert tarn_tool("run", "sh", "-c", f"exit {code}", **CLEAN).returncode == code
 
 
+def test_says_that_a_program_without_tarn_left_its_log_empty(tmp_path):
+    log = tmp_path / "c.tlog"
+    for code in 0, 7:
+        done = tarn_tool("run", "--log", log, "sh", "-c", f"echo out; exit {code}", **CLEAN)
+        assert (done.returncode, done.stdout) == (code, "out\n")
+        assert done.stderr == (
+            f"tarn run: the log {log} is empty: sh made no allocation through Tarn, "
+            "or did not load it\n"
+        )
+
+
+def test_says_nothing_where_a_program_or_its_child_has_a_log(tmp_path):
+    for name in "c.tlog", "c.tlog.4711":
+        log = tmp_path / "c.tlog"
+        done = tarn_tool("run", "--log", log, "sh", "-c", f"echo row > {tmp_path}/{name}", **CLEAN)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_program_that_is_not_there_is_one_line(tmp_path):
+    done = tarn_tool("run", "--log", tmp_path / "c.tlog", "no-such-program", **CLEAN)
+    assert done.stderr == "tarn run: cannot find the program no-such-program\n"
+
+
+def test_a_python_says_itself_why_its_log_is_empty(tmp_path):
+    done = tarn_tool("run", "--log", tmp_path / "p.tlog", sys.executable, "-c", "pass", **CLEAN)
+    assert done.stderr == REPORT
+
+
 def test_refuses_what_cannot_work(tmp_path):
     old = tmp_path / "old.csv"
     old.write_text("of yesterday")
