@@ -469,7 +469,8 @@ typedef struct tarn_pool_statistics {
 /** Fill `*out` with the statistics of a pool.
  *
  * The call fills as many bytes as `out->size` says. The numbers are exact while no other
- * call on the pool is under way. Otherwise they are of slightly different moments.
+ * call on the pool is under way. Otherwise they are of slightly different moments. Memory
+ * by which another thread, or the pool's own, grows the pool counts as live meanwhile.
  *
  * Exit or a fork may have stopped another thread inside a call on the pool. Then
  * `captured`, `largest_free` and `orphaned` are 0.

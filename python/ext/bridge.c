@@ -196,11 +196,16 @@ static tarn_status bridge_allocate(void *self, size_t bytes, size_t alignment,
     struct tarn__gil_stay stay;
     tarn_status status = TARN_OK;
 
-    if (alignment > TARN_ALIGNMENT || bytes > PY_SSIZE_T_MAX)
+    if (alignment > TARN_ALIGNMENT)
         return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "python: a resource written in Python cannot allocate %zu "
-                              "bytes aligned to %zu, the maximum is %u",
+                              "python: a resource written in Python cannot align %zu "
+                              "bytes to %zu, the maximum is %u",
                               bytes, alignment, TARN_ALIGNMENT);
+    if (bytes > PY_SSIZE_T_MAX)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "python: a resource written in Python cannot allocate %zu "
+                              "bytes, the maximum is %zd",
+                              bytes, PY_SSIZE_T_MAX);
     if (!tarn__gil_enter(&stay))
         return tarn_error_set(TARN_PLUGIN_FAILURE,
                               "python: the interpreter is exiting, resources written in "

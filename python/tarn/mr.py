@@ -622,7 +622,8 @@ class _PoolCalls(UpstreamResourceAdaptor):
         """Return the memory and the counters of the pool as a PoolStatistics.
 
         The numbers come from the pool's own counters. They are exact while no other call on the
-        pool is under way.
+        pool is under way. Memory by which another thread, or the pool's own, grows the pool counts
+        as live meanwhile.
         """
         found = _tarn._pool_statistics(self)
         return PoolStatistics(**{**found, "maximum": maximum_of(found["maximum"])})

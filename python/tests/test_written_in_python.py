@@ -465,3 +465,11 @@ def test_no_more_than_64_resources_stack_whatever_they_are_written_in():
             top = makers[i % 3](top)
     assert 62 <= i <= 66
     top.deallocate(top.allocate(1000), 1000)
+
+
+@pytest.mark.parametrize("nbytes", [2**63, 2**64 - 256])
+def test_a_size_that_python_cannot_hold_is_out_of_memory(nbytes):
+    own = Own()
+    with pytest.raises(tarn.OutOfMemoryError, match=f"cannot allocate {nbytes} bytes, the maximum"):
+        mr.StatisticsResourceAdaptor(own).allocate(nbytes)
+    assert own.calls == []
