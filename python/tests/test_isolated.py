@@ -1,5 +1,9 @@
 """Tarn without its optional packages, and without a driver."""
 
+from pathlib import Path
+
+import tarn
+
 FORBID = """
 import importlib.abc, sys
 
@@ -98,3 +102,43 @@ def test_a_subinterpreter_is_refused_in_words(sim_process):
     """Resources written in Python would be called in the wrong interpreter."""
     words = sim_process(SUBINTERPRETER)
     assert "ImportError" in words and "subinterpreter" in words
+
+
+# The thread ends after dlclose(), and so do its caches.
+CLOSED = """
+import _ctypes, ctypes, os, sys, threading
+
+path = os.environ["LIBTARN"]
+assert "tarn" not in sys.modules
+library = ctypes.CDLL(path, mode=os.RTLD_LOCAL)
+pool, block = ctypes.c_void_p(), ctypes.c_ulonglong()
+used, closed = threading.Event(), threading.Event()
+
+
+def use():
+    size, none = ctypes.c_size_t(1000), ctypes.c_void_p()
+    for _ in range(10):
+        assert library.tarn_resource_allocate(pool, size, none, none, ctypes.byref(block)) == 0
+        assert library.tarn_resource_deallocate(pool, block, size, none, none) == 0
+    used.set()
+    closed.wait()
+
+
+assert library.tarn_pool_create(0, None, None, ctypes.byref(pool)) == 0
+thread = threading.Thread(target=use)
+thread.start()
+used.wait()
+_ctypes.dlclose(library._handle)
+closed.set()
+thread.join()
+again = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+count = again.tarn_resource_live_blocks
+count.restype = ctypes.c_size_t
+print(count(pool), again.tarn_resource_release(pool))
+"""
+
+
+def test_the_library_stays_loaded_after_dlclose(sim_process):
+    """Threads that end later, and compiled code, still call it."""
+    (library,) = Path(tarn.get_library_dir()).glob("libtarn.so.*")
+    assert sim_process(CLOSED, LIBTARN=str(library)) == "0 0"
