@@ -477,6 +477,9 @@ FULL = (
     Step("model-hundred-million", "10^8 operations of the pool beside a model",
          "build/release/bin/model --operations 100000000",
          200, 100, RELEASE, full=True),
+    Step("model-adaptors", "10^8 operations of random stacks of adaptors beside a model",
+         "build/release/bin/model-adaptors --operations 100000000",
+         1200, 1100, RELEASE, full=True),
 )  # fmt: skip
 
 STEPS = PLAIN + FULL
