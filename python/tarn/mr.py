@@ -105,9 +105,12 @@ def _bytes_of(size: int | str | None) -> int:
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     unit = text[len(digits) :].lower()
     try:
-        return int(float(digits) * _UNITS[unit])
+        number = int(float(digits) * _UNITS[unit])
     except (KeyError, ValueError, OverflowError):
         raise ValueError(f"Could not parse {size!r} as a number of bytes") from None
+    if text.startswith("-") or number >= 1 << 63:
+        raise ValueError(f"{size!r} as a number of bytes is not between 0 and 2**63 - 1")
+    return number
 
 
 def _device_of(device: int | None) -> int:
