@@ -88,7 +88,7 @@ static enum verdict run_original(struct run *run, struct world *world)
 static int difference(const struct run *before, const struct run *after, int step,
                       int object)
 {
-    return step < 0 ? 0 : before->history[step][object] - after->history[step][object];
+    return run_count(before, step, object) - run_count(after, step, object);
 }
 
 /* Return whether this object may have fewer references than before. That requires that
@@ -99,10 +99,10 @@ static int difference(const struct run *before, const struct run *after, int ste
 static bool may_have_fewer(const struct run *before, const struct run *after, int object)
 {
     int fewer = difference(before, after, before->steps, object);
-    int lowest = after->history[before->steps][object];
+    int lowest = run_count(after, before->steps, object);
 
     for (int step = before->steps; step >= 0; step--) {
-        int count = after->history[step][object];
+        int count = run_count(after, step, object);
         int gap = difference(before, after, step, object);
         if (gap < fewer)
             return false;

@@ -344,9 +344,9 @@ enum verdict run_go(struct run *run)
         enum verdict verdict = run_block(run, &frame, current, from, &run->where[1]);
         if (verdict != FINE)
             return verdict;
-        for (int i = 0; i < MAX_OBJECTS; i++)
-            run->history[run->steps][i] =
-                i < run->object_count ? run->objects[i].count + run->dropped[i] : 0;
+        run->made[run->steps] = run->object_count;
+        for (int i = 0; i < run->object_count; i++)
+            run->history[run->steps][i] = run->objects[i].count + run->dropped[i];
         run->returned = block->returns;
         if (block->successor_count == 0)
             return FINE;
@@ -354,6 +354,12 @@ enum verdict run_go(struct run *run)
         current = block->successors[decide(run, block->successor_count)];
     }
     return CUT;
+}
+
+int run_count(const struct run *run, int step, int object)
+{
+    bool exists = step >= 0 && object < run->made[step];
+    return exists ? run->history[step][object] : 0;
 }
 
 struct run run_make(const struct function *function)

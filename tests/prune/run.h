@@ -48,8 +48,9 @@ struct run {
     int kept[MAX_OBJECTS];    /* references that were transferred to others */
     int own[MAX_OBJECTS];     /* references that the judged function has */
     int dropped[MAX_OBJECTS]; /* references that other owners have released */
-    int history[MAX_BLOCKS_RUN][MAX_OBJECTS]; /* counts at the end of each of them, with
-                                               * what others have released since added */
+    int made[MAX_BLOCKS_RUN]; /* objects that existed at the end of each of them */
+    int history[MAX_BLOCKS_RUN][MAX_OBJECTS]; /* their counts there, with what others had
+                                               * released added */
     int last_raise;                           /* step of the last raise mark, or -1 */
     bool returned;
     int blamed;   /* the object that was freed, after a failure */
@@ -61,6 +62,10 @@ struct run run_make(const struct function *function);
 
 /* Run from the entry to a return, to a failure, or to the maximum length (CUT). */
 enum verdict run_go(struct run *run);
+
+/* The count of an object at the end of a step, with what others had released added; 0
+ * before the object was made. */
+int run_count(const struct run *run, int step, int object);
 
 /* A pseudo-random number. */
 uint64_t run_mix(uint64_t x);
