@@ -9,11 +9,12 @@
     numba_nrt_suite.py --part 1/9 --record FILE   store the outcomes on Numba's runtime
     numba_nrt_suite.py --quick --recorded FILE    compare with these outcomes where FILE has them
     numba_nrt_suite.py --quick --verify FILE      are these still the outcomes?
+    numba_nrt_suite.py --pruner ...               Tarn's side has Tarn's pruner too, in mode sound
 
 What is run: every class of numba.tests that checks each of its tests for leaks, and all of
 test_nrt, test_nrt_refct and test_refop_pruning; unchanged, each module in a process of its
 own. Any test that ends otherwise on Tarn's runtime is a failure, and so is a module that
-does not end or did not run on the runtime that it was to run on: exit code 1.
+does not end, or did not have the runtime and the pruner that it was to have: exit code 1.
 
 The environment must not have numba-cuda, whose redirector breaks the import of one of the
 modules. Tarn has to be installed in it, so that processes that tests start get its runtime.
@@ -129,19 +130,26 @@ def list_command():
 # --- one module, in a process of its own ------------------------------------------------
 
 
+def installed():
+    """What this process runs on: "numba", "tarn" or "tarn+pruner"."""
+    from numba.core.registry import cpu_target
+    from numba.core.runtime import _nrt_python
+
+    key = cpu_target.target_context.codegen().magic_tuple()  # it names each pruner but Numba's own
+    core = "tarn" if hasattr(_nrt_python, "tarn_version") else "numba"
+    return core + "+pruner" * any("tarn.prune" in str(word) for word in key)
+
+
 def run_here(name, core, path):
-    """Run the chosen tests of a module, and write down on whose runtime that was."""
-    if core == "tarn":
+    """Run the chosen tests of a module; fail if they ran on something else than `core`."""
+    if core != "numba":
         from tarn import nrt
 
         nrt.install()
     with open(path, "w") as lines:
         unittest.TestSuite(chosen(name)).run(common.Recorder(lines))
-    from numba.core.runtime import _nrt_python
-
-    was = "tarn" if hasattr(_nrt_python, "tarn_version") else "numba"
-    if was != core:
-        sys.exit(f"ran on the runtime of {was}")
+    if installed() != core:
+        sys.exit(f"ran on {installed()}, not on {core}")
 
 
 # --- all modules ------------------------------------------------------------------------
@@ -153,8 +161,10 @@ def environment(core):
         for name, value in os.environ.items()
         if not name.startswith(("TARN_", "NUMBA_")) and name != "PYTHONPATH"
     }
-    if core == "tarn":
+    if core != "numba":
         env["TARN_NRT"] = "1"
+    if core == "tarn+pruner":
+        env["TARN_PRUNE"] = "sound"  # for the processes that tests start, too
     return env
 
 
@@ -176,10 +186,10 @@ def compare(one, other, junit):
     tests = set(one["tests"]) | set(other["tests"])
     for name, trouble in found.items():
         print(f"DIFFERENT {name}: {trouble}")
-    print(f"{'':20}{one['manager']:>8}{other['manager']:>8}")
+    print(f"{'':20}{one['manager']:>12}{other['manager']:>12}")
     for outcome in sorted(set(one["counts"]) | set(other["counts"])):
         numbers = (run["counts"].get(outcome, 0) for run in (one, other))
-        print(f"{outcome:20}" + "".join(f"{number:8}" for number in numbers))
+        print(f"{outcome:20}" + "".join(f"{number:12}" for number in numbers))
     print(f"{len(tests)} tests: {len(found)} differences")
     if junit:
         common.write_junit(junit, sorted(tests | set(found)), found)
@@ -193,7 +203,8 @@ def run_command(arguments):
     names = [name for name in names if arguments.pattern in name]
     if not names:
         sys.exit(f"numba_nrt_suite.py: no module has {arguments.pattern!r} in its name")
-    cores = [arguments.core] if arguments.core else ["numba", "tarn"]
+    ours = "tarn+pruner" if arguments.pruner else "tarn"
+    cores = ["numba", ours] if arguments.core is None else [arguments.core.replace("tarn", ours)]
     now = common.conditions(names, variables=())
 
     def run(core, some, path):
@@ -227,6 +238,7 @@ def main(argv):
         )
         return compare(one, other, arguments.junit)
     parser.add_argument("--core", choices=("numba", "tarn"), help="one instead of both")
+    parser.add_argument("--pruner", action="store_true", help="Tarn's pruner on Tarn's runtime")
     parser.add_argument("--out", metavar="FILE", help="write the outcomes as JSON")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
     parser.add_argument("--pattern", default="", help="modules with this in their names")
