@@ -14,7 +14,7 @@
  * before. Such a point is exposed, unless another reference keeps the object:
  *
  *   - the value is a parameter, and the function releases no more of its parameters than
- *     it takes: the caller holds it;
+ *     it takes, nor has a call that releases its argument: the caller holds it;
  *   - the floor is above 0: the function has a reference below the floor, whose decref is
  *     ahead too.
  *
@@ -53,7 +53,9 @@ struct carried {
                               */
     unsigned char *end, *edge; /* scratch, by name */
     uint32_t *stack;
-    bool caller_holds; /* the function releases no more of its parameters than it takes */
+    bool
+        caller_holds; /* the function releases no more of its parameters than it takes, and
+                        * nothing in it but refops releases a parameter */
     bool changed;
 };
 
@@ -475,7 +477,7 @@ static bool check(struct carried *carried)
 
 static void set_floors(struct carried *carried)
 {
-    carried->caller_holds = true;
+    carried->caller_holds = !carried->function_index->releases_argument;
     for (uint32_t name = 0; name < carried->demand.name_count; name++)
         carried->caller_holds &= !carried->demand.is_parameter[name] ||
                                  carried->demand.at_definition[name] == 0;

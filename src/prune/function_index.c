@@ -165,7 +165,10 @@ static void find_calls_of(struct tarn__function_index *function_index, uint32_t 
             next->calls_before = function_index->calls_in[block];
             refop++;
         } else {
-            function_index->calls_in[block] += tarn__release_by(release, at);
+            bool releases = tarn__release_by(release, at);
+            function_index->calls_in[block] += releases;
+            function_index->releases_argument |=
+                releases && tarn__release_of_argument(at);
         }
     }
 }
@@ -341,6 +344,12 @@ uint32_t tarn__function_index_decref_behind(struct tarn__function_index *functio
     } while (function_index->refops[function_index->by_value[place++]].calls_before <
              refop->calls_before);
     return function_index->by_value[place - 1];
+}
+
+bool tarn__function_index_caller_holds(const struct tarn__function_index *function_index,
+                                       LLVMValueRef value)
+{
+    return LLVMIsAArgument(value) && !function_index->releases_argument;
 }
 
 void tarn__function_index_remove(struct tarn__function_index *function_index,

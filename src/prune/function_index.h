@@ -57,7 +57,8 @@ struct tarn__function_index {
     uint32_t removed;                  /* number of removed refops */
 
     /* From tarn__function_index_find_calls() on: */
-    uint32_t *calls_in; /* by block: its releasing calls, the terminator included */
+    uint32_t *calls_in;     /* by block: its releasing calls, the terminator included */
+    bool releases_argument; /* one of them releases its argument, perhaps a parameter */
 
     /* From tarn__function_index_number_values() on: */
     uint32_t *decrefs_in; /* by block: decrefs that still exist */
@@ -95,6 +96,10 @@ bool tarn__function_index_is_call(struct tarn__function_index *function_index,
 /* The releasing call of the block that has `before` others before it, or NULL. */
 LLVMValueRef tarn__function_index_call(struct tarn__function_index *function_index,
                                        uint32_t block, uint32_t before);
+/* Does the caller hold the value for the whole call? It is a parameter, and no call of the
+ * function releases its argument. */
+bool tarn__function_index_caller_holds(const struct tarn__function_index *function_index,
+                                       LLVMValueRef value);
 /* The first existing decref at or after a place of `by_value`, or the place behind the
  * value's last. */
 uint32_t tarn__function_index_next_place(struct tarn__function_index *function_index,

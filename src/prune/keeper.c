@@ -97,7 +97,8 @@ bool tarn__keeper_holds(struct tarn__keeper *keeper, uint32_t incref)
         function_index->first_place[number + 1] - function_index->first_place[number];
     uint32_t definition = TARN__NONE;
 
-    keeper->wanted = LLVMIsAArgument(value) ? 1 : MOST_WANTED;
+    keeper->wanted =
+        tarn__function_index_caller_holds(function_index, value) ? 1 : MOST_WANTED;
     if (LLVMIsAInstruction(value))
         definition = tarn__cfg_number(keeper->cfg, LLVMGetInstructionParent(value));
     else if (!LLVMIsAArgument(value))

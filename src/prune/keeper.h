@@ -8,7 +8,8 @@
  *
  *   - It has two: one is left.
  *   - It has one, and the value is a parameter. The caller holds what it passes for the
- *     whole call.
+ *     whole call. A function with an invoked decref, or a call of NRT_MemInfo_release,
+ *     may release a parameter itself: there this does not count.
  *
  * Between the incref and the decrefs of its pair no decref of any value stands. So the
  * references are held for the whole time. A store in between may give one to another owner,

@@ -33,7 +33,7 @@ static bool prune_pair(struct tarn__function_index *function_index, uint32_t inc
     decref = tarn__function_index_decref_behind(function_index, incref);
     if (decref == TARN__NONE ||
         (function_index->refops[decref].calls_before != refop->calls_before &&
-         !LLVMIsAArgument(refop->value)))
+         !tarn__function_index_caller_holds(function_index, refop->value)))
         return false;
     tarn__function_index_remove(function_index, incref);
     tarn__function_index_remove(function_index, decref);

@@ -237,6 +237,14 @@ static bool summarize(struct tarn__release *release)
     return spread(release);
 }
 
+bool tarn__release_of_argument(LLVMValueRef instruction)
+{
+    if (!is_call(instruction))
+        return false;
+    LLVMValueRef callee = LLVMGetCalledValue(instruction);
+    return is_named(callee, "NRT_decref") || is_named(callee, "NRT_MemInfo_release");
+}
+
 bool tarn__release_by(struct tarn__release *release, LLVMValueRef instruction)
 {
     if (release->calls_keep)

@@ -56,5 +56,8 @@ void tarn__release_close(struct tarn__release *release);
 /* May this instruction, which is no refop, release a reference? After a failed allocation
  * (`arena.failed`) the answer is yes for every call. */
 bool tarn__release_by(struct tarn__release *release, LLVMValueRef instruction);
+/* Does this instruction, which is no refop, release its argument: an invoked decref, or
+ * NRT_MemInfo_release? */
+bool tarn__release_of_argument(LLVMValueRef instruction);
 
 #endif

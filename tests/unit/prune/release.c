@@ -150,6 +150,41 @@ TEST(a_parameter_is_held_by_the_caller)
                        .removed);
 }
 
+#define RELEASE DECLARED "declare void @NRT_MemInfo_release(i8*)\n"
+#define CALL_RELEASE "  call void @NRT_MemInfo_release(i8* %x)\n"
+
+TEST(a_parameter_is_not_held_where_the_function_releases_it)
+{
+    CHECK_EQUAL(0,
+                prune_soundly(RELEASE "define void @f(i8* %x) {\n" INCREF("%x")
+                                  CALL_RELEASE USE("%x") DECREF("%x") "  ret void\n}\n")
+                    .removed);
+    CHECK_EQUAL(0, prune_soundly(RELEASE "define void @f(i8* %x) {\n" INCREF(
+                                     "%x") "  br label %end\n"
+                                           "end:\n" CALL_RELEASE USE("%x")
+                                               DECREF("%x") "  ret void\n}\n")
+                       .removed);
+    CHECK_EQUAL(2, prune_soundly(RELEASE "define void @f(i8* %x) {\n" INCREF("%x")
+                                     INCREF("%x") CALL_RELEASE USE("%x") DECREF("%x")
+                                         DECREF("%x") "  ret void\n}\n")
+                       .removed);
+}
+
+TEST(an_invoked_decref_may_release_a_parameter)
+{
+    const char *text = DECLARED
+        "declare i32 @personality(...)\n"
+        "define void @f(i8* %x, i8* %y) personality i32 (...)* @personality {\n" INCREF(
+            "%x") "  invoke void @NRT_decref(i8* %y) to label %good unwind label %pad\n"
+                  "good:\n" USE("%x") DECREF(
+                      "%x") "  ret void\n"
+                            "pad:\n  %l = landingpad { i8*, i32 } cleanup\n" DECREF(
+                                "%x") "  resume { i8*, i32 } %l\n}\n";
+
+    CHECK_EQUAL(0, prune_soundly(text).removed);
+    CHECK_EQUAL(3, prune_as(TARN_PRUNE_ASSUME_CALLS_KEEP, 0, text).removed);
+}
+
 /* The last of the references stays: nothing else keeps the object. */
 TEST(a_second_reference_of_the_function_keeps_the_object)
 {
