@@ -105,6 +105,10 @@ static struct tarn__verdict check_region(struct tarn__sound *sound, uint32_t inc
         return tarn__verdict_reject(TARN_PRUNE_RELEASING_CALL, where);
     if (!region->raises)
         return verdict;
+    if (sound->regions.steps > sound->regions.most_steps) {
+        sound->function_index->pruning->report.gave_up++;
+        return tarn__verdict_reject(TARN_PRUNE_TOO_LARGE, region->head);
+    }
     where = tarn__ownership_transferred(&sound->ownership, region, incref);
     return where == TARN__NONE
                ? verdict
