@@ -99,8 +99,9 @@ static void start_hostile_owner(void)
     tarn__handle_encoding_seal(&encoding);
     memcpy(theirs.reserved, &encoding, sizeof encoding);
     listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    must(listener >= 0 && bind(listener, (const struct sockaddr *)(const void *)&address,
-              sizeof address) == 0 &&
+    must(listener >= 0 &&
+             bind(listener, (const struct sockaddr *)(const void *)&address,
+                  sizeof address) == 0 &&
              listen(listener, 8) == 0 &&
              pthread_create(&thread, NULL, own_badly, NULL) == 0,
          "no socket");
@@ -182,8 +183,9 @@ static void try_request(struct input *input, unsigned choice)
         tarn__handle_encoding_seal(&request.encoding);
     size_t bytes =
         choice & 4 ? (size_t)(input->end - input->at) % sizeof request : sizeof request;
-    must(connection >= 0 && connect(connection, (const struct sockaddr *)(const void *)&address,
-                 sizeof address) == 0,
+    must(connection >= 0 &&
+             connect(connection, (const struct sockaddr *)(const void *)&address,
+                     sizeof address) == 0,
          "the server does not listen");
     struct pollfd waiting = {.fd = connection, .events = POLLIN};
     if (send(connection, &request, bytes, MSG_NOSIGNAL) == (ssize_t)bytes && bytes > 0) {
