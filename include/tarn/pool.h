@@ -275,6 +275,27 @@ typedef struct tarn_pool_options {
      *
      * @since 0.2 */
     const tarn_plan *plan;
+    /** true: the pool makes plans of the steps that tarn_pool_mark_step() marks.
+     *
+     * A marked step is recorded in host memory, with at most 32 bytes for each allocation.
+     * Its shape is the order of its sizes, streams and threads. When a shape comes again, a
+     * thread of the pool lays it out, which takes about a second for 100,000 blocks. The
+     * pool then follows the plan in each step of this shape, as it follows `plan`. Blocks
+     * that live for more than a step are in no plan: they stay where they are. The mark
+     * that begins with a new plan trims the pool: see tarn_resource_trim().
+     *
+     * A pool has plans for up to 8 shapes. A step of more than 262,144 allocations is not
+     * planned. After 64 steps in a row of which none was repeated, learning ends. It ends
+     * as well after three plans that were not made, or did not pay: see
+     * tarn_pool_plan_state. Then the pool is one without a plan, as it is before the first
+     * mark.
+     *
+     * A pool that learns uses VMM, no upstream and no `plan`. Where the system cannot
+     * create the thread, nothing is planned. The last release of the pool waits for it.
+     * A forked child has no such thread.
+     *
+     * @since 0.2 */
+    bool learn;
 } tarn_pool_options;
 
 /** Create a pool on `device`.
@@ -302,11 +323,11 @@ typedef struct tarn_pool_options {
  * - TARN_INVALID_ARGUMENT: `device` does not exist, or `out` is NULL. The upstream is of
  *   another device. `initial_bytes` or `growth_bytes` is over `maximum_bytes`. A policy
  *   or `moves` has an unknown value. The plan needs more addresses than a pool of the device
- *   has. `moves` is TARN_POOL_MOVES_NEVER, and there is a
+ *   has. There is a plan, and `learn` is true. `moves` is TARN_POOL_MOVES_NEVER, and there is a
  *   `release_threshold_bytes`. `options` has a nonzero member that this version of Tarn does
  *   not know.
  * - TARN_OUT_OF_MEMORY: the initial memory or host memory is unavailable.
- * - TARN_NOT_SUPPORTED: `options` has a plan, and the device has no VMM, or there is an
+ * - TARN_NOT_SUPPORTED: `options` has a plan or `learn`, and the device has no VMM, or there is an
  *   upstream.
  * - Other statuses of the driver or of the upstream.
  * @since 0.1
@@ -337,16 +358,19 @@ TARN_API tarn_status tarn_pool_create(int device, tarn_resource *upstream,
  */
 TARN_API tarn_status tarn_pool_set_maximum(tarn_resource *pool, size_t bytes);
 
-/** Mark the begin of a step of the program, for a pool with a plan.
+/** Mark the begin of a step of the program, for a pool that follows or learns plans.
  *
  * The next allocation of each thread on each stream is the first of its slots again, and
- * threads and streams are numbered anew. A pool without a plan ignores the call.
+ * threads and streams are numbered anew. With `learn` the call ends the step before, and
+ * begins to record the next one. It starts the thread that lays a step out, and the pool
+ * follows a finished plan from here on. A mark without an allocation since the last one
+ * changes nothing. A pool with neither ignores the call.
  *
  * Thread-safety: any thread. Marks by several threads at once count as so many steps.
  *
  * @param pool  a pool or a slab
  * @return
- * - TARN_OK: the step has begun, or the pool has no plan.
+ * - TARN_OK: the step has begun, or the pool neither has a plan nor learns.
  * - TARN_INVALID_ARGUMENT: `pool` is neither a pool nor a slab.
  * - TARN_DRIVER_FAILURE: exit has begun, or this is a forked child.
  * @since 0.2
@@ -367,7 +391,11 @@ typedef enum tarn_pool_plan_state {
     TARN_POOL_PLAN_OFF_MISSED,
     /** It has turned the plan off, since it reserved more than a pool without a plan
      * would, in two steps in a row: more than 1.27 times the live bytes and 64 MiB. */
-    TARN_POOL_PLAN_OFF_MEMORY
+    TARN_POOL_PLAN_OFF_MEMORY,
+    /** It learns, and has no plan yet, or none any more. */
+    TARN_POOL_PLAN_LEARNING,
+    /** It has ended learning: no step was repeated, or no plan could be made. */
+    TARN_POOL_PLAN_OFF_UNREPEATED
 } tarn_pool_plan_state;
 
 /** Length of the histogram of sizes in tarn_pool_statistics. */
@@ -464,6 +492,12 @@ typedef struct tarn_pool_statistics {
     /** Number of times that the last eight sizes told the place in the plan. @since 0.2 */
     uint64_t plan_resynchronized;
     tarn_pool_plan_state plan_state; /**< What the pool does with its plan. @since 0.2 */
+    /** Part of the bytes of the last planned step that were at addresses of the plan: 0 to
+     * 1. @since 0.2 */
+    double planned_share;
+    /** Number of steps that a pool with `learn` recorded as a whole. @since 0.2 */
+    uint64_t steps_learned;
+    uint64_t plans_made; /**< Number of plans that it made of them. @since 0.2 */
 } tarn_pool_statistics;
 
 /** Fill `*out` with the statistics of a pool.

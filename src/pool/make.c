@@ -16,6 +16,7 @@
 #include "pool/cache/thread_table.h"
 #include "pool/compact/background.h"
 #include "pool/compact/grow.h"
+#include "pool/follow/learn.h"
 #include "pool/follow/state.h"
 #include "pool/oom_callback.h"
 #include "pool/order/capture.h"
@@ -59,6 +60,21 @@ static tarn_status check_moves(const tarn_pool_options *options)
                           options->release_threshold_bytes, (int)options->moves);
 }
 
+/* A learned plan moves the memory that the pool has by then to planned addresses. */
+static tarn_status check_learn(const tarn_pool_options *options)
+{
+    if (options->learn && options->plan)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "pool: learn is true, and there is a plan: a pool follows one "
+            "or learns its own");
+    if (options->learn && options->moves == TARN_POOL_MOVES_NEVER)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: learn is true, moves %d forbids that memory moves",
+                              (int)options->moves);
+    return TARN_OK;
+}
+
 static tarn_status check_options(int device, tarn_resource *upstream,
                                  const tarn_pool_options *options)
 {
@@ -82,6 +98,8 @@ static tarn_status check_options(int device, tarn_resource *upstream,
         status = check_policy("moves", (unsigned)options->moves, TARN_POOL_MOVES_NEVER);
     if (status == TARN_OK)
         status = check_moves(options);
+    if (status == TARN_OK)
+        status = check_learn(options);
     if (status != TARN_OK)
         return status;
     if (upstream && tarn_resource_device(upstream) != device &&
@@ -91,6 +109,15 @@ static tarn_status check_options(int device, tarn_resource *upstream,
                               tarn_resource_name(upstream),
                               tarn_resource_device(upstream), device);
     return TARN_OK;
+}
+
+static tarn_status open_plan(struct tarn__pool *pool)
+{
+    tarn_status status = tarn__state_open(pool, pool->options.plan);
+
+    if (status == TARN_OK && pool->options.learn && !tarn__learn_open(pool))
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to learn plans");
+    return status;
 }
 
 /* Open the parts that need a context; they are undone in reverse order. No other thread
@@ -125,8 +152,8 @@ static tarn_status open_pool(struct tarn__pool *pool,
     if (!nobody)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
     nobody->users++; /* it is never deleted */
-    if (pool->options.plan)
-        return tarn__state_open(pool, pool->options.plan);
+    if (pool->options.plan || pool->options.learn)
+        return open_plan(pool);
     if (tarn__pages_is_vmm(pool->pages)) {
         struct tarn__span range = tarn__pages_range(pool->pages);
         if (!tarn__ranges_add(&pool->heap, range.address, range.bytes))
@@ -159,6 +186,7 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
 /* Free the parts that need no context. No thread uses the pool any more. */
 static void free_pool(struct tarn__pool *pool) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
+    tarn__learn_free(pool);
     tarn__state_free(pool);
     tarn__heap_free(&pool->heap);
     free(pool->retired);

@@ -15,12 +15,14 @@
 #include "pool/compact/reclaimable.h"
 #include "pool/follow/follow.h"
 #include "pool/follow/guard.h"
+#include "pool/follow/state.h"
 #include "pool/order/capture.h"
 #include "pool/order/fence.h"
 #include "pool/order/identity.h"
 #include "pool/order/no_stream.h"
 #include "pool/resolve.h"
 #include "pool/search.h"
+#include "base/error.h"
 #include "base/size.h"
 #include "base/blocking_hook.h"
 #include <stdlib.h>
@@ -160,6 +162,8 @@ __attribute__((noinline)) static tarn_status allocate_slow(
         tarn__capture_note(&caller, tarn__node(&pool->heap.nodes, index));
         tarn__counts_note_allocation(&pool->counts, requested);
         note_peak_allocated(pool);
+        if (followed)
+            tarn__follow_note(pool, index, caller.stream_state->identity.key, followed);
         *out = make_live(pool, index, requested, request->alignment);
     } else {
         pool->counters.failures++;
@@ -238,12 +242,30 @@ static tarn__index quick_planned(struct tarn__pool *pool,
     if (index) {
         tarn__counts_note_allocation(&pool->counts, requested);
         note_peak_allocated(pool);
+        tarn__follow_note(pool, index, cache->key, followed);
     }
     tarn__pool_unlock(pool);
     return index;
 }
 
-/* Allocate in a pool that has a plan. */
+/* Take a block outside of the plan, with one lock taken; a second time where the pool
+ * learns. */
+static tarn__index quick_unplanned(struct tarn__pool *pool,
+                                   struct tarn__thread_cache *cache,
+                                   const struct tarn__request *request, size_t requested,
+                                   const struct tarn__followed *followed)
+{
+    tarn__index index = quick_take(pool, cache, request, requested);
+
+    if (index && pool->follow->learn) {
+        tarn__pool_lock(pool);
+        tarn__follow_note(pool, index, cache->key, followed);
+        tarn__pool_unlock(pool);
+    }
+    return index;
+}
+
+/* Allocate in a pool that has a plan, or learns one. */
 __attribute__((noinline)) static tarn_status allocate_planned(
     struct tarn__pool *pool, struct tarn__thread_cache *cache,
     const struct tarn__request *request, size_t bytes, tarn_stream stream,
@@ -255,7 +277,7 @@ __attribute__((noinline)) static tarn_status allocate_planned(
     if (cache)
         index = quick_planned(pool, cache, request, bytes, &followed);
     if (cache && !index && !followed.has_slot)
-        index = quick_take(pool, cache, request, bytes);
+        index = quick_unplanned(pool, cache, request, bytes, &followed);
     if (!index)
         return allocate_slow(pool, request, bytes, stream, &followed, out);
     *out = make_live(pool, index, bytes, request->alignment);
@@ -711,6 +733,18 @@ const tarn_resource_ops tarn__pool_ops = {
     .supports_no_stream = pool_supports_no_stream,
 };
 
+/* Return the free memory of a pool to the device, which then maps it at the addresses of a
+ * new plan. Between two steps nearly all memory is free. Without this the pool would have
+ * both. Where it cannot wait for the device, the pages move one by one. */
+static void make_room_for_plan(struct tarn__pool *pool)
+{
+    struct tarn__kept_error words = tarn__error_keep();
+    size_t released;
+
+    if (pool_trim(pool, 0, &released) != TARN_OK)
+        tarn__error_restore(&words);
+}
+
 tarn_status tarn_pool_mark_step(tarn_resource *resource)
 {
     struct tarn__pool *pool = NULL;
@@ -720,9 +754,8 @@ tarn_status tarn_pool_mark_step(tarn_resource *resource)
         status = tarn__driver_check();
     if (status != TARN_OK || !pool->follow)
         return status;
-    tarn__pool_lock(pool);
-    tarn__follow_mark(pool);
-    tarn__pool_unlock(pool);
+    if (tarn__follow_mark(pool))
+        make_room_for_plan(pool);
     tarn__guard_warn(pool);
     return TARN_OK;
 }

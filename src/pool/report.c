@@ -2,7 +2,8 @@
 #include "pool/report.h"
 #include "pool/blocks/take.h"
 #include "pool/cache/thread_cache.h"
-#include "pool/follow/state.h"
+#include "pool/follow/follow.h"
+#include "pool/follow/learn.h"
 #include "pool/order/capture.h"
 #include "pool/order/no_stream.h"
 #include "pool/pool.h"
@@ -132,7 +133,7 @@ static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statist
                     tarn__nodes_metadata(&pool->heap.nodes) +
                     pool->heap.addresses.metadata + pool->heap.state_metadata +
                     tarn__pages_metadata(pool->pages) + tarn__captures_metadata(pool) +
-                    (pool->follow ? pool->follow->sequences->bytes : 0);
+                    tarn__follow_metadata(pool);
 }
 
 static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out)
@@ -162,6 +163,11 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
         out->plan_missed = pool->follow->counts.missed;
         out->plan_resynchronized = pool->follow->counts.resynchronized;
         out->plan_state = pool->follow->state;
+        out->planned_share = pool->follow->share;
+    }
+    if (pool->follow && pool->follow->learn) {
+        out->steps_learned = pool->follow->learn->counts.steps;
+        out->plans_made = pool->follow->learn->counts.plans;
     }
 }
 

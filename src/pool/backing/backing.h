@@ -94,10 +94,10 @@ struct tarn__segments {
 struct tarn__pages {
     int device; /* TARN_DEVICE_NONE: the upstream belongs to no device */
     bool is_vmm;
-    size_t growth_bytes; /* 0: by the pool's size */
-    bool is_tight;       /* new handles are small */
-    size_t block_bytes;  /* of the block that memory is obtained for; 0: none */
-    bool is_single;      /* new handles are pages */
+    size_t growth_bytes;   /* 0: by the pool's size */
+    bool is_tight;         /* new handles are small */
+    size_t block_bytes;    /* of the block that memory is obtained for; 0: none */
+    atomic_bool is_single; /* new handles are pages */
     atomic_size_t reserved, suspended, metadata;
     atomic_size_t most; /* that the pool may have; 0: not set */
     atomic_bool is_suspended;

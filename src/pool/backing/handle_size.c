@@ -75,7 +75,7 @@ static size_t most_of(const struct tarn__pages *pages, size_t reserved)
 {
     size_t part = reserved / HANDLES_MAX, most = most_pinned(pages, reserved);
 
-    if (pages->is_single)
+    if (atomic_load(&pages->is_single))
         most = TARN__PAGE_BYTES;
 
     return part > most ? part : most;

@@ -152,7 +152,7 @@ void tarn__pages_set_block(struct tarn__pages *pages, uint64_t bytes)
 
 void tarn__pages_set_single(struct tarn__pages *pages)
 {
-    pages->is_single = true;
+    atomic_store(&pages->is_single, true);
 }
 
 size_t tarn__pages_reserved(const struct tarn__pages *pages)

@@ -58,7 +58,8 @@ struct tarn__node {
     uint32_t quanta;           /* size */
     tarn__index before, after; /* neighbours by address; 0 at a border */
     tarn__index next,
-        previous; /* FREE and UNMAPPED: in the bin; THREAD_CACHED: `next` in the stack */
+        previous; /* FREE and UNMAPPED: in the bin; THREAD_CACHED: `next` in the stack;
+                   * LIVE: `previous` is the place in a record (follow/record.h) */
     /* FREE: the stream that orders it; 0: completed, for any stream */
     tarn__index stream_state;
     _Atomic tarn__index chain; /* the next one of its chain: addresses.h */

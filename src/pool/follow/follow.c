@@ -4,6 +4,7 @@
 #include "pool/compact/retired.h"
 #include "pool/follow/area.h"
 #include "pool/follow/guard.h"
+#include "pool/follow/learn.h"
 #include "pool/follow/match.h"
 #include "pool/follow/state.h"
 #include "pool/order/fence.h"
@@ -17,22 +18,13 @@ enum { TRIES = 4, QUERIES = 4, REQUESTS = 4, TURNS = 8 };
 
 /* --- sequences --- */
 
-/* Give an id its ordinal. Returns false without host memory. */
-static bool number(struct tarn__follow_ordinals *ordinals, uint64_t id, uint32_t ordinal)
+/* Return the ordinal of a thread. More threads than the plan has begin anew. */
+static bool thread_ordinal(struct tarn__follow *follow, uint64_t id, uint32_t *out)
 {
-    if (ordinals->by_id.count >= TARN__FOLLOW_IDS)
-        tarn__state_clear_ordinals(ordinals);
-    ordinals->next++;
-    return tarn__map_put(&ordinals->by_id, id, &ordinal);
-}
-
-/* Return the ordinal of the calling thread. More threads than the plan has begin anew. */
-static bool thread_ordinal(struct tarn__follow *follow, uint32_t *out)
-{
-    const uint32_t *known = tarn__map_get(&follow->threads.by_id, tarn__thread_id());
+    const uint32_t *known = tarn__ordinals_find(&follow->threads, id);
 
     *out = known ? *known : follow->threads.next % follow->sequences->threads;
-    return known || number(&follow->threads, tarn__thread_id(), *out);
+    return known || tarn__ordinals_add(&follow->threads, id, *out);
 }
 
 /* Return true if a pass over the sequence is over, or has not begun. */
@@ -56,16 +48,17 @@ static uint32_t new_stream(const struct tarn__follow *follow, uint32_t thread)
     return follow->streams.next % sequences->streams;
 }
 
-/* Return the sequence of the calling thread and a stream. */
-static struct tarn__sequence *sequence_of(struct tarn__follow *follow, uint64_t key)
+/* Return the sequence of a thread and a stream. */
+static struct tarn__sequence *sequence_of(struct tarn__follow *follow, uint64_t thread_id,
+                                          uint64_t key)
 {
     uint32_t thread;
 
-    if (follow->sequences->count == 0 || !thread_ordinal(follow, &thread))
+    if (follow->sequences->count == 0 || !thread_ordinal(follow, thread_id, &thread))
         return NULL;
-    const uint32_t *known = tarn__map_get(&follow->streams.by_id, key);
+    const uint32_t *known = tarn__ordinals_find(&follow->streams, key);
     uint32_t stream = known ? *known : new_stream(follow, thread);
-    if (!known && !number(&follow->streams, key, stream))
+    if (!known && !tarn__ordinals_add(&follow->streams, key, stream))
         return NULL;
     return tarn__sequences_find(follow->sequences, thread, stream);
 }
@@ -75,10 +68,29 @@ static struct tarn__sequence *sequence_of_cache(struct tarn__follow *follow,
                                                 struct tarn__thread_cache *cache)
 {
     if (cache->sequence_version != follow->version) {
-        cache->sequence = sequence_of(follow, cache->key);
+        cache->sequence = sequence_of(follow, tarn__thread_id(), cache->key);
         cache->sequence_version = follow->version;
     }
     return cache->sequence;
+}
+
+/* The earlier requests of this step have slots in the sequences, too. */
+static void replay(struct tarn__follow *follow) TARN__REQUIRES(pool_lock)
+{
+    const struct tarn__learn *learn = follow->learn;
+
+    for (uint32_t i = 0; i + 1 < learn->present.count; i++) {
+        const struct tarn__learn_request *request = &learn->requests[i];
+        struct tarn__match match = {
+            .sequences = follow->sequences,
+            .sequence = sequence_of(follow, request->thread, request->key),
+            .quanta = request->quanta};
+        if (!match.sequence)
+            continue;
+        tarn__match_begin(&match);
+        if (tarn__match_next(&match))
+            tarn__match_accept(&match);
+    }
 }
 
 /* --- the slot of an allocation --- */
@@ -103,6 +115,19 @@ static enum tarn__area_use look(struct tarn__pool *pool,
     return tarn__area_look(&pool->heap, stream_state, node, address, bytes, out);
 }
 
+/* Begin to ask the plan, for an allocation of a stream. Returns false if the pool follows
+ * none. */
+static bool asks(struct tarn__pool *pool, uint64_t key, uint32_t quanta,
+                 struct tarn__followed *followed) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__follow *follow = pool->follow;
+
+    if (follow->learn && tarn__learn_note_request(pool, key, quanta))
+        replay(follow);
+    *followed = (struct tarn__followed){.is_made = true, .version = follow->version};
+    return follow->is_on;
+}
+
 /* Choose the slot of an allocation: the first candidate whose addresses are not in
  * use. */
 static enum tarn__area_use choose(struct tarn__pool *pool,
@@ -117,12 +142,18 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
     struct tarn__match match = {
         follow->sequences, sequence, request->quanta, 0, false, false, 0};
 
-    *followed = (struct tarn__followed){.is_made = true, .version = follow->version};
     if (!tarn__guard_note_allocation(pool, request->quanta) || !sequence)
         return TARN__AREA_BLOCKED;
     tarn__match_begin(&match);
     for (int tries = 0; tries < TRIES && tarn__match_next(&match); tries++) {
         const struct tarn__sequences_slot *slot = tarn__match_slot(&match);
+        if (slot->offset == TARN__SEQUENCES_OUTSIDE && tries > 0)
+            continue;
+        if (slot->offset == TARN__SEQUENCES_OUTSIDE) {
+            tarn__match_accept(&match);
+            tarn__guard_note_outside(pool, request->quanta);
+            return TARN__AREA_BLOCKED;
+        }
         enum tarn__area_use use =
             look(pool, stream_state, request, slot->offset, slot->rank, out);
         if (use == TARN__AREA_BLOCKED)
@@ -156,6 +187,15 @@ bool tarn__follow_is_on(const struct tarn__pool *pool)
     return pool->follow && pool->follow->is_on;
 }
 
+size_t tarn__follow_metadata(const struct tarn__pool *pool)
+{
+    if (!pool->follow)
+        return 0;
+    if (pool->follow->learn)
+        return sizeof *pool->follow + tarn__learn_metadata(pool);
+    return sizeof *pool->follow + pool->follow->sequences->bytes;
+}
+
 tarn__index tarn__follow_take(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                               const struct tarn__request *request,
                               struct tarn__followed *out)
@@ -164,7 +204,7 @@ tarn__index tarn__follow_take(struct tarn__pool *pool, struct tarn__thread_cache
     struct tarn__run run;
 
     tarn__assert_held(&pool->lock);
-    if (!tarn__follow_is_on(pool))
+    if (!asks(pool, cache->key, request->quanta, out))
         return 0;
     struct tarn__sequence *sequence = sequence_of_cache(pool->follow, cache);
     if (choose(pool, sequence, cache->stream_state, request, &found, out) !=
@@ -203,12 +243,16 @@ static enum tarn__area_use look_again(struct follow_search *search)
     struct tarn__caller *caller = search->caller;
     struct tarn__pool *pool = caller->pool;
     struct tarn__followed *followed = search->followed;
+    uint64_t key = caller->stream_state->identity.key;
 
-    if (atomic_load(&pool->lifecycle) || !tarn__follow_is_on(pool))
+    if (atomic_load(&pool->lifecycle))
         return TARN__AREA_BLOCKED;
     if (!followed->is_made)
-        return choose(pool, sequence_of(pool->follow, caller->stream_state->identity.key),
-                      caller->stream_state, search->request, &search->look, followed);
+        return asks(pool, key, search->request->quanta, followed)
+                   ? choose(pool, sequence_of(pool->follow, tarn__thread_id(), key),
+                            caller->stream_state, search->request, &search->look,
+                            followed)
+                   : TARN__AREA_BLOCKED;
     return is_proposed(pool, followed)
                ? look(pool, caller->stream_state, search->request, followed->offset,
                       followed->rank, &search->look)
@@ -346,17 +390,72 @@ tarn__index tarn__follow_search(struct tarn__caller *caller,
     return index;
 }
 
-void tarn__follow_mark(struct tarn__pool *pool)
+void tarn__follow_note(struct tarn__pool *pool, tarn__index index, uint64_t key,
+                       const struct tarn__followed *followed)
 {
-    struct tarn__follow *follow = pool->follow;
-
     tarn__assert_held(&pool->lock);
+    if (pool->follow->learn && followed->is_made)
+        tarn__learn_note_block(pool, index, key);
+}
+
+/* --- marks --- */
+
+/* Enter the plan of a planner that has done its work. Returns true if there is one. */
+static bool enter_plan(struct tarn__pool *pool)
+{
+    tarn__pool_lock(pool);
+    struct tarn__planner *planner = tarn__learn_take_done(pool);
+    tarn__pool_unlock(pool);
+    if (!planner)
+        return false;
+    struct tarn__sequences *sequences = tarn__planner_finish(planner);
+    tarn__pool_lock(pool);
+    bool is_new = tarn__learn_enter(pool, sequences);
+    tarn__pool_unlock(pool);
+    return is_new;
+}
+
+static void start_planner(struct tarn__pool *pool, struct tarn__planner *planner)
+{
+    bool has_started = tarn__planner_start(planner);
+
+    tarn__pool_lock(pool);
+    tarn__learn_started(pool, has_started ? planner : NULL);
+    tarn__pool_unlock(pool);
+    if (!has_started)
+        tarn__planner_finish(planner);
+}
+
+/* Mark a step of a pool that learns. Returns true if it has a new plan. */
+static bool mark_learned(struct tarn__pool *pool)
+{
+    tarn__pool_lock(pool);
+    bool was_on = tarn__learn_is_on(pool);
     tarn__guard_end_step(pool);
-    follow->is_marked = true;
-    follow->version++;
-    tarn__state_clear_ordinals(&follow->threads);
-    tarn__state_clear_ordinals(&follow->streams);
-    tarn__sequences_restart(follow->sequences);
+    tarn__pool_unlock(pool);
+    bool is_new = enter_plan(pool);
+    tarn__pool_lock(pool);
+    pool->follow->is_marked = true;
+    struct tarn__planner *planner = tarn__learn_mark(pool);
+    bool begins = !was_on && tarn__learn_is_on(pool);
+    tarn__pool_unlock(pool);
+    if (planner)
+        start_planner(pool, planner);
+    if (begins) /* what is cached would be missing in the record */
+        tarn__thread_caches_drain(pool);
+    return is_new;
+}
+
+bool tarn__follow_mark(struct tarn__pool *pool)
+{
+    if (pool->follow->learn)
+        return mark_learned(pool);
+    tarn__pool_lock(pool);
+    tarn__guard_end_step(pool);
+    pool->follow->is_marked = true;
+    tarn__state_restart(pool);
+    tarn__pool_unlock(pool);
+    return false;
 }
 
 bool tarn__follow_share(struct tarn__pool *pool)
@@ -394,8 +493,10 @@ bool tarn__follow_forget(struct tarn__pool *pool, tarn__index index,
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
     tarn__assert_held(&pool->lock);
+    if (pool->follow->learn)
+        tarn__learn_note_free(pool, index, stream_state->identity.key);
     if (node->capture != TARN__NODE_PLANNED)
-        return !tarn__follow_is_on(pool);
+        return !tarn__follow_is_on(pool) && !tarn__learn_is_on(pool);
     tarn__sequences_leave(pool->follow->sequences, node->next);
     tarn__node_set_capture(node, 0);
     if (is_to_be_fenced(pool, node, stream_state))

@@ -26,6 +26,9 @@ struct tarn__followed {
 /* Return true if the pool follows a plan now. */
 bool tarn__follow_is_on(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 
+/* Return the bytes of host memory of plans and records. */
+size_t tarn__follow_metadata(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+
 /* Ask the plan for an allocation of the thread cache's stream, and take the block if the
  * stream may have it at once. Returns it in transit; 0: the plan proposes none
  * (`out->has_slot` false), or tarn__follow_search() has to make it available. */
@@ -46,7 +49,13 @@ bool tarn__follow_forget(struct tarn__pool *pool, tarn__index index,
                          struct tarn__stream_state *stream_state)
     TARN__REQUIRES(pool_lock);
 
-/* Note the begin of a step of the program: all sequences begin anew. */
-void tarn__follow_mark(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+/* Note that the allocation got this block, which is in transit, on the stream of that
+ * key. A pool that learns records it. */
+void tarn__follow_note(struct tarn__pool *pool, tarn__index index, uint64_t key,
+                       const struct tarn__followed *followed) TARN__REQUIRES(pool_lock);
+/* Note the begin of a step of the program: all sequences begin anew. A pool that learns
+ * records the step, or follows the plan of an earlier one. Returns true if it has a new
+ * plan: its memory is at other addresses than those of the plan. No lock held. */
+bool tarn__follow_mark(struct tarn__pool *pool);
 
 #endif

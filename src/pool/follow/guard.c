@@ -1,6 +1,7 @@
 /* guard.c -- whether a plan pays. */
 #include "pool/follow/guard.h"
 #include "pool/follow/area.h"
+#include "pool/follow/learn.h"
 #include "pool/follow/state.h"
 #include "base/warn.h"
 #include <stdio.h>
@@ -25,12 +26,24 @@ static bool has_few_planned(const struct tarn__follow_step *step)
     return step->planned_quanta < step->quanta - step->quanta / 10;
 }
 
-/* Stop following the plan, and keep the message of the warning. */
+/* Return the planned share of all bytes of a step. */
+static double share_of(const struct tarn__follow_step *step)
+{
+    uint64_t all = step->quanta + step->outside_quanta;
+
+    return all ? (double)step->planned_quanta / (double)all : 0.0;
+}
+
+/* Stop following the plan, and keep the message of the warning. A pool that learns may make
+ * another plan. */
 static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     struct tarn__follow *follow = pool->follow;
     const struct tarn__follow_step *step = &follow->step;
 
+    follow->bad_steps = 0;
+    if (follow->learn && tarn__learn_drop(pool))
+        return;
     if (has_few_planned(step)) {
         follow->state = TARN_POOL_PLAN_OFF_MISSED;
         snprintf(follow->news, sizeof follow->news,
@@ -61,6 +74,7 @@ void tarn__guard_end_step(struct tarn__pool *pool)
         return;
     bool pays = !has_few_planned(step) && step->peak_reserved <= plain_reserved(step);
     follow->counts.steps++;
+    follow->share = share_of(step);
     follow->bad_steps = pays ? 0 : follow->bad_steps + 1;
     if (follow->bad_steps == BAD_STEPS)
         end(pool);
@@ -104,6 +118,16 @@ void tarn__guard_note_planned(struct tarn__pool *pool, uint32_t quanta)
     tarn__assert_held(&pool->lock);
     follow->step.planned_quanta += quanta;
     follow->counts.planned++;
+    follow->counts.missed--;
+}
+
+void tarn__guard_note_outside(struct tarn__pool *pool, uint32_t quanta)
+{
+    struct tarn__follow *follow = pool->follow;
+
+    tarn__assert_held(&pool->lock);
+    follow->step.quanta -= quanta;
+    follow->step.outside_quanta += quanta;
     follow->counts.missed--;
 }
 

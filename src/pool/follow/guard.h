@@ -3,7 +3,8 @@
  * A step is what lies between two marks of the program, or as many allocations as the plan
  * has. A step does not pay if less than 90 % of its bytes are planned. It does not pay
  * either if the pool had more memory than a plain pool would have. After two such steps in
- * a row the pool stops to follow the plan.
+ * a row the pool stops to follow the plan. A pool that learns makes another one, at most
+ * TARN__LEARN_FAILURES times.
  */
 #ifndef TARN_POOL_FOLLOW_GUARD_H
 #define TARN_POOL_FOLLOW_GUARD_H
@@ -16,6 +17,10 @@ bool tarn__guard_note_allocation(struct tarn__pool *pool, uint32_t quanta)
     TARN__REQUIRES(pool_lock);
 /* Note that it got a planned address. */
 void tarn__guard_note_planned(struct tarn__pool *pool, uint32_t quanta)
+    TARN__REQUIRES(pool_lock);
+/* Note that it is a slot outside of the layout: it counts neither as planned nor as
+ * missed. */
+void tarn__guard_note_outside(struct tarn__pool *pool, uint32_t quanta)
     TARN__REQUIRES(pool_lock);
 /* End a step. If the plan did not pay twice, the pool follows it no longer. */
 void tarn__guard_end_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);

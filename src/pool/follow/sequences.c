@@ -70,6 +70,8 @@ static void copy_slots(struct making *making)
         const struct tarn__plan_slot *slot = &making->plan->slots[making->sorted[i].slot];
         out->slots[i] =
             (struct tarn__sequences_slot){.quanta = slot->quanta, .offset = slot->offset};
+        if (slot->offset == TARN__SEQUENCES_OUTSIDE)
+            out->outside += (uint64_t)slot->quanta * TARN__PLAN_QUANTUM;
         out->count += i == 0 || making->sorted[i].key != making->sorted[i - 1].key;
     }
 }
@@ -185,6 +187,7 @@ struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan)
     out->slot_count = (uint32_t)count;
     out->height = (uint64_t)plan->height * TARN__PLAN_QUANTUM;
     out->peak_live = plan->peak_live_bytes;
+    out->price = plan->rules.price;
     out->slots = malloc((count + 1) * sizeof *out->slots);
     out->nodes = calloc(count + 1, sizeof *out->nodes);
     out->grams = malloc((count / TARN__SEQUENCES_GRAM_STEP + 1) * sizeof *out->grams);

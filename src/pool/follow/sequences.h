@@ -16,6 +16,10 @@
 #include "plan/plan.h"
 #include "pool/blocks/node.h"
 
+/* The offset of a slot outside of the layout: an allocation that is such a slot has its
+ * place in the sequence, and no address. */
+#define TARN__SEQUENCES_OUTSIDE UINT32_MAX
+
 struct tarn__sequences_slot {
     uint32_t quanta, offset; /* in quanta */
     uint32_t rank;
@@ -56,6 +60,9 @@ struct tarn__sequences {
     struct tarn__bits live;    /* ranks of live slots */
     uint64_t height;           /* bytes of addresses */
     uint64_t peak_live;        /* bytes */
+    uint64_t peak_allocated;   /* of the pool in the step that was learned, or 0 */
+    uint64_t outside;          /* most bytes outside of the layout in that step */
+    uint32_t price;            /* quanta: tarn__plan_rules */
     size_t bytes;              /* of host memory */
 };
 

@@ -5,19 +5,13 @@
 #include "base/warn.h"
 #include <stdlib.h>
 
-void tarn__state_clear_ordinals(struct tarn__follow_ordinals *ordinals)
-{
-    tarn__map_free(&ordinals->by_id);
-    tarn__map_init(&ordinals->by_id, sizeof(uint32_t));
-    ordinals->next = 0;
-}
-
 /* Have the blocks at planned addresses be blocks like any other. */
 static void forget_live(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     struct tarn__sequences *sequences = pool->follow->sequences;
-    uint32_t rank = sequences->slot_count > 0 ? tarn__bits_next(&sequences->live, 0)
-                                              : TARN__BITS_NONE;
+    uint32_t rank = sequences && sequences->slot_count > 0
+                        ? tarn__bits_next(&sequences->live, 0)
+                        : TARN__BITS_NONE;
 
     while (rank != TARN__BITS_NONE) {
         tarn__node_set_capture(tarn__node(&pool->heap.nodes, sequences->nodes[rank]), 0);
@@ -35,20 +29,74 @@ void tarn__state_end(struct tarn__pool *pool)
     tarn__area_share(&pool->heap);
 }
 
-/* --- the pool's begin and end --- */
+/* --- the plan that is followed --- */
 
 /* A move costs, so a plan that is little higher than its peak moves nothing. Parts of the
  * peak: with one stream, and with several, whose memory is completed later. */
 enum { AIM_PART = 66, AIM_PART_STREAMS = 33 };
 
+/* A learned plan gets the memory that the pool had before, from elsewhere. */
 static uint64_t aim_of(const struct tarn__sequences *sequences)
 {
     uint64_t part = sequences->streams > 1 ? AIM_PART_STREAMS : AIM_PART;
-    uint64_t aim = sequences->peak_live + sequences->peak_live / part;
+    uint64_t peak =
+        sequences->peak_allocated ? sequences->peak_allocated : sequences->peak_live;
+    uint64_t aim = tarn__pages_round_up(peak + peak / part);
 
-    aim = tarn__pages_round_up(aim);
-    return tarn__pages_round_up(sequences->height) <= aim ? UINT64_MAX : aim;
+    return !sequences->peak_allocated && tarn__pages_round_up(sequences->height) <= aim
+               ? UINT64_MAX
+               : aim;
 }
+
+static void follow_sequences(struct tarn__pool *pool, struct tarn__sequences *sequences)
+{
+    struct tarn__follow *follow = pool->follow;
+
+    follow->sequences = sequences;
+    follow->is_on = sequences && sequences->slot_count > 0;
+    if (!sequences)
+        return;
+    follow->state = TARN_POOL_PLAN_FOLLOWED;
+    follow->aim = aim_of(sequences);
+    follow->price = sequences->price;
+    if (tarn__pages_round_up(sequences->height + sequences->outside) > follow->aim)
+        tarn__pages_set_single(pool->pages);
+}
+
+void tarn__state_restart(struct tarn__pool *pool)
+{
+    struct tarn__follow *follow = pool->follow;
+
+    tarn__assert_held(&pool->lock);
+    follow->version++;
+    tarn__ordinals_clear(&follow->threads);
+    tarn__ordinals_clear(&follow->streams);
+    if (follow->sequences)
+        tarn__sequences_restart(follow->sequences);
+}
+
+void tarn__state_use(struct tarn__pool *pool, struct tarn__sequences *sequences)
+{
+    struct tarn__follow *follow = pool->follow;
+
+    tarn__assert_held(&pool->lock);
+    if (sequences != follow->sequences)
+        forget_live(pool);
+    if (sequences)
+        tarn__area_separate(&pool->heap, follow->area_bytes);
+    else if (follow->sequences)
+        tarn__area_share(&pool->heap);
+    follow_sequences(pool, sequences);
+    tarn__state_restart(pool);
+}
+
+bool tarn__state_has_room(const struct tarn__pool *pool,
+                          const struct tarn__sequences *sequences)
+{
+    return sequences->height <= pool->follow->area_bytes;
+}
+
+/* --- the pool's begin and end --- */
 
 /* Split the range of the pool: the second half is the area. */
 static tarn_status open_area(struct tarn__pool *pool,
@@ -69,34 +117,33 @@ static tarn_status open_area(struct tarn__pool *pool,
     return TARN_OK;
 }
 
+static tarn_status no_host_memory(const struct tarn_plan *plan)
+{
+    return tarn_error_set(TARN_OUT_OF_MEMORY,
+                          "pool: no host memory for a plan of %zu blocks",
+                          plan ? plan->count : 0);
+}
+
 tarn_status tarn__state_open(struct tarn__pool *pool, const struct tarn_plan *plan)
 {
-    struct tarn__follow *follow = calloc(1, sizeof *follow);
+    struct tarn__sequences *sequences = NULL;
 
-    if (!tarn__pages_is_vmm(pool->pages)) {
-        free(follow);
+    if (!tarn__pages_is_vmm(pool->pages))
         return tarn_error_set(TARN_NOT_SUPPORTED,
                               "pool: a plan needs memory of VMM: device %d has none, or "
                               "the pool has an upstream",
                               pool->device);
-    }
+    struct tarn__follow *follow = calloc(1, sizeof *follow);
     pool->follow = follow;
-    if (follow)
-        follow->sequences = tarn__sequences_new(plan);
-    if (!follow || !follow->sequences)
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "pool: no host memory for a plan of %zu blocks",
-                              plan->count);
-    tarn__map_init(&follow->threads.by_id, sizeof(uint32_t));
-    tarn__map_init(&follow->streams.by_id, sizeof(uint32_t));
+    if (follow && plan)
+        sequences = tarn__sequences_new(plan);
+    if (!follow || (plan && !sequences))
+        return no_host_memory(plan);
+    tarn__ordinals_init(&follow->threads);
+    tarn__ordinals_init(&follow->streams);
     follow->version = 1;
-    follow->aim = aim_of(follow->sequences);
-    if (follow->aim < UINT64_MAX)
-        tarn__pages_set_single(pool->pages);
-    follow->price = plan->rules.price;
-    follow->is_on = plan->count > 0;
-    follow->state = TARN_POOL_PLAN_FOLLOWED;
-    return open_area(pool, follow->sequences->height);
+    follow_sequences(pool, sequences);
+    return open_area(pool, sequences ? sequences->height : 0);
 }
 
 void tarn__state_free(struct tarn__pool *pool)
@@ -105,15 +152,16 @@ void tarn__state_free(struct tarn__pool *pool)
 
     if (!follow)
         return;
-    tarn__sequences_free(follow->sequences);
-    tarn__map_free(&follow->threads.by_id);
-    tarn__map_free(&follow->streams.by_id);
+    if (!follow->learn)
+        tarn__sequences_free(follow->sequences);
+    tarn__ordinals_free(&follow->threads);
+    tarn__ordinals_free(&follow->streams);
     free(follow);
 }
 
 void tarn__state_check_maximum(struct tarn__pool *pool)
 {
-    if (!pool->follow)
+    if (!pool->follow || !pool->follow->sequences)
         return;
     tarn__pool_lock(pool);
     uint64_t height = tarn__pages_round_up(pool->follow->sequences->height),

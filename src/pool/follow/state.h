@@ -2,22 +2,15 @@
 #ifndef TARN_POOL_FOLLOW_STATE_H
 #define TARN_POOL_FOLLOW_STATE_H
 
+#include "pool/follow/ordinals.h"
 #include "pool/follow/sequences.h"
 #include "pool/pool.h"
-
-/* Ids of threads or streams that are remembered at most. */
-enum { TARN__FOLLOW_IDS = 1 << 14 };
-
-/* The ordinals of threads or of streams in this step. */
-struct tarn__follow_ordinals {
-    struct tarn__map by_id;
-    uint32_t next;
-};
 
 /* The figures of a step. */
 struct tarn__follow_step {
     uint64_t allocations;
     uint64_t quanta, planned_quanta;
+    uint64_t outside_quanta; /* of slots outside of the layout; no part of `quanta` */
     uint64_t peak_allocated, peak_reserved;
 };
 
@@ -25,8 +18,9 @@ struct tarn__follow {
     bool is_on;
     /* the program marks its steps; else a step has as many allocations as the plan */
     bool is_marked;
-    struct tarn__sequences *sequences;
-    struct tarn__follow_ordinals threads, streams;
+    struct tarn__sequences *sequences; /* NULL: there is none to follow at present */
+    struct tarn__learn *learn; /* NULL: the plan is given, and `sequences` owned */
+    struct tarn__ordinals threads, streams;
     /* changes whenever a thread and a stream may get another sequence; from 1 */
     uint64_t version;
     uint32_t price; /* quanta; in the plan a smaller block waits for no other stream */
@@ -37,13 +31,14 @@ struct tarn__follow {
     struct {
         uint64_t planned, missed, resynchronized, steps;
     } counts;
+    double share; /* of the bytes of the last step that were planned */
     tarn_pool_plan_state state;
     atomic_bool has_news; /* the plan has ended, and nobody was told */
     char news[200];
 };
 
-/* Follow `plan` in a new pool of VMM; no thread uses the pool yet. Enters the addresses of
- * the pool: a half of them is the area.
+/* Follow `plan` in a new pool of VMM, or none (NULL) until tarn__state_use(); no thread uses
+ * the pool yet. Enters the addresses of the pool: a half of them is the area.
  *
  * TARN_INVALID_ARGUMENT: the plan is higher than the area. TARN_NOT_SUPPORTED: no VMM.
  * TARN_OUT_OF_MEMORY: no host memory. */
@@ -53,8 +48,15 @@ void tarn__state_free(struct tarn__pool *pool);
 /* Warn if the plan is higher than the pool may become. No lock held. */
 void tarn__state_check_maximum(struct tarn__pool *pool);
 
-/* Forget the ordinals. */
-void tarn__state_clear_ordinals(struct tarn__follow_ordinals *ordinals);
+/* Begin a step: all sequences begin anew, threads and streams have no ordinals yet. */
+void tarn__state_restart(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+/* Follow these sequences from now on, which are at their begin; NULL: none. The caller
+ * owns them. Without any, what is in the area is ordinary memory. */
+void tarn__state_use(struct tarn__pool *pool, struct tarn__sequences *sequences)
+    TARN__REQUIRES(pool_lock);
+/* Return true if the area has addresses for these sequences. */
+bool tarn__state_has_room(const struct tarn__pool *pool,
+                          const struct tarn__sequences *sequences);
 /* Stop to follow: what is in the area is ordinary memory. */
 void tarn__state_end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 

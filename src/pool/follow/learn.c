@@ -1,0 +1,351 @@
+/* learn.c -- plans that a pool makes of the marked steps of its program. */
+#include "pool/follow/learn.h"
+#include "base/thread.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool tarn__learn_open(struct tarn__pool *pool)
+{
+    struct tarn__learn *learn = calloc(1, sizeof *learn);
+
+    pool->follow->learn = learn;
+    if (!learn)
+        return false;
+    tarn__record_init(&learn->record);
+    pool->follow->state = TARN_POOL_PLAN_LEARNING;
+    return true;
+}
+
+static void free_shapes(struct tarn__learn *learn)
+{
+    for (int i = 0; i < TARN__LEARN_SHAPES; i++) {
+        tarn__sequences_free(learn->shapes[i].sequences);
+        learn->shapes[i].sequences = NULL;
+    }
+    learn->active = learn->guess = NULL;
+}
+
+void tarn__learn_free(struct tarn__pool *pool)
+{
+    struct tarn__learn *learn = pool->follow ? pool->follow->learn : NULL;
+
+    if (!learn)
+        return;
+    if (learn->planner)
+        tarn__sequences_free(tarn__planner_finish(learn->planner));
+    free_shapes(learn);
+    tarn__record_free(&learn->record);
+    free(learn);
+}
+
+size_t tarn__learn_metadata(const struct tarn__pool *pool)
+{
+    const struct tarn__learn *learn = pool->follow->learn;
+    size_t bytes = sizeof *learn + tarn__record_metadata(&learn->record);
+
+    for (int i = 0; i < TARN__LEARN_SHAPES; i++)
+        bytes += learn->shapes[i].sequences ? learn->shapes[i].sequences->bytes : 0;
+    if (learn->planner)
+        bytes += sizeof *learn->planner + tarn__record_metadata(&learn->planner->record);
+    return bytes;
+}
+
+bool tarn__learn_is_on(const struct tarn__pool *pool)
+{
+    return pool->follow->learn && pool->follow->learn->is_on;
+}
+
+/* --- shapes --- */
+
+static struct tarn__learn_shape *unused_shape(struct tarn__learn *learn)
+{
+    for (int i = 0; i < TARN__LEARN_SHAPES; i++)
+        if (!learn->shapes[i].sequences)
+            return &learn->shapes[i];
+    return NULL;
+}
+
+/* Return true if the present step, up to now, begins as this shape does. */
+static bool begins_as(const struct tarn__learn *learn,
+                      const struct tarn__learn_shape *shape)
+{
+    uint32_t last = learn->present.count - 1;
+
+    return shape->sequences && last < shape->count &&
+           shape->beginnings[last] == learn->present.beginnings[last];
+}
+
+static struct tarn__learn_shape *shape_that_begins_so(struct tarn__learn *learn)
+{
+    for (int i = 0; i < TARN__LEARN_SHAPES; i++)
+        if (begins_as(learn, &learn->shapes[i]))
+            return &learn->shapes[i];
+    return NULL;
+}
+
+/* Follow a shape; NULL: none, and record the step if its shape could be planned. */
+static void follow_shape(struct tarn__pool *pool, struct tarn__learn_shape *shape)
+    TARN__REQUIRES(pool_lock)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    learn->active = shape;
+    if (shape)
+        learn->guess = shape;
+    else
+        memset(&pool->follow->step, 0, sizeof pool->follow->step);
+    if (shape || pool->follow->sequences)
+        tarn__state_use(pool, shape ? shape->sequences : NULL);
+}
+
+/* --- the present step --- */
+
+static uint64_t mixed(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+/* Add a request to the signature of the step, and to its beginning. */
+static void add_request(struct tarn__learn *learn, uint64_t key, uint32_t quanta)
+{
+    struct tarn__learn_shape *present = &learn->present;
+    uint64_t thread = tarn__thread_id();
+    uint64_t stream_number = tarn__record_stream(&learn->record, key);
+    uint64_t thread_number = tarn__record_thread(&learn->record, thread);
+
+    present->signature =
+        mixed(present->signature, quanta | stream_number << 32 | thread_number << 48);
+    if (learn->allocations++ >= TARN__LEARN_PREFIX)
+        return;
+    learn->requests[present->count] = (struct tarn__learn_request){thread, key, quanta};
+    present->beginnings[present->count++] = present->signature;
+}
+
+bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t quanta)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    tarn__assert_held(&pool->lock);
+    if (!learn->is_on || !learn->is_recording)
+        return false;
+    add_request(learn, key, quanta);
+    if (!learn->active)
+        return false;
+    if (!begins_as(learn, learn->active)) {
+        follow_shape(pool, shape_that_begins_so(learn));
+        return learn->active;
+    }
+    /* decided: this step needs no record */
+    learn->is_recording = learn->present.count < TARN__LEARN_PREFIX;
+    return false;
+}
+
+void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t key)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    tarn__assert_held(&pool->lock);
+    if (!learn->is_on || !learn->is_recording)
+        return;
+    tarn__record_allocate(&learn->record, tarn__node(&pool->heap.nodes, index), index,
+                          key, tarn__thread_id());
+    if (learn->record.peak_allocated < pool->heap.allocated_bytes)
+        learn->record.peak_allocated = pool->heap.allocated_bytes;
+}
+
+void tarn__learn_note_free(struct tarn__pool *pool, tarn__index index, uint64_t key)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    tarn__assert_held(&pool->lock);
+    if (learn->is_on && learn->is_recording)
+        tarn__record_deallocate(&learn->record, tarn__node(&pool->heap.nodes, index),
+                                index, key);
+}
+
+/* --- the end of learning --- */
+
+static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    learn->is_on = learn->is_recording = false;
+    tarn__state_end(pool);
+    pool->follow->sequences = NULL;
+    free_shapes(learn);
+}
+
+static void end_unrepeated(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__follow *follow = pool->follow;
+
+    follow->state = TARN_POOL_PLAN_OFF_UNREPEATED;
+    if (follow->learn->failures == TARN__LEARN_FAILURES)
+        snprintf(follow->news, sizeof follow->news,
+                 "pool: learning is off: no plan could be made of %d steps",
+                 TARN__LEARN_FAILURES);
+    else
+        snprintf(follow->news, sizeof follow->news,
+                 "pool: learning is off: of %d steps in a row none was repeated",
+                 TARN__LEARN_UNREPEATED);
+    atomic_store(&follow->has_news, true);
+    end(pool);
+}
+
+bool tarn__learn_drop(struct tarn__pool *pool)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+    struct tarn__learn_shape *shape = learn->active;
+
+    tarn__assert_held(&pool->lock);
+    if (++learn->failures == TARN__LEARN_FAILURES) {
+        end(pool);
+        return false;
+    }
+    follow_shape(pool, NULL);
+    learn->guess = NULL;
+    tarn__sequences_free(shape->sequences);
+    shape->sequences = NULL;
+    pool->follow->state = TARN_POOL_PLAN_LEARNING;
+    for (int i = 0; i < TARN__LEARN_SHAPES; i++)
+        if (learn->shapes[i].sequences)
+            pool->follow->state = TARN_POOL_PLAN_FOLLOWED;
+    return true;
+}
+
+/* --- marks --- */
+
+struct tarn__planner *tarn__learn_take_done(struct tarn__pool *pool)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+    struct tarn__planner *planner = learn->planner;
+
+    tarn__assert_held(&pool->lock);
+    if (!planner || !atomic_load(&planner->is_done))
+        return NULL;
+    learn->planner = NULL;
+    return planner;
+}
+
+bool tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequences)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+    struct tarn__learn_shape *shape = unused_shape(learn);
+
+    tarn__assert_held(&pool->lock);
+    learn->is_planning = false;
+    if (!sequences || !shape || !learn->is_on || !tarn__state_has_room(pool, sequences)) {
+        tarn__sequences_free(sequences);
+        learn->failures += learn->is_on;
+        return false;
+    }
+    *shape = learn->planning;
+    shape->sequences = sequences;
+    learn->guess = shape;
+    learn->counts.plans++;
+    return true;
+}
+
+/* Return true if a shape has a plan, or gets one. */
+static bool is_known(const struct tarn__learn *learn, uint64_t signature)
+{
+    bool is = learn->is_planning && learn->planning.signature == signature;
+
+    for (int i = 0; i < TARN__LEARN_SHAPES; i++)
+        is =
+            is || (learn->shapes[i].sequences && learn->shapes[i].signature == signature);
+    return is;
+}
+
+/* Return true if a step without a plan had this signature a short time ago. Else it has
+ * from now on. */
+static bool is_repeated(struct tarn__learn *learn, uint64_t signature)
+{
+    for (unsigned i = 0; i < TARN__LEARN_RECENT && i < learn->recent_count; i++)
+        if (learn->recent[i] == signature)
+            return true;
+    learn->recent[learn->recent_count++ % TARN__LEARN_RECENT] = signature;
+    return false;
+}
+
+/* Plan the present step, which was recorded, if it is a repeated one. */
+static struct tarn__planner *plan_step(struct tarn__learn *learn)
+{
+    learn->counts.steps++;
+    if (is_known(learn, learn->present.signature)) {
+        learn->unrepeated = 0;
+        return NULL;
+    }
+    if (!is_repeated(learn, learn->present.signature) || !unused_shape(learn)) {
+        learn->unrepeated++;
+        return NULL;
+    }
+    learn->unrepeated = 0;
+    if (learn->is_planning)
+        return NULL;
+    struct tarn__planner *planner = tarn__planner_new(&learn->record);
+    learn->is_planning = planner != NULL;
+    learn->planning = learn->present;
+    learn->failures += planner == NULL;
+    return planner;
+}
+
+/* Note the end of the present step. */
+static struct tarn__planner *end_step(struct tarn__learn *learn)
+{
+    if (learn->allocations == 0)
+        return NULL;
+    if (learn->active)
+        learn->unrepeated = 0;
+    else if (learn->is_recording && learn->record.is_whole && learn->record.count > 0)
+        return plan_step(learn);
+    else
+        learn->unrepeated++;
+    return NULL;
+}
+
+static void begin_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    tarn__record_restart(&learn->record, pool->heap.allocated_bytes);
+    learn->allocations = 0;
+    learn->present.signature = 0;
+    learn->present.count = 0;
+    learn->is_recording = true;
+    follow_shape(pool, learn->guess);
+}
+
+struct tarn__planner *tarn__learn_mark(struct tarn__pool *pool)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    tarn__assert_held(&pool->lock);
+    /* after its end this pool has no plan, and it has none before the first mark */
+    if (pool->follow->state != TARN_POOL_PLAN_LEARNING &&
+        pool->follow->state != TARN_POOL_PLAN_FOLLOWED)
+        return NULL;
+    struct tarn__planner *planner = learn->is_on ? end_step(learn) : NULL;
+    learn->is_on = true;
+    if (learn->unrepeated >= TARN__LEARN_UNREPEATED ||
+        learn->failures >= TARN__LEARN_FAILURES)
+        end_unrepeated(pool);
+    else
+        begin_step(pool);
+    return planner;
+}
+
+void tarn__learn_started(struct tarn__pool *pool, struct tarn__planner *planner)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    tarn__assert_held(&pool->lock);
+    if (planner) {
+        learn->planner = planner;
+        return;
+    }
+    learn->is_planning = false;
+    learn->failures++;
+}

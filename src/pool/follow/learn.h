@@ -1,0 +1,105 @@
+/* learn.h -- plans that a pool makes of the marked steps of its program.
+ *
+ * The shape of a step is the sequence of its sizes, streams and threads. A hash of that is
+ * its signature. A step whose signature was seen before is laid out (planner.h), and the
+ * pool follows the plan in later steps of this shape.
+ *
+ * A mark does not tell the shape of the step that begins. The pool follows the shape of
+ * the last one. The first allocations decide: hashes of their beginnings are compared. So
+ * a step follows another plan, or is recorded, from the first allocation on that differs.
+ *
+ * Learning ends where it is in vain: after TARN__LEARN_UNREPEATED steps in a row of which
+ * none was repeated or planned, or after TARN__LEARN_FAILURES plans that were not made or
+ * did not pay. Then the pool is one without a plan.
+ *
+ * The pool's lock guards all of it, but a planner at work.
+ */
+#ifndef TARN_POOL_LEARN_H
+#define TARN_POOL_LEARN_H
+
+#include "pool/follow/planner.h"
+#include "pool/follow/record.h"
+#include "pool/follow/state.h"
+
+enum {
+    TARN__LEARN_SHAPES = 8,
+    TARN__LEARN_PREFIX = 32, /* first allocations, which decide about the shape */
+    TARN__LEARN_RECENT = 32, /* signatures of steps without a plan */
+    TARN__LEARN_UNREPEATED = 64,
+    TARN__LEARN_FAILURES = 3
+};
+
+struct tarn__learn_shape {
+    uint64_t signature;
+    uint64_t beginnings[TARN__LEARN_PREFIX]; /* [i]: hash of i + 1 allocations */
+    uint32_t count;                          /* of these */
+    struct tarn__sequences *sequences;       /* NULL: this shape is unused */
+};
+
+/* One of the first allocations of the present step. */
+struct tarn__learn_request {
+    uint64_t thread, key;
+    uint32_t quanta;
+};
+
+struct tarn__learn {
+    bool is_on;        /* from the first mark on, until learning ends */
+    bool is_recording; /* this step: its shape is not decided, or it has no plan */
+    struct tarn__record record;
+    uint32_t allocations; /* of this step, while it is recorded */
+    struct tarn__learn_shape
+        present; /* of this step; its signature is of what was so far */
+    struct tarn__learn_request requests[TARN__LEARN_PREFIX];
+
+    struct tarn__learn_shape shapes[TARN__LEARN_SHAPES];
+    struct tarn__learn_shape *active; /* that is followed; NULL: none */
+    struct tarn__learn_shape *guess;  /* the last one that was followed */
+    uint64_t recent[TARN__LEARN_RECENT];
+    unsigned recent_count; /* signatures that were entered */
+
+    struct tarn__planner *planner;     /* at work; NULL: none */
+    struct tarn__learn_shape planning; /* what it plans, if `is_planning` */
+    bool is_planning;
+    unsigned unrepeated, failures;
+    struct {
+        uint64_t steps, plans;
+    } counts;
+};
+
+/* Have a pool learn; no thread uses it yet. Returns false without host memory. */
+bool tarn__learn_open(struct tarn__pool *pool);
+/* Free it, and wait for the planner; no thread uses the pool any more. */
+void tarn__learn_free(struct tarn__pool *pool);
+/* Return the bytes of host memory. */
+size_t tarn__learn_metadata(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+
+/* Return true if thread caches are to keep no blocks, since frees are recorded. */
+bool tarn__learn_is_on(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+
+/* Note a request of the calling thread. Returns true if the pool follows another shape
+ * from now on, in which the earlier requests of the step have slots, too. */
+bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t quanta)
+    TARN__REQUIRES(pool_lock);
+/* Note that it got this block, which is in transit. */
+void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t key)
+    TARN__REQUIRES(pool_lock);
+/* Note the free of a block. */
+void tarn__learn_note_free(struct tarn__pool *pool, tarn__index index, uint64_t key)
+    TARN__REQUIRES(pool_lock);
+
+/* The plan that is followed does not pay: forget it. Returns false if learning ends. */
+bool tarn__learn_drop(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+
+/* Return the planner if it has done its work: the caller finishes it, without a lock. */
+struct tarn__planner *tarn__learn_take_done(struct tarn__pool *pool)
+    TARN__REQUIRES(pool_lock);
+/* Enter its result; NULL: no plan was made. Returns true if the pool has one plan more. */
+bool tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequences)
+    TARN__REQUIRES(pool_lock);
+/* End a step, and begin the next one. Returns a planner that the caller starts without a
+ * lock, and then passes to tarn__learn_started(); NULL: there is nothing to plan. */
+struct tarn__planner *tarn__learn_mark(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+void tarn__learn_started(struct tarn__pool *pool, struct tarn__planner *planner)
+    TARN__REQUIRES(pool_lock);
+
+#endif

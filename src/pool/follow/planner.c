@@ -1,0 +1,233 @@
+/* planner.c -- the thread that lays a recorded step out. */
+#include "pool/follow/planner.h"
+#include "base/thread.h"
+#include "plan/layout.h"
+#include "plan/make.h"
+#include <stdlib.h>
+
+/* A record on a circle of time. */
+struct circle {
+    const struct tarn__record *record;
+    uint32_t cut;    /* the operation at which time begins */
+    uint32_t *order; /* places of the blocks that are planned, by time from the cut on */
+    uint32_t planned;
+    uint32_t *times; /* by operation from the cut on: that of the plan */
+};
+
+/* Return the operation after which a block is free; TARN__RECORD_LIVE: it lives for a step
+ * or more. If that is not after its start, the free is one of the next step. */
+static uint32_t end_of(const struct tarn__record_block *block)
+{
+    if (block->end != TARN__RECORD_LIVE)
+        return block->end;
+    return block->wrapped_end > 0 && block->wrapped_end <= block->start
+               ? block->wrapped_end - 1
+               : TARN__RECORD_LIVE;
+}
+
+/* --- the cut --- */
+
+/* Set the cut to the first operation before which the fewest quanta are live. Returns false
+ * without host memory. */
+static bool find_cut(struct circle *circle)
+{
+    const struct tarn__record *record = circle->record;
+    int64_t *change = calloc((size_t)record->operations + 1, sizeof *change);
+    int64_t live = 0, least = INT64_MAX;
+
+    for (uint32_t i = 0; change && i < record->count; i++) {
+        const struct tarn__record_block *block = tarn__record_at(record, i);
+        uint32_t end = end_of(block);
+        if (end == TARN__RECORD_LIVE)
+            continue;
+        change[block->start + 1] += block->quanta;
+        change[end + 1] -= block->quanta;
+        live += end < block->start ? block->quanta : 0;
+    }
+    for (uint32_t i = 0; change && i < record->operations; i++) {
+        live += change[i];
+        if (live < least) {
+            least = live;
+            circle->cut = i;
+        }
+    }
+    free(change);
+    return change != NULL;
+}
+
+/* Return an operation, counted from the cut on. */
+static uint32_t from_cut(const struct circle *circle, uint32_t operation)
+{
+    return operation >= circle->cut
+               ? operation - circle->cut
+               : operation + circle->record->operations - circle->cut;
+}
+
+static bool is_planned(const struct circle *circle,
+                       const struct tarn__record_block *block)
+{
+    uint32_t end = end_of(block);
+
+    return end != TARN__RECORD_LIVE &&
+           from_cut(circle, block->start) < from_cut(circle, end);
+}
+
+/* List what is planned, by time from the cut on: blocks are in order of their starts. */
+static void list_planned(struct circle *circle)
+{
+    for (int is_before = 0; is_before < 2; is_before++)
+        for (uint32_t i = 0; i < circle->record->count; i++) {
+            const struct tarn__record_block *block = tarn__record_at(circle->record, i);
+            if ((block->start < circle->cut) == is_before && is_planned(circle, block))
+                circle->order[circle->planned++] = i;
+        }
+}
+
+/* Renumber the operations of planned blocks: a plan has no others. Returns their number. */
+static uint32_t renumber(struct circle *circle)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < circle->planned; i++) {
+        const struct tarn__record_block *block =
+            tarn__record_at(circle->record, circle->order[i]);
+        circle->times[from_cut(circle, block->start)] = 1;
+        circle->times[from_cut(circle, end_of(block))] = 1;
+    }
+    for (uint32_t i = 0; i < circle->record->operations; i++) {
+        uint32_t is_used = circle->times[i];
+        circle->times[i] = count;
+        count += is_used;
+    }
+    return count;
+}
+
+static bool make_circle(struct circle *circle)
+{
+    const struct tarn__record *record = circle->record;
+
+    circle->order = malloc(((size_t)record->count + 1) * sizeof *circle->order);
+    circle->times = calloc((size_t)record->operations + 1, sizeof *circle->times);
+    if (!circle->order || !circle->times || !find_cut(circle))
+        return false;
+    list_planned(circle);
+    return true;
+}
+
+static void free_circle(struct circle *circle)
+{
+    free(circle->order);
+    free(circle->times);
+}
+
+/* --- the plan --- */
+
+static uint32_t stream_of(uint16_t ordinal)
+{
+    return ordinal == TARN__RECORD_NO_STREAM ? TARN__PLAN_NO_STREAM : ordinal;
+}
+
+static struct tarn__plan_slot slot_of(const struct tarn__record_block *block)
+{
+    return (struct tarn__plan_slot){.quanta = block->quanta,
+                                    .offset = TARN__SEQUENCES_OUTSIDE,
+                                    .stream = stream_of(block->stream),
+                                    .free_stream = stream_of(block->free_stream),
+                                    .thread = block->thread};
+}
+
+/* Enter the blocks to be laid out. Returns false without host memory. */
+static bool add_planned(struct circle *circle, tarn_plan *plan)
+{
+    uint64_t peak_quanta = 0;
+
+    plan->operations = renumber(circle);
+    for (uint32_t i = 0; i < circle->planned; i++) {
+        const struct tarn__record_block *block =
+            tarn__record_at(circle->record, circle->order[i]);
+        plan->slots[i] = slot_of(block);
+        plan->slots[i].start = circle->times[from_cut(circle, block->start)];
+        plan->slots[i].end = circle->times[from_cut(circle, end_of(block))];
+    }
+    plan->count = circle->planned;
+    plan->streams = circle->record->streams.next;
+    plan->threads = circle->record->threads.next;
+    bool has_memory = tarn__layout_bound(plan, &peak_quanta);
+    plan->peak_live_bytes = peak_quanta * TARN__PLAN_QUANTUM;
+    return has_memory;
+}
+
+/* Put all slots in the order of the step, those outside of the layout as well. `times`
+ * serves as the list of offsets: a record has as many operations as blocks, or more. */
+static void order_by_step(struct circle *circle, tarn_plan *plan)
+{
+    for (uint32_t i = 0; i < circle->record->count; i++)
+        circle->times[i] = TARN__SEQUENCES_OUTSIDE;
+    for (uint32_t i = 0; i < circle->planned; i++)
+        circle->times[circle->order[i]] = plan->slots[i].offset;
+    for (uint32_t i = 0; i < circle->record->count; i++) {
+        plan->slots[i] = slot_of(tarn__record_at(circle->record, i));
+        plan->slots[i].offset = circle->times[i];
+    }
+    plan->count = circle->record->count;
+}
+
+struct tarn__sequences *tarn__planner_plan(const struct tarn__record *record)
+{
+    struct circle circle = {.record = record};
+    struct tarn__sequences *sequences = NULL;
+    tarn_plan *plan = NULL;
+
+    if (tarn__make_empty(record->count, &plan) != TARN_OK)
+        return NULL;
+    if (make_circle(&circle) && add_planned(&circle, plan) && plan->count > 0 &&
+        tarn__make_layout(plan, NULL) == TARN_OK) {
+        order_by_step(&circle, plan);
+        sequences = tarn__sequences_new(plan);
+    }
+    if (sequences) {
+        sequences->peak_allocated = record->peak_allocated;
+        sequences->outside += record->begin_allocated;
+    }
+    free_circle(&circle);
+    tarn_plan_release(plan);
+    return sequences;
+}
+
+/* --- the thread --- */
+
+struct tarn__planner *tarn__planner_new(struct tarn__record *record)
+{
+    struct tarn__planner *planner = calloc(1, sizeof *planner);
+
+    if (!planner)
+        return NULL;
+    planner->record = *record;
+    tarn__record_init(record);
+    return planner;
+}
+
+static void *run(void *data)
+{
+    struct tarn__planner *planner = data;
+
+    planner->sequences = tarn__planner_plan(&planner->record);
+    atomic_store(&planner->is_done, true);
+    return NULL;
+}
+
+bool tarn__planner_start(struct tarn__planner *planner)
+{
+    planner->has_thread = tarn__thread_start(&planner->thread, run, planner) == 0;
+    return planner->has_thread;
+}
+
+struct tarn__sequences *tarn__planner_finish(struct tarn__planner *planner)
+{
+    if (planner->has_thread)
+        pthread_join(planner->thread, NULL);
+    struct tarn__sequences *sequences = planner->sequences;
+    tarn__record_free(&planner->record);
+    free(planner);
+    return sequences;
+}

@@ -1,0 +1,80 @@
+/* record.h -- a step of the program in host memory: its blocks, in order of time.
+ *
+ * Time is counted in operations, as in a plan (plan/plan.h): the allocations of the step,
+ * the frees of what it allocated, and the frees of what the step before allocated.
+ *
+ * Steps repeat. A block that is live when its step ends is freed in the next one, or stays.
+ * The next step has a block at the same place, and the record notes there when the old
+ * one was freed: its wrapped end. So a repeated record has whole lives, on a circle.
+ *
+ * A live block knows its place in the record: `previous` of its node. A place is its own
+ * only where the record names the node, too. So a stale place is never mistaken.
+ *
+ * A step of more than TARN__RECORD_MOST blocks, or without host memory for it, is not
+ * whole.
+ */
+#ifndef TARN_POOL_RECORD_H
+#define TARN_POOL_RECORD_H
+
+#include "pool/blocks/node.h"
+#include "pool/follow/ordinals.h"
+
+struct tarn__record_block {
+    uint32_t start, end; /* operations; TARN__RECORD_LIVE: it has not ended */
+    uint32_t quanta;
+    /* of the live block, by parity of the step; 0: it was freed */
+    tarn__index node[2];
+    /* operation of the free of the block of the step before, plus 1; 0: none */
+    uint32_t wrapped_end;
+    uint16_t stream, free_stream; /* ordinals; TARN__RECORD_NO_STREAM: none */
+    uint16_t thread;
+};
+
+_Static_assert(sizeof(struct tarn__record_block) <= 32, "the bound of host memory");
+
+#define TARN__RECORD_LIVE UINT32_MAX
+#define TARN__RECORD_NO_STREAM UINT16_MAX
+
+enum {
+    TARN__RECORD_CHUNK = 4096, /* blocks of one host allocation */
+    TARN__RECORD_CHUNKS = 64,
+    TARN__RECORD_MOST = TARN__RECORD_CHUNK * TARN__RECORD_CHUNKS
+};
+
+struct tarn__record {
+    struct tarn__record_block *chunks[TARN__RECORD_CHUNKS];
+    uint32_t count, operations;
+    unsigned parity; /* of the step: 0 or 1 */
+    bool is_whole;
+    struct tarn__ordinals threads, streams;
+    /* bytes of the pool that were live when the step began, and most during it */
+    uint64_t begin_allocated, peak_allocated;
+};
+
+void tarn__record_init(struct tarn__record *record);
+void tarn__record_free(struct tarn__record *record);
+/* Begin a step, with so many bytes live. Memory of the last one is kept for it. */
+void tarn__record_restart(struct tarn__record *record, uint64_t allocated);
+/* Return the bytes of host memory. */
+size_t tarn__record_metadata(const struct tarn__record *record);
+
+static inline struct tarn__record_block *tarn__record_at(
+    const struct tarn__record *record, uint32_t place)
+{
+    return &record->chunks[place / TARN__RECORD_CHUNK][place % TARN__RECORD_CHUNK];
+}
+
+/* Return the ordinal of a stream, given by its key, or of a thread; a new one gets the
+ * next. Where there is no host memory the record is not whole, and the answer is 0. */
+uint16_t tarn__record_stream(struct tarn__record *record, uint64_t key);
+uint16_t tarn__record_thread(struct tarn__record *record, uint64_t id);
+
+/* Note an allocation, whose node is not live yet. A record that is not whole stays as it
+ * is. */
+void tarn__record_allocate(struct tarn__record *record, struct tarn__node *node,
+                           tarn__index index, uint64_t key, uint64_t thread);
+/* Note a free. */
+void tarn__record_deallocate(struct tarn__record *record, const struct tarn__node *node,
+                             tarn__index index, uint64_t key);
+
+#endif

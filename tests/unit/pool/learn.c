@@ -1,0 +1,503 @@
+/* Test that a pool learns the marked steps of its program, and what wrong marks do. */
+#include "learn.h"
+#include "plan/check.h"
+#include "plan/make.h"
+#include "pool/follow/planner.h"
+
+static tarn_stream streams[STEP_STREAMS];
+
+static void begin(void)
+{
+    use_driver(0);
+    for (int i = 0; i < STEP_STREAMS; i++)
+        streams[i] = new_stream();
+}
+
+static void end(tarn_resource *pool)
+{
+    adds_up(pool);
+    CHECK_EQUAL(0, statistics(pool).live_blocks);
+    end_pool(pool);
+    for (int i = 0; i < STEP_STREAMS; i++)
+        CU(cuStreamDestroy_v2(streams[i]));
+}
+
+/* --- what is learned --- */
+
+TEST(the_third_of_three_equal_steps_is_planned)
+{
+    const struct step step = {.seed = 1, .count = 300, .streams = 1};
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    CHECK_EQUAL(TARN_POOL_PLAN_LEARNING, statistics(pool).plan_state);
+    learn_step(pool, &step, streams);
+    CHECK_EQUAL(2, statistics(pool).steps_learned);
+    CHECK_EQUAL(0, statistics(pool).planned);
+    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
+    for (int i = 0; i < 3; i++) {
+        step_run(pool, &step, streams);
+        mark(pool);
+    }
+    CHECK_EQUAL(3 * 300, statistics(pool).planned);
+    CHECK_EQUAL(0, statistics(pool).plan_missed);
+    CHECK(statistics(pool).planned_share == 1.0);
+    CHECK_EQUAL(2, statistics(pool).steps_learned);
+    end(pool);
+}
+
+TEST(steps_on_several_streams_are_planned)
+{
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        const struct step step = {.seed = seed, .count = 400, .streams = STEP_STREAMS};
+        begin();
+        tarn_resource *pool = learning_pool();
+        learn_step(pool, &step, streams);
+        for (int i = 0; i < 3; i++) {
+            step_run(pool, &step, streams);
+            CU(cuCtxSynchronize());
+            mark(pool);
+        }
+        CHECK(statistics(pool).planned >= 3 * 400 * 9 / 10);
+        CHECK_EQUAL(3 * 400, statistics(pool).planned + statistics(pool).plan_missed);
+        CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
+        end(pool);
+    }
+}
+
+/* What lives for more than a step is no part of the plan: weights that stay, and blocks that
+ * the second step after theirs frees. */
+TEST(what_lives_across_a_mark_stays_where_it_is)
+{
+    const struct step step = {.seed = 3, .count = 200, .streams = 1};
+    tarn_device_ptr weights, gradient[2] = {0, 0};
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    weights = take(pool, 40 * MIB, streams[0]);
+    for (int i = 0; i < 8; i++) {
+        mark(pool);
+        if (i == 3)
+            wait_for_plans(pool, 1);
+        uint64_t planned = statistics(pool).planned,
+                 missed = statistics(pool).plan_missed;
+        if (gradient[0])
+            put(pool, gradient[0], 10 * MIB, streams[0]);
+        gradient[0] = gradient[1];
+        step_run(pool, &step, streams);
+        gradient[1] = take(pool, 10 * MIB, streams[0]);
+        if (i >= 3) {
+            CHECK_EQUAL(200, statistics(pool).planned - planned);
+            CHECK_EQUAL(0, statistics(pool).plan_missed - missed);
+        }
+    }
+    mark(pool);
+    CHECK(statistics(pool).planned_share > 0.9 && statistics(pool).planned_share < 1.0);
+    put(pool, gradient[0], 10 * MIB, streams[0]);
+    put(pool, gradient[1], 10 * MIB, streams[0]);
+    put(pool, weights, 40 * MIB, streams[0]);
+    end(pool);
+}
+
+/* Time is a circle: gradients of a step are freed in the next one, before their addresses are
+ * needed. */
+TEST(what_the_next_step_frees_is_planned)
+{
+    tarn_device_ptr gradients[20], block[2];
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int i = 0; i < 8; i++) {
+        mark(pool);
+        if (i == 3)
+            wait_for_plans(pool, 1);
+        for (size_t j = 0; i > 0 && j < 20; j++)
+            put(pool, gradients[j], (j + 1) * MIB, streams[0]);
+        for (size_t j = 0; j < 20; j++) {
+            block[j % 2] = take(pool, (21 - j) * MIB, streams[0]);
+            if (j % 2)
+                put(pool, block[0], (22 - j) * MIB, streams[0]);
+            if (j % 2)
+                put(pool, block[1], (21 - j) * MIB, streams[0]);
+        }
+        for (size_t j = 0; j < 20; j++)
+            gradients[j] = take(pool, (j + 1) * MIB, streams[0]);
+        if (i == 4)
+            CHECK_OK(tarn_pool_reset_peaks(pool));
+    }
+    mark(pool);
+    CHECK_EQUAL(5 * 40, statistics(pool).planned);
+    CHECK(statistics(pool).planned_share == 1.0);
+    CHECK(statistics(pool).recent_peak_reserved <= 230 * MIB); /* 210 are live */
+    for (size_t j = 0; j < 20; j++)
+        put(pool, gradients[j], (j + 1) * MIB, streams[0]);
+    end(pool);
+}
+
+TEST(each_shape_has_its_plan_from_its_first_allocation_on)
+{
+    struct step shapes[3];
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int i = 0; i < 3; i++) {
+        shapes[i] = (struct step){.seed = 10 + (uint64_t)i, .count = 250, .streams = 2};
+        learn_step(pool, &shapes[i], streams);
+    }
+    uint64_t planned = statistics(pool).planned;
+    for (int i = 0; i < 12; i++) {
+        mark(pool);
+        step_run(pool, &shapes[i * i % 3], streams);
+        CU(cuCtxSynchronize());
+    }
+    CHECK_EQUAL(12 * 250,
+                statistics(pool).planned - planned + statistics(pool).plan_missed);
+    CHECK(statistics(pool).planned - planned >= 12 * 250 * 95 / 100);
+    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
+    CHECK_EQUAL(3, statistics(pool).plans_made);
+    end(pool);
+}
+
+/* Run a program of several shapes until the pool has a plan for each, and three times
+ * more: then at least so many allocations of each step are planned. */
+static void learn_rounds(void (*run)(tarn_resource *pool, int shape), int shapes,
+                         const uint64_t *least)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int round = 0, more = 0; round < 50000 && more < 4; round++) {
+        bool learned = statistics(pool).plans_made == (uint64_t)shapes;
+        for (int shape = 0; shape < shapes; shape++) {
+            uint64_t planned = statistics(pool).planned;
+            mark(pool);
+            run(pool, shape);
+            if (more > 0)
+                CHECK(statistics(pool).planned - planned >= least[shape]);
+        }
+        more += learned;
+        if (!learned)
+            nanosleep(&pause, NULL);
+    }
+    CHECK_EQUAL(shapes, statistics(pool).plans_made);
+    end(pool);
+}
+
+static void run_alike(tarn_resource *pool, int shape)
+{
+    for (size_t i = 0; i < 200; i++) {
+        size_t bytes = (i + 1) * KIB + (i >= 10 ? (size_t)shape * MIB : 0);
+        put(pool, take(pool, bytes, streams[0]), bytes, streams[0]);
+    }
+}
+
+/* The wrong plan is followed up to the first size that differs. */
+TEST(shapes_that_begin_alike_are_told_apart_where_they_differ)
+{
+    learn_rounds(run_alike, 2, (const uint64_t[]){200, 200});
+}
+
+TEST(at_most_eight_shapes_have_plans)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (uint64_t i = 0; i < 8; i++)
+        learn_step(pool, &(struct step){.seed = i + 1, .count = 40, .streams = 1},
+                   streams);
+    for (int i = 0; i < 6; i++) {
+        mark(pool);
+        step_run(pool, &(struct step){.seed = 99, .count = 40, .streams = 1}, streams);
+    }
+    mark(pool);
+    CHECK_EQUAL(8, statistics(pool).plans_made);
+    uint64_t planned = statistics(pool).planned;
+    step_run(pool, &(struct step){.seed = 4, .count = 40, .streams = 1}, streams);
+    CHECK_EQUAL(40, statistics(pool).planned - planned);
+    end(pool);
+}
+
+/* --- what is not learned --- */
+
+TEST(endless_shapes_are_left_to_the_plain_pool)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (uint64_t i = 0; i < 66; i++) {
+        mark(pool);
+        step_run(pool, &(struct step){.seed = i + 1, .count = 30, .streams = 1}, streams);
+    }
+    CHECK_EQUAL(TARN_POOL_PLAN_OFF_UNREPEATED, statistics(pool).plan_state);
+    CHECK_EQUAL(64, statistics(pool).steps_learned);
+    uint64_t hits = statistics(pool).cache_hits;
+    for (int i = 0; i < 100; i++) {
+        mark(pool);
+        put(pool, take(pool, 4 * KIB, streams[0]), 4 * KIB, streams[0]);
+    }
+    CHECK(statistics(pool).cache_hits - hits > 90);
+    CHECK_EQUAL(0, statistics(pool).plans_made);
+    end(pool);
+}
+
+TEST(without_marks_it_is_a_plain_pool)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int i = 0; i < 100; i++)
+        put(pool, take(pool, 4 * KIB, streams[0]), 4 * KIB, streams[0]);
+    CHECK(statistics(pool).cache_hits > 90);
+    CHECK_EQUAL(0, statistics(pool).steps_learned);
+    mark(pool); /* from now on frees are recorded */
+    uint64_t hits = statistics(pool).cache_hits;
+    for (int i = 0; i < 100; i++)
+        put(pool, take(pool, 4 * KIB, streams[0]), 4 * KIB, streams[0]);
+    CHECK_EQUAL(hits, statistics(pool).cache_hits);
+    end(pool);
+}
+
+TEST(a_step_with_nothing_changes_nothing)
+{
+    const struct step step = {.seed = 5, .count = 100, .streams = 1};
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int i = 0; i < 200; i++)
+        mark(pool);
+    CHECK_EQUAL(TARN_POOL_PLAN_LEARNING, statistics(pool).plan_state);
+    CHECK_EQUAL(0, statistics(pool).steps_learned);
+    learn_step(pool, &step, streams);
+    for (int i = 0; i < 200; i++)
+        mark(pool);
+    step_run(pool, &step, streams);
+    CHECK_EQUAL(100, statistics(pool).planned);
+    end(pool);
+}
+
+static void run_half(tarn_resource *pool, int half)
+{
+    static tarn_device_ptr kept[10];
+
+    for (size_t i = 0; i < 60; i++) {
+        size_t bytes = (i + 1 + 60 * (size_t)half) * 8 * KIB;
+        if (half && i < 10)
+            put(pool, kept[i], (51 + i) * 8 * KIB, streams[0]);
+        tarn_device_ptr block = take(pool, bytes, streams[0]);
+        if (half || i < 50)
+            put(pool, block, bytes, streams[0]);
+        else
+            kept[i - 50] = block;
+    }
+}
+
+/* Both are learned. Ten blocks of the first half live across the mark. */
+TEST(marks_in_the_middle_of_a_step_make_two_steps)
+{
+    learn_rounds(run_half, 2, (const uint64_t[]){50, 50});
+}
+
+/* The steps of the program change after they were learned. */
+TEST(a_plan_that_does_not_pay_is_made_anew_and_then_given_up)
+{
+    const struct step step = {.seed = 6, .count = 100, .streams = 1};
+    uint64_t seed = 100;
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int plans = 1; plans <= 3; plans++) {
+        learn_step(pool, &step, streams);
+        CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
+        for (int i = 0; i < 2; i++) { /* they begin as the step does */
+            uint64_t sizes = step.seed * 0x9e3779b97f4a7c15u + 1;
+            for (int j = 0; j < 40; j++) {
+                random_plan_below(&sizes, STEP_LIVE);
+                size_t bytes = 512 * (1 + (size_t)random_plan_below(&sizes, 4000));
+                random_plan_below(&sizes, step.streams);
+                put(pool, take(pool, bytes, streams[0]), bytes, streams[0]);
+            }
+            step_run(pool, &(struct step){.seed = seed++, .count = 300, .streams = 1},
+                     streams);
+            mark(pool);
+        }
+    }
+    CHECK_EQUAL(TARN_POOL_PLAN_OFF_MISSED, statistics(pool).plan_state);
+    CHECK_EQUAL(3, statistics(pool).plans_made);
+    uint64_t planned = statistics(pool).planned;
+    mark(pool);
+    step_run(pool, &step, streams);
+    CHECK_EQUAL(planned, statistics(pool).planned);
+    end(pool);
+}
+
+/* --- threads, and the end --- */
+
+static atomic_bool ends;
+
+static void *mark_often(void *data)
+{
+    while (!atomic_load(&ends))
+        if (tarn_pool_mark_step(data) != TARN_OK)
+            return data;
+    return NULL;
+}
+
+TEST(marks_of_another_thread_harm_nothing)
+{
+    const struct step step = {.seed = 7, .count = 60, .streams = 2};
+    pthread_t thread;
+    void *failed;
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    atomic_store(&ends, false);
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, mark_often, pool));
+    for (int i = 0; i < 300; i++)
+        step_run(pool, &step, streams);
+    atomic_store(&ends, true);
+    CHECK_EQUAL(0, pthread_join(thread, &failed));
+    CHECK(failed == NULL);
+    end(pool);
+}
+
+struct worker {
+    tarn_resource *pool;
+    tarn_stream stream;
+    bool marks;
+};
+
+static void *work(void *data)
+{
+    const struct worker *worker = data;
+    const struct step step = {.seed = 8, .count = 40, .streams = 1};
+
+    for (int i = 0; i < 60; i++) {
+        if (worker->marks)
+            mark(worker->pool);
+        step_run(worker->pool, &step, &worker->stream);
+    }
+    return NULL;
+}
+
+TEST(threads_that_run_freely_share_a_pool_that_learns)
+{
+    struct worker workers[STEP_STREAMS];
+    pthread_t threads[STEP_STREAMS];
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int i = 0; i < STEP_STREAMS; i++) {
+        workers[i] = (struct worker){pool, streams[i], i == 0};
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, work, &workers[i]));
+    }
+    for (int i = 0; i < STEP_STREAMS; i++)
+        CHECK_EQUAL(0, pthread_join(threads[i], NULL));
+    end(pool);
+}
+
+TEST(a_pool_can_be_released_while_its_step_is_planned)
+{
+    const struct step step = {.seed = 9, .count = 20000, .streams = 4};
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int i = 0; i < 2; i++) {
+        mark(pool);
+        step_run(pool, &step, streams);
+    }
+    mark(pool);
+    end(pool);
+}
+
+TEST(a_captured_block_is_in_no_plan)
+{
+    const struct step step = {.seed = 10, .count = 100, .streams = 1};
+    void *graph;
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    learn_step(pool, &step, streams);
+    step_run(pool, &step, streams);
+    mark(pool);
+    CU(cuStreamBeginCapture_v2(streams[1], CAPTURE_RELAXED));
+    uint64_t planned = statistics(pool).planned;
+    put(pool, take(pool, MIB, streams[1]), MIB, streams[1]);
+    CHECK_EQUAL(planned, statistics(pool).planned);
+    CU(cuStreamEndCapture(streams[1], &graph));
+    step_run(pool, &step, streams);
+    CHECK_EQUAL(100, statistics(pool).planned - planned);
+    CU(cuGraphDestroy(graph));
+    end(pool);
+}
+
+/* --- the planner alone --- */
+
+/* The blocks that end are laid out, and the others have a place in the sequence. */
+TEST(a_record_becomes_sequences)
+{
+    struct tarn__record record;
+    struct tarn__node nodes[40] = {{0}};
+
+    tarn__record_init(&record);
+    for (uint32_t i = 0; i < 40; i++) {
+        nodes[i].quanta = 1 + i;
+        tarn__record_allocate(&record, &nodes[i], i + 1, 7 + i % 2, 1);
+        if (i % 4 == 3) /* every fourth block is freed, on the other stream */
+            tarn__record_deallocate(&record, &nodes[i], i + 1, 8 - i % 2);
+    }
+    tarn__record_deallocate(&record, &nodes[3], 4, 7); /* it was freed already */
+    CHECK(record.is_whole);
+    CHECK_EQUAL(40, record.count);
+    CHECK_EQUAL(50, record.operations);
+    struct tarn__sequences *sequences = tarn__planner_plan(&record);
+    CHECK(sequences != NULL);
+    CHECK_EQUAL(40, sequences->slot_count);
+    CHECK_EQUAL(2, sequences->count);
+    CHECK_EQUAL(40 * 512, sequences->peak_live);
+    uint32_t outside = 0;
+    for (uint32_t i = 0; i < 40; i++)
+        outside += sequences->slots[i].offset == TARN__SEQUENCES_OUTSIDE;
+    CHECK_EQUAL(30, outside);
+    tarn__sequences_free(sequences);
+    tarn__record_restart(&record, 0);
+    CHECK(tarn__planner_plan(&record) == NULL); /* nothing to plan */
+    tarn__record_free(&record);
+}
+
+TEST(a_step_that_is_too_long_is_not_whole)
+{
+    struct tarn__record record;
+    struct tarn__node node = {.quanta = 1};
+
+    tarn__record_init(&record);
+    for (uint32_t i = 0; i <= TARN__RECORD_MOST; i++) {
+        CHECK(record.is_whole);
+        tarn__record_allocate(&record, &node, 1, 7, 1);
+        tarn__record_deallocate(&record, &node, 1, 7);
+    }
+    CHECK(!record.is_whole);
+    CHECK_EQUAL(TARN__RECORD_MOST, record.count);
+    CHECK(tarn__record_metadata(&record) <= (size_t)32 * TARN__RECORD_MOST);
+    tarn__record_free(&record);
+}
+
+/* --- options --- */
+
+TEST(options_that_exclude_each_other_are_rejected)
+{
+    tarn_resource *pool = NULL, *upstream;
+    tarn_plan *plan;
+
+    use_driver(0);
+    CHECK_OK(tarn__make_empty(0, &plan));
+    tarn_pool_options options = {.size = sizeof options, .learn = true, .plan = plan};
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, &options, &pool));
+    CHECK_MESSAGE("learn");
+    options.plan = NULL;
+    options.moves = TARN_POOL_MOVES_NEVER;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, &options, &pool));
+    options.moves = TARN_POOL_MOVES_DEFAULT;
+    CHECK_OK(tarn_cuda_create(0, &upstream));
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_create(0, upstream, &options, &pool));
+    CHECK(pool == NULL);
+    tarn_plan_release(plan);
+    CHECK_OK(tarn_resource_release(upstream));
+}
