@@ -1,12 +1,19 @@
 /* plan.c -- measure a pool that follows a plan.
  *
- *     bench-plan [--passes N] [--cap PERCENT] [--plain] [--threads] [--json FILE] LOG...
+ *     bench-plan [--passes N] [--cap PERCENT] [--plain | --learn] [--threads] [--json FILE]
+ *                LOG...
+ *     bench-plan --training [--passes N] [--plain | --learn]
  *     bench-plan --pairs
  *
  * Makes a plan of the first LOG, and replays each LOG on one pool that follows it: so the
  * second LOG can be the first one with changes. Prints a row for each pass. Streams are
  * registered ones. --cap: the pool may have so many percent of the peak live. --plain: no
- * plan.
+ * plan. --learn: each pass is a marked step, from which the pool makes its plan; the third
+ * pass begins when the plan is made.
+ *
+ * --training measures steps of a loop like training: weights that stay, activations that
+ * live from the forward to the backward pass, temporary blocks, and gradients that the next
+ * step frees. Sizes and order are the same in each step. A step is a pass.
  *
  * --pairs measures one allocation and its free: a cache hit, the heap's, and a planned
  * one.
@@ -16,12 +23,13 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <zlib.h>
 
 static struct {
     unsigned passes;
     unsigned cap; /* percent; 0: none */
-    bool plain, threads;
+    bool plain, learn, threads;
 } bench = {.passes = 3};
 
 /* --- logs ------------------------------------------------------------------------------ */
@@ -60,6 +68,32 @@ static void print_header(void)
            "ns/op");
 }
 
+static bool is_off(tarn_pool_plan_state state)
+{
+    return state != TARN_POOL_PLAN_NONE && state != TARN_POOL_PLAN_FOLLOWED &&
+           state != TARN_POOL_PLAN_LEARNING;
+}
+
+/* Mark a step. Before the third pass the plan of the first two is waited for. */
+static void mark(tarn_resource *pool, unsigned pass)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+
+    bench_must(tarn_pool_mark_step(pool), "mark_step");
+    while (pass == 3 && statistics_of(pool).plans_made == 0 &&
+           statistics_of(pool).plan_state == TARN_POOL_PLAN_LEARNING) {
+        nanosleep(&pause, NULL);
+        bench_must(tarn_pool_mark_step(pool), "mark_step");
+    }
+}
+
+static const char *name_of_pool(void)
+{
+    if (bench.learn)
+        return "pool+learn";
+    return bench.plain ? "pool" : "pool+plan";
+}
+
 static void run_pass(tarn_resource *pool, const tarn_trace *trace, const char *name,
                      unsigned pass)
 {
@@ -71,6 +105,8 @@ static void run_pass(tarn_resource *pool, const tarn_trace *trace, const char *n
     tarn_replay_report report;
     char what[96];
 
+    if (bench.learn)
+        mark(pool, pass);
     bench_must(tarn_pool_reset_peaks(pool), "reset_peaks");
     tarn_pool_statistics before = statistics_of(pool);
     bench_must(tarn_replay(trace, pool, &options, &report), name);
@@ -85,10 +121,10 @@ static void run_pass(tarn_resource *pool, const tarn_trace *trace, const char *n
            (unsigned long)(after.stream_waits - before.stream_waits),
            (unsigned long)report.failures, (unsigned long)(after.moves - before.moves),
            (unsigned long)(after.growths - before.growths), mean,
-           after.plan_state > TARN_POOL_PLAN_FOLLOWED ? " off" : "");
+           is_off(after.plan_state) ? " off" : "");
     fflush(stdout);
     snprintf(what, sizeof what, "%s pass %u", base, pass);
-    const char *who = bench.plain ? "pool" : "pool+plan";
+    const char *who = name_of_pool();
     bench_result(who, what, "reserved:live", ratio);
     bench_result(who, what, "planned %", planned);
     bench_result(who, what, "failures", (double)report.failures);
@@ -111,7 +147,8 @@ static void run_logs(char **paths, int count)
         .size = sizeof options,
         .maximum_bytes =
             bench.cap ? (size_t)(summary.peak_live_bytes / 100 * bench.cap) : 0,
-        .plan = bench.plain ? NULL : plan};
+        .plan = bench.plain || bench.learn ? NULL : plan,
+        .learn = bench.learn};
     bench_must(tarn_pool_create(0, NULL, &options, &pool), "pool");
     tarn_plan_release(plan);
     print_header();
@@ -124,6 +161,118 @@ static void run_logs(char **paths, int count)
     }
     tarn_trace_release(first);
     tarn_resource_release(pool);
+}
+
+/* --- training -------------------------------------------------------------------------- */
+
+enum { LAYERS = 96, TEMPORARIES = 12 };
+
+struct training {
+    tarn_resource *pool;
+    tarn_stream stream;
+    tarn_device_ptr weights[LAYERS], gradients[LAYERS], activations[LAYERS];
+    uint64_t live, peak; /* bytes */
+};
+
+/* Return the bytes of a block: the same in each step, of every kind and layer. */
+static size_t training_bytes(unsigned kind, unsigned layer)
+{
+    uint64_t drawn = (kind * 1000003u + layer + 1) * 0x9e3779b97f4a7c15u;
+
+    return ((size_t)(drawn >> 40) % (48u << 20) >> kind % 3) + 4096;
+}
+
+static tarn_device_ptr training_take(struct training *training, size_t bytes)
+{
+    tarn_device_ptr block;
+
+    bench_must(tarn_resource_allocate(training->pool, bytes, 0, training->stream, &block),
+               "allocate");
+    training->live += bytes;
+    training->peak = training->live > training->peak ? training->live : training->peak;
+    return block;
+}
+
+static void training_put(struct training *training, tarn_device_ptr block, size_t bytes)
+{
+    if (!block)
+        return;
+    bench_must(
+        tarn_resource_deallocate(training->pool, block, bytes, 0, training->stream),
+        "free");
+    training->live -= bytes;
+}
+
+/* Run the temporary blocks of a layer: two live at once. */
+static void training_compute(struct training *training, unsigned layer, unsigned kind)
+{
+    tarn_device_ptr last = 0;
+
+    for (unsigned i = 0; i < TEMPORARIES; i++) {
+        tarn_device_ptr block = training_take(training, training_bytes(kind + i, layer));
+        if (i > 0)
+            training_put(training, last, training_bytes(kind + i - 1, layer));
+        last = block;
+    }
+    training_put(training, last, training_bytes(kind + TEMPORARIES - 1, layer));
+}
+
+static void training_step(struct training *training)
+{
+    for (unsigned i = 0; i < LAYERS; i++) {
+        training_put(training, training->gradients[i], training_bytes(1, i));
+        training->gradients[i] = 0;
+    }
+    for (unsigned i = 0; i < LAYERS; i++) {
+        training->activations[i] = training_take(training, training_bytes(0, i));
+        training_compute(training, i, 10);
+    }
+    for (unsigned i = LAYERS; i-- > 0;) {
+        training_compute(training, i, 40);
+        training->gradients[i] = training_take(training, training_bytes(1, i));
+        training_put(training, training->activations[i], training_bytes(0, i));
+    }
+}
+
+static void run_training_pass(struct training *training, unsigned pass)
+{
+    if (bench.learn)
+        mark(training->pool, pass);
+    bench_must(tarn_pool_reset_peaks(training->pool), "reset_peaks");
+    training->peak = training->live;
+    uint64_t start = bench_now_ns(), before = statistics_of(training->pool).planned;
+    training_step(training);
+    double ns = (double)(bench_now_ns() - start);
+    tarn_pool_statistics after = statistics_of(training->pool);
+    double ratio = (double)after.recent_peak_reserved / (double)training->peak;
+    double allocations = LAYERS * (2.0 + 2.0 * TEMPORARIES);
+    printf("training %u: reserved : live %.4f, %.1f %% planned, %lu moves, %.0f ns an "
+           "allocation\n",
+           pass, ratio, 100.0 * (double)(after.planned - before) / allocations,
+           (unsigned long)after.moves, ns / allocations);
+    bench_result(name_of_pool(), "training", "reserved:live", ratio);
+}
+
+static void run_training(void)
+{
+    const tarn_pool_options options = {.size = sizeof options, .learn = bench.learn};
+    struct training training = {.live = 0};
+    tarn_stream raw;
+
+    bench_must(tarn_stream_create(0, true, &raw), "stream");
+    bench_must(tarn_stream_register(0, raw, &training.stream), "register");
+    bench_must(tarn_pool_create(0, NULL, &options, &training.pool), "pool");
+    for (unsigned i = 0; i < LAYERS; i++)
+        training.weights[i] = training_take(&training, training_bytes(1, i));
+    for (unsigned pass = 1; pass <= bench.passes; pass++)
+        run_training_pass(&training, pass);
+    for (unsigned i = 0; i < LAYERS; i++) {
+        training_put(&training, training.weights[i], training_bytes(1, i));
+        training_put(&training, training.gradients[i], training_bytes(1, i));
+    }
+    tarn_resource_release(training.pool);
+    bench_must(tarn_stream_unregister(training.stream), "unregister");
+    bench_must(tarn_stream_destroy(0, raw), "destroy");
 }
 
 /* --- pairs ----------------------------------------------------------------------------- */
@@ -217,12 +366,14 @@ int main(int argc, char **argv)
     static const struct option options[] = {{"passes", required_argument, NULL, 'p'},
                                             {"cap", required_argument, NULL, 'c'},
                                             {"plain", no_argument, NULL, 'n'},
+                                            {"learn", no_argument, NULL, 'l'},
                                             {"threads", no_argument, NULL, 't'},
                                             {"json", required_argument, NULL, 'j'},
                                             {"pairs", no_argument, NULL, 'r'},
+                                            {"training", no_argument, NULL, 'g'},
                                             {NULL, 0, NULL, 0}};
     int option;
-    bool pairs = false;
+    bool pairs = false, training = false;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == '?')
@@ -232,8 +383,10 @@ int main(int argc, char **argv)
         if (option == 'c')
             bench.cap = (unsigned)strtoul(optarg, NULL, 10);
         bench.plain = bench.plain || option == 'n';
+        bench.learn = bench.learn || option == 'l';
         bench.threads = bench.threads || option == 't';
         pairs = pairs || option == 'r';
+        training = training || option == 'g';
         if (option == 'j')
             bench_results_open("plan", optarg);
     }
@@ -241,6 +394,8 @@ int main(int argc, char **argv)
     setenv("TARN_SIM", "devices=1,memory=192GiB", 0);
     if (pairs)
         measure_pairs();
+    else if (training)
+        run_training();
     else if (optind == argc)
         bench_die("no LOG; see the first lines of bench/micro/plan.c");
     else
