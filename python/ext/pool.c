@@ -123,7 +123,7 @@ static int plan_of(tarn__state *state, PyObject *path, const tarn_plan **out)
 /* (self, upstream, device, initial_bytes, maximum_bytes; optional: growth_bytes,
  * release_threshold_bytes, grow_first, is oom_policy FAIL, is suspended_policy RESUME,
  * no_stream_policy, no_stream_limit_bytes, is policy TIGHT, is moves NEVER,
- * background_thread, plan as a path) */
+ * background_thread, plan as a path, learn) */
 static PyObject *open_pool(PyObject *module, PyObject *args)
 {
     TARN__CALL;
@@ -132,15 +132,15 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
     PyObject *object, *upstream, *initial, *maximum;
     PyObject *growth = NULL, *threshold = NULL, *no_stream_limit = NULL, *path = NULL;
     int device, grow_first = 0, oom_fail = 0, resume = 0, no_stream_policy = 0, tight = 0,
-                stays = 0, background_thread = 0;
+                stays = 0, background_thread = 0, learn = 0;
     tarn_resource *made = NULL;
     struct fresh fresh;
     tarn_status status;
 
-    if (!PyArg_ParseTuple(args, "OOiOO|OOpppiOpppO&", &object, &upstream, &device,
+    if (!PyArg_ParseTuple(args, "OOiOO|OOpppiOpppO&p", &object, &upstream, &device,
                           &initial, &maximum, &growth, &threshold, &grow_first, &oom_fail,
                           &resume, &no_stream_policy, &no_stream_limit, &tight, &stays,
-                          &background_thread, path_or_none, &path))
+                          &background_thread, path_or_none, &path, &learn))
         return NULL;
     if (optional_size(no_stream_limit, &options.no_stream_limit_bytes) != 0 ||
         tarn__arguments_size(initial, &options.initial_bytes) != 0 ||
@@ -152,6 +152,7 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
     }
     options.grow_first = grow_first;
     options.background_thread = background_thread;
+    options.learn = learn;
     options.policy = tight ? TARN_POOL_POLICY_TIGHT : TARN_POOL_POLICY_DEFAULT;
     options.moves = stays ? TARN_POOL_MOVES_NEVER : TARN_POOL_MOVES_DEFAULT;
     options.oom_policy = oom_fail ? TARN_POOL_OOM_FAIL : TARN_POOL_OOM_SYNCHRONIZE;
@@ -439,13 +440,16 @@ static const struct member statistics_members[] = {
     S(planned),
     S(plan_missed),
     S(plan_resynchronized),
+    S(steps_learned),
+    S(plans_made),
 };
 #undef S
 
 /* What the pool does with its plan, as a str. */
 static PyObject *plan_state_of(const tarn_pool_statistics *statistics)
 {
-    static const char *const names[] = {"none", "followed", "off: missed", "off: memory"};
+    static const char *const names[] = {"none",        "followed", "off: missed",
+                                        "off: memory", "learning", "off: unrepeated"};
 
     return PyUnicode_FromString(names[statistics->plan_state]);
 }
@@ -486,6 +490,7 @@ static PyObject *statistics(PyObject *module, PyObject *object)
                              sizeof statistics_members / sizeof *statistics_members);
     if (dict != NULL &&
         (add_value(dict, "fragmentation", PyFloat_FromDouble(got.fragmentation)) != 0 ||
+         add_value(dict, "planned_share", PyFloat_FromDouble(got.planned_share)) != 0 ||
          add_value(dict, "plan_state", plan_state_of(&got)) != 0 ||
          add_value(dict, "size_classes", classes_of(&got)) != 0))
         Py_CLEAR(dict);
@@ -613,7 +618,7 @@ static PyMethodDef pool_functions[] = {
      "_open_pool(mr, upstream, device, initial, maximum, growth=0, threshold=0, "
      "grow_first=False, fail_on_oom=False, resume_on_use=False, no_stream=0, "
      "no_stream_limit=0, tight=False, never_moves=False, background_thread=False, "
-     "/)\n--\n\n"
+     "plan=None, learn=False, /)\n--\n\n"
      "Create the resource of a PoolMemoryResource; sizes are bytes."},
     {"_open_slab", open_slab, METH_VARARGS,
      "_open_slab(mr, upstream, device, block_bytes, initial_blocks, maximum_blocks, "
@@ -645,7 +650,7 @@ static PyMethodDef pool_functions[] = {
      "Allow or forbid another device to use the memory of a pool."},
     {"_pool_mark_step", mark_step, METH_O,
      "_pool_mark_step(mr, /)\n--\n\n"
-     "Mark the begin of a step, for a pool with a plan."},
+     "Mark the begin of a step, for a pool that follows or learns plans."},
     {"_pool_reset_peaks", reset_peaks, METH_O,
      "_pool_reset_peaks(mr, /)\n--\n\n"
      "Restart the recent peaks of a pool."},

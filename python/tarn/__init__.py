@@ -16,6 +16,7 @@ from typing import Any
 
 from tarn import _clash, _log, _tarn, mr, nrt  # noqa: F401
 from tarn._frameworks import use
+from tarn._steps import step
 from tarn._stream_pool import CudaStreamPool
 from tarn._tarn import (
     DEFAULT_STREAM,
@@ -72,6 +73,7 @@ __all__ = [
     "nrt",
     "open_driver",
     "reclaim_deferred_frees",
+    "step",
     "synchronize",
     "use",
     "use_tarn_for_numba",

@@ -108,9 +108,15 @@ class PoolStatistics(NamedTuple):
         Number of allocations at an address of the plan; and of others, while it is followed.
     plan_resynchronized : int
         Number of times that the last eight sizes told the place in the plan.
-    plan_state : {"none", "followed", "off: missed", "off: memory"}
+    plan_state : {"none", "followed", "off: missed", "off: memory", "learning", "off: unrepeated"}
         What the pool does with its plan. It is off after two steps in a row in which less than
-        90 % of the bytes were planned, or in which the pool had too much memory.
+        90 % of the bytes were planned, or in which the pool had too much memory. A pool that
+        learns is "learning" while it has no plan. It is "off: unrepeated" if no step was repeated,
+        or no plan could be made.
+    planned_share : float
+        Part of the bytes of the last planned step that were at addresses of the plan: 0 to 1.
+    steps_learned, plans_made : int
+        Number of steps that a pool with `plan="learn"` recorded; and of the plans made of them.
     size_classes : dict of int to int
         Number of allocations of n to 2n - 1 requested bytes, by n, a power of two.
     """
@@ -155,6 +161,9 @@ class PoolStatistics(NamedTuple):
     plan_missed: int
     plan_resynchronized: int
     plan_state: str
+    planned_share: float
+    steps_learned: int
+    plans_made: int
     size_classes: dict[int, int]
 
 

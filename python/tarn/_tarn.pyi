@@ -1636,6 +1636,7 @@ def _open_pool(
     never_moves: bool = False,
     background_thread: bool = False,
     plan: str | PathLike[str] | None = None,
+    learn: bool = False,
     /,
 ) -> None:
     """Create the resource of a PoolMemoryResource; sizes are bytes."""
@@ -1680,7 +1681,7 @@ def _pool_set_peer_access(mr: UpstreamResourceAdaptor, peer: int, access: bool, 
     """Allow or forbid another device to use the memory of a pool."""
 
 def _pool_mark_step(mr: UpstreamResourceAdaptor, /) -> None:
-    """Mark the begin of a step, for a pool with a plan."""
+    """Mark the begin of a step, for a pool that follows or learns plans."""
 
 def _pool_reset_peaks(mr: UpstreamResourceAdaptor, /) -> None:
     """Restart the recent peaks of a pool."""

@@ -632,10 +632,11 @@ class _PoolCalls(UpstreamResourceAdaptor):
         return PoolStatistics(**{**found, "maximum": maximum_of(found["maximum"])})
 
     def mark_step(self) -> None:
-        """Mark the begin of a step of the program, for a pool with a plan.
+        """Mark the begin of a step of the program, for a pool that follows or learns plans.
 
         The next allocation of each thread on each stream is its first one in the plan again. A
-        pool without a plan ignores the call.
+        pool with `plan="learn"` records the step, or follows the plan of an earlier one like it.
+        Other pools ignore the call. `tarn.step()` marks the current resource.
         """
         _tarn._pool_mark_step(self)
 
@@ -920,7 +921,9 @@ class PoolMemoryResource(_PoolCalls):
     plan : str or path-like, optional
         File of `tarn plan`: the pool hands out the addresses of this plan where its own rules
         allow that. Then it has no thread caches, and a plan that does not pay turns itself off.
-        Not with an upstream. None: no plan.
+        "learn": the pool makes plans of the steps that mark_step() or `tarn.step()` marks, and
+        follows them where a step is repeated; a file of this name is "./learn". Neither with an
+        upstream. None: no plan.
 
     Raises
     ------
@@ -932,7 +935,7 @@ class PoolMemoryResource(_PoolCalls):
         The initial bytes are unavailable.
     InvalidArgumentError
         The initial bytes are over the maximum, the upstream is of another device, or the device
-        does not exist. Or there is a `release_threshold`, and `moves` is "never".
+        does not exist. Or there is a `release_threshold` or `plan="learn"`, and `moves` is "never".
     ValueError
         `no_stream`, `policy` or `moves` is unknown, or a size is a string without a known unit.
 
@@ -996,7 +999,8 @@ class PoolMemoryResource(_PoolCalls):
             policy == "tight",
             moves == "never",
             background_thread,
-            plan,
+            None if plan == "learn" else plan,
+            plan == "learn",
         )
         note_pool(self)
 

@@ -26,12 +26,13 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from tarn import _frameworks, _resources, _tarn, _torch_statistics
+from tarn._steps import step
 from tarn._torch_pools import pool_class, resume, suspend
 
 if TYPE_CHECKING:
     from tarn._torch_pools import MemPool
 
-__all__ = ["MemPool", "resume", "suspend", "use"]
+__all__ = ["MemPool", "mark_steps", "resume", "suspend", "use"]
 
 _OLDEST = "2.11"
 
@@ -79,6 +80,39 @@ def use(resource: Any = None, *, statistics: bool = True) -> None:
         _check_not_other(resource)
         _resources.serve_from(resource)
     _install(torch, statistics)
+
+
+def mark_steps(optimizer: Any, device: int | None = None) -> Any:
+    """Have each step of an optimizer mark a step of the program, for plans.
+
+    `tarn.step()` is called after each `optimizer.step()`. With a pool of `plan="learn"` a training
+    loop needs nothing else. Of several optimizers that step together, pass the last one.
+
+    Parameters
+    ----------
+    optimizer : torch.optim.Optimizer
+        The optimizer. It has `register_step_post_hook()` since PyTorch 2.0.
+    device : int, optional
+        The device of the pool. None: the one that is current at each step.
+
+    Returns
+    -------
+    torch.utils.hooks.RemovableHandle
+        Its `remove()` ends the marks.
+
+    Raises
+    ------
+    TypeError
+        `optimizer` has no hooks.
+    """
+    register = getattr(optimizer, "register_step_post_hook", None)
+    if register is None:
+        raise TypeError(f"mark_steps: {type(optimizer).__name__} has no register_step_post_hook()")
+
+    def mark(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        step(device)
+
+    return register(mark)
 
 
 def _configure() -> None:

@@ -3,11 +3,14 @@
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tarn
 import tarn.mr
+import tarn.torch
 
 TARN = Path(sys.executable).with_name("tarn")
 SIZES = [1 << 20, 3 << 20, 512, 70000, 2 << 20, 5 << 20, 4096, 900000]
@@ -78,3 +81,101 @@ def test_bad_plans_are_rejected(plan: Path, tmp_path: Path) -> None:
     plan.write_bytes(good[:70] + bytes([good[70] ^ 1]) + good[71:])
     with pytest.raises(tarn.TarnError):
         tarn.mr.PoolMemoryResource(plan=str(plan))
+
+
+def learn(pool: tarn.mr.PoolMemoryResource, mark: Any) -> None:
+    """Run two marked steps, and wait until the pool has the plan of them."""
+    for _ in range(2):
+        mark()
+        work(pool)
+    mark()
+    until = time.monotonic() + 120
+    while pool.statistics().plans_made == 0 and time.monotonic() < until:
+        time.sleep(0.001)
+        mark()
+
+
+def test_the_pool_learns_marked_steps() -> None:
+    pool = tarn.mr.PoolMemoryResource(plan="learn", no_stream="single-stream")
+    assert pool.statistics().plan_state == "learning"
+    learn(pool, pool.mark_step)
+    assert pool.statistics().plan_state == "followed"
+    work(pool)
+    pool.mark_step()
+    found = pool.statistics()
+    assert (found.steps_learned, found.plans_made) == (2, 1)
+    assert (found.planned, found.plan_missed) == (len(SIZES) * 40, 0)
+    assert found.planned_share == 1.0
+
+
+def test_step_marks_the_pool_of_the_current_resource() -> None:
+    pool = tarn.mr.PoolMemoryResource(plan="learn", no_stream="single-stream")
+    before = tarn.mr.get_current_device_resource()
+    tarn.mr.set_current_device_resource(tarn.mr.LimitingResourceAdaptor(pool, 1 << 30))
+    try:
+        learn(pool, tarn.step)
+        tarn.step(0)
+        assert pool.statistics().plans_made == 1
+        tarn.mr.set_current_device_resource(tarn.mr.CudaMemoryResource())
+        with pytest.raises(tarn.InvalidArgumentError, match="no pool"):
+            tarn.step()
+    finally:
+        tarn.mr.set_current_device_resource(before)
+
+
+class Optimizer:
+    """The part of PyTorch's optimizers that has hooks."""
+
+    class Handle:
+        """A registered hook."""
+
+        def __init__(self, hooks: list[Any], hook: Any) -> None:
+            self.hooks, self.hook = hooks, hook
+
+        def remove(self) -> None:
+            """Remove the hook."""
+            self.hooks.remove(self.hook)
+
+    def __init__(self) -> None:
+        self.hooks: list[Any] = []
+
+    def register_step_post_hook(self, hook: Any) -> Handle:
+        """Add a hook, which each step calls last."""
+        self.hooks.append(hook)
+        return self.Handle(self.hooks, hook)
+
+    def step(self, *args: Any, **kwargs: Any) -> None:
+        """Make a step."""
+        for hook in self.hooks:
+            hook(self, args, kwargs)
+
+
+def test_an_optimizer_marks_steps() -> None:
+    pool = tarn.mr.PoolMemoryResource(plan="learn", no_stream="single-stream")
+    before = tarn.mr.get_current_device_resource()
+    tarn.mr.set_current_device_resource(pool)
+    optimizer = Optimizer()
+    try:
+        handle = tarn.torch.mark_steps(optimizer)
+        learn(pool, optimizer.step)
+        assert pool.statistics().plan_state == "followed"
+        handle.remove()
+        work(pool)
+        steps = pool.statistics().planned_share
+        optimizer.step()
+        assert pool.statistics().planned_share == steps == 0.0
+    finally:
+        tarn.mr.set_current_device_resource(before)
+    with pytest.raises(TypeError, match="register_step_post_hook"):
+        tarn.torch.mark_steps(object())
+
+
+def test_learning_excludes_what_it_cannot_work_with(tmp_path: Path) -> None:
+    with pytest.raises(tarn.InvalidArgumentError, match="learn"):
+        tarn.mr.PoolMemoryResource(plan="learn", moves="never")
+    with pytest.raises(tarn.NotSupportedError):
+        tarn.mr.PoolMemoryResource(tarn.mr.CudaMemoryResource(), plan="learn")
+    with pytest.raises(FileNotFoundError):
+        tarn.mr.PoolMemoryResource(plan="./learn")
+    with pytest.raises(FileNotFoundError):
+        tarn.mr.PoolMemoryResource(plan=tmp_path / "learn")
