@@ -74,6 +74,11 @@ fuzz_all() {
     done
 }
 
+# Lines and branches that the C tests reach; the list of the others is a file.
+coverage() {
+    python3 tools/coverage.py --jobs "$JOBS" --uncovered build/coverage/uncovered.txt
+}
+
 # host_failures ARGUMENT...: C tests with a preloaded library that makes allocations fail.
 host_failures() {
     python3 tools/host_failures.py --library build/release/lib/libtarn_failing.so \
