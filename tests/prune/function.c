@@ -93,8 +93,9 @@ static bool is_pointer(LLVMValueRef value)
 
 struct reading {
     struct numbers values, blocks;
-    struct block *block; /* in conversion */
-    unsigned raise_kind; /* of the metadata that marks a raise */
+    struct function *function; /* in conversion */
+    struct block *block;       /* of it */
+    unsigned raise_kind;       /* of the metadata that marks a raise */
     unsigned moves_kind; /* of that which marks loads and stores that move a reference */
 };
 
@@ -238,6 +239,17 @@ static void read_store(struct reading *reading, LLVMValueRef store)
         add(reading, RAISE, NULL, NULL, NULL);
 }
 
+/* The caller holds what it passes within a structure, as it holds other parameters. */
+static void read_part(struct reading *reading, LLVMValueRef extract)
+{
+    struct function *function = reading->function;
+
+    if (is_pointer(extract) && LLVMIsAArgument(LLVMGetOperand(extract, 0)))
+        function->parts[function->part_count++] = number_of(&reading->values, extract);
+    else if (is_pointer(extract))
+        add(reading, PICK, NULL, NULL, extract);
+}
+
 static void read_instruction(struct reading *reading, LLVMValueRef instruction)
 {
     switch (LLVMGetInstructionOpcode(instruction)) {
@@ -249,9 +261,14 @@ static void read_instruction(struct reading *reading, LLVMValueRef instruction)
         if (is_pointer(instruction))
             read_phi(reading, instruction);
         break;
+    case LLVMAlloca: /* memory of the function: no object */
+        break;
+    case LLVMExtractValue:
+        read_part(reading, instruction);
+        break;
     case LLVMLoad:
         add(reading, USE, LLVMGetOperand(instruction, 0), NULL, NULL);
-        if (is_pointer(instruction))
+        if (is_pointer(instruction) && !named(LLVMGetOperand(instruction, 0), "excinfo"))
             add(reading, moves(reading, instruction) ? TAKE : PICK,
                 LLVMGetOperand(instruction, 0), NULL, instruction);
         break;
@@ -398,6 +415,8 @@ const struct function *function_read(LLVMValueRef source)
     function->block_count = (int)LLVMCountBasicBlocks(source);
     function->blocks =
         function_allocate((size_t)function->block_count, sizeof *function->blocks);
+    function->parts = function_allocate((size_t)function->value_count, sizeof(int));
+    reading.function = function;
     read_parameters(function);
     read_blocks(&reading, function);
     return function;

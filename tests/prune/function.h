@@ -59,7 +59,9 @@ struct function {
     int block_count;
     int value_count;
     int parameter_count; /* values 0 .. parameter_count - 1; the rest are instructions */
-    bool *is_object;     /* by parameter: not so for conditions, excinfo and retptr */
+    int *parts;          /* pointers that the function extracts from its parameters */
+    int part_count;
+    bool *is_object;       /* by parameter: not so for conditions, excinfo and retptr */
     struct function *next; /* in the list of functions that were read */
     LLVMValueRef source;
 };

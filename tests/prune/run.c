@@ -110,7 +110,10 @@ struct frame {
     int *values;
     int *scratch;           /* as many again, for phis, which all change at once */
     int taken[MAX_OBJECTS]; /* references that a called function took and still has */
-    int depth;              /* 0: the function that is judged */
+    int own
+        [MAX_OBJECTS]; /* references that the function has; the judged one's are in the run */
+    bool raised;
+    int depth; /* 0: the function that is judged */
 };
 
 static enum verdict call(struct run *run, const struct frame *caller,
@@ -127,12 +130,14 @@ static enum verdict decref(struct run *run, struct frame *frame, int object)
     return release_of_others(run, object);
 }
 
-/* Note what an operation of the judged function does to its own references. */
-static void note_own(struct run *run, const struct frame *frame, enum operation_kind kind,
+/* Note what an operation does to the references of its function. */
+static void note_own(struct run *run, struct frame *frame, enum operation_kind kind,
                      int object)
 {
-    if (frame->depth == 0 && object != NO_OBJECT)
-        run->own[object] += kind == DECREF || kind == KEEP || kind == PUT ? -1 : 1;
+    int *own = frame->depth == 0 ? run->own : frame->own;
+
+    if (object != NO_OBJECT)
+        own[object] += kind == DECREF || kind == KEEP || kind == PUT ? -1 : 1;
 }
 
 /* Transfer a reference of the function to an object with room for it, or to an owner that
@@ -231,6 +236,7 @@ static enum verdict perform(struct run *run, struct frame *frame,
         frame->values[operation->result] = object;
         return FINE;
     case RAISE:
+        frame->raised = true;
         if (frame->depth == 0)
             run->last_raise = run->steps;
         return FINE;
@@ -272,6 +278,13 @@ static enum verdict run_block(struct run *run, struct frame *frame, int current,
     return FINE;
 }
 
+/* A called function that raised does not release what it has. */
+static void note_lost(struct run *run, const struct frame *frame)
+{
+    for (int i = 0; i < run->object_count && frame->raised; i++)
+        run->lost[i] += frame->own[i] > 0 ? frame->own[i] : 0;
+}
+
 /* Run a called function to its end. */
 static enum verdict call(struct run *run, const struct frame *caller,
                          const struct operation *operation)
@@ -293,12 +306,24 @@ static enum verdict call(struct run *run, const struct frame *caller,
     for (; run->called_steps < MAX_BLOCKS_CALLED; run->called_steps++) {
         enum verdict verdict = run_block(run, &frame, current, from, &at);
         const struct block *block = &function->blocks[current];
+        if (verdict == FINE && block->successor_count == 0)
+            note_lost(run, &frame);
         if (verdict != FINE || block->successor_count == 0)
             return verdict;
         from = current;
         current = block->successors[decide(run, block->successor_count)];
     }
     return CUT;
+}
+
+/* The caller passes some object, or null. */
+static void pass(struct run *run, int value)
+{
+    int object = any_object(run);
+
+    run->values[value] = object;
+    if (object != NO_OBJECT)
+        run->passed[object] = run->holds_parameters;
 }
 
 static void start(struct run *run)
@@ -311,16 +336,17 @@ static void start(struct run *run)
     run->steps = run->called_steps = 0;
     memset(run->kept, 0, sizeof run->kept);
     memset(run->own, 0, sizeof run->own);
+    memset(run->lost, 0, sizeof run->lost);
     memset(run->dropped, 0, sizeof run->dropped);
     run->others_release = false;
     for (int i = 0; i < run->function->value_count; i++)
         run->values[i] = NO_OBJECT;
     memset(run->passed, 0, sizeof run->passed);
-    for (int i = 0; i < run->function->parameter_count; i++) {
-        run->values[i] = run->function->is_object[i] ? any_object(run) : NO_OBJECT;
-        if (run->values[i] != NO_OBJECT)
-            run->passed[run->values[i]] = run->holds_parameters;
-    }
+    for (int i = 0; i < run->function->parameter_count; i++)
+        if (run->function->is_object[i])
+            pass(run, i);
+    for (int i = 0; i < run->function->part_count; i++)
+        pass(run, run->function->parts[i]);
     memcpy(run->callers, world->callers, sizeof run->callers);
     for (int i = 0; i < world->shared; i++) {
         run->objects[i] = (struct object){.count = world->callers[i] + run->passed[i]};

@@ -47,6 +47,7 @@ struct run {
     bool passed[MAX_SHARED];  /* the caller holds the object throughout: a parameter */
     int kept[MAX_OBJECTS];    /* references that were transferred to others */
     int own[MAX_OBJECTS];     /* references that the judged function has */
+    int lost[MAX_OBJECTS];    /* references that called functions had when they raised */
     int dropped[MAX_OBJECTS]; /* references that other owners have released */
     int made[MAX_BLOCKS_RUN]; /* objects that existed at the end of each of them */
     int history[MAX_BLOCKS_RUN][MAX_OBJECTS]; /* their counts there, with what others had
