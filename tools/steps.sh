@@ -76,7 +76,7 @@ fuzz_all() {
 
 # Lines and branches that the C tests reach; the list of the others is a file.
 coverage() {
-    python3 tools/coverage.py --jobs "$JOBS" --uncovered build/coverage/uncovered.txt
+    python3 tools/line_coverage.py --jobs "$JOBS" --uncovered build/coverage/uncovered.txt
 }
 
 # host_failures ARGUMENT...: C tests with a preloaded library that makes allocations fail.

@@ -13,7 +13,7 @@ stream = device.create_stream()
 buffer = device.allocate(1000, stream=stream)  # cuda.core's, on a stream
 buffer.fill(7, stream=stream)
 shared = tarn.DeviceBuffer.from_dlpack(buffer, stream=stream)
-array = cuda.as_cuda_array(shared)  # Numba's view of it, after the work of the stream
+array = cuda.as_cuda_array(shared)  # Numba's view; its stream waits for `stream`
 other = cuda.device_array(1000, "u1")  # Numba's own, from the same pool
 other.copy_to_device(array)
 pool = tarn.mr.get_current_device_resource()

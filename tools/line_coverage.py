@@ -1,6 +1,6 @@
-"""coverage.py -- lines and branches of the library that the C tests reach, module by module.
+"""line_coverage.py -- lines and branches of the library that the C tests reach, module by module.
 
-    python3 tools/coverage.py [--jobs N] [--tests REGEX] [--uncovered FILE]
+    python3 tools/line_coverage.py [--jobs N] [--tests REGEX] [--uncovered FILE]
 
 It builds build/coverage with clang, runs the tests of ctest, and prints a table of the modules.
 --uncovered writes each line that no test reaches, as FILE:LINE. A failing test is reported and does
