@@ -187,20 +187,44 @@ static struct failure *add_failure(struct pools *pools, uint64_t time_ns, uint64
     return failure;
 }
 
+/* The report came before the event: take the last failure, which has the report alone, out
+ * of the list, and give its report to the failure of which it is an attempt. A list that is
+ * full has overwritten another one. Returns false if that is not possible. */
+static bool absorb(struct pools *pools, const struct failure *last,
+                   struct failure *failure)
+{
+    if (pools->failure_count > 2 * POOLS_FAILURES ||
+        last != &pools->failures[place_of(pools->failure_count - 1)])
+        return false;
+    failure->report = last->report;
+    failure->has_report = last->has_report;
+    failure->map = last->map;
+    pools->failure_count--;
+    return true;
+}
+
+/* Return the failure of this event: one that has a report alone, an earlier attempt of the
+ * same request, or a new one. */
+static struct failure *failure_of(struct pools *pools, const tarn_trace_event *event,
+                                  uint64_t time_ns, uint32_t node, uint32_t site)
+{
+    struct failure *half = other_half(pools, time_ns, event->bytes, true);
+    struct failure *earlier = earlier_attempt(pools, event, time_ns, site);
+
+    if (half && (!earlier || !absorb(pools, half, earlier)))
+        return half;
+    if (!earlier)
+        return add_failure(pools, time_ns, event->bytes, node);
+    earlier->attempts++;
+    earlier->awaits_report = !half;
+    return earlier;
+}
+
 void pools_add_failure(struct pools *pools, const tarn_trace_event *event,
                        uint64_t time_ns, uint32_t node, uint32_t site)
 {
-    struct failure *failure = other_half(pools, time_ns, event->bytes, true);
+    struct failure *failure = failure_of(pools, event, time_ns, node, site);
 
-    if (!failure) {
-        failure = earlier_attempt(pools, event, time_ns, site);
-        if (failure) {
-            failure->attempts++;
-            failure->awaits_report = true;
-        } else {
-            failure = add_failure(pools, time_ns, event->bytes, node);
-        }
-    }
     failure->has_event = true;
     failure->last_ns = time_ns;
     failure->stream = event->stream;

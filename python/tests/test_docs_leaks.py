@@ -38,7 +38,7 @@ def page(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("command", ["tarn run --log", "tarn run --driver sim --log"])
+@pytest.mark.parametrize("command", ["tarn run --log"])
 def test_the_log_names_the_line_that_holds_the_memory(page, command):
     done = page(command)
     assert (done.returncode, done.stderr) == (0, "")

@@ -64,7 +64,7 @@ def test_free_memory_in_pieces_is_the_cause(story, tmp_path):
     assert "the pool is fragmented: 1" in found["sentence"] and not found["hint"]
     assert "and the device has 1" in found["sentence"]
     assert "mosaic.py:13 mosaic" in found["evidence"][0]
-    assert "it failed 2 times within a second" in found["evidence"]
+    assert "it failed 2 times, within a second of each other" in found["evidence"]
     fields = block["failures"][0]["fields"]
     assert fields["cached"] + fields["device_free"] > 30 * GIB > fields["requested"]
     done = subprocess.run(
