@@ -99,28 +99,19 @@ TEST(a_guard_survives_any_driver_call_failing)
 /* The sanitizers replace malloc() themselves. */
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
+#include "starving.h"
+
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
 
-static _Thread_local unsigned allocations_left; /* 0: none fails */
-static _Thread_local bool has_failed;
-
-static bool fails(void)
-{
-    if (allocations_left == 0 || --allocations_left > 0)
-        return false;
-    has_failed = true;
-    return true;
-}
-
 void *malloc(size_t bytes)
 {
-    return fails() ? NULL : __libc_malloc(bytes);
+    return starving_fails() ? NULL : __libc_malloc(bytes);
 }
 
 void *calloc(size_t count, size_t bytes)
 {
-    return fails() ? NULL : __libc_calloc(count, bytes);
+    return starving_fails() ? NULL : __libc_calloc(count, bytes);
 }
 
 /* The scenario with the 1st, 2nd, 3rd ... allocation failing. */

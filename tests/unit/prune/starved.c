@@ -1,5 +1,6 @@
 /* starved.c -- test pruning with each host allocation failing in turn. */
 #include "ir.h"
+#include "starving.h"
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Core.h>
 #include <llvm-c/IRReader.h>
@@ -9,28 +10,14 @@ void *__real_realloc(void *block, size_t bytes);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_realloc(void *block, size_t bytes);
 
-static _Thread_local unsigned allocations_left; /* 0: none fails */
-static _Thread_local bool has_failed;
-
-static bool fails(void)
-{
-    if (allocations_left == 0)
-        return false;
-    allocations_left--;
-    if (allocations_left > 0)
-        return false;
-    has_failed = true;
-    return true;
-}
-
 void *__wrap_malloc(size_t bytes)
 {
-    return fails() ? NULL : __real_malloc(bytes);
+    return starving_fails() ? NULL : __real_malloc(bytes);
 }
 
 void *__wrap_realloc(void *block, size_t bytes)
 {
-    return fails() ? NULL : __real_realloc(block, bytes);
+    return starving_fails() ? NULL : __real_realloc(block, bytes);
 }
 
 /* Several functions: a loop whose phi carries a reference, a diamond around a call of a body,
