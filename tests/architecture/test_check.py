@@ -135,9 +135,12 @@ class Runs(unittest.TestCase):
         self.assertLess(said.index("c: ok"), said.index("d: ok"), "overtaken")
 
     def test_the_output_of_each_step_is_whole_and_the_table_in_order(self):
-        lines = "for i in 1 2 3 4 5; do echo {0}$i; sleep 0.01; done; exit 1"
-        table = (step("a", "sleep 0.2; " + lines.format("a"), junit=True),
-                 step("b", lines.format("b"), junit=True))  # fmt: skip
+        lines = "for i in 1 2 3 4 5; do echo {0}$i; sleep 0.01; done; touch {0}.done; exit 1"
+        after_b = "for i in $(seq 500); do [ -e b.done ] && break; sleep 0.02; done; sleep 0.5; "
+        table = tuple(
+            step(name, 'cd "$RESULTS"; ' + pause + lines.format(name), junit=True)
+            for name, pause in (("a", after_b), ("b", ""))
+        )
         _, said = run(table)
         for name in "ab":
             self.assertIn(

@@ -237,6 +237,7 @@ struct fencing {
     bool is_non_blocking, has_queried, is_idle; /* as far as known */
     CUevent_ event;                             /* NULL: none yet */
     bool is_recorded;
+    bool is_others; /* other threads may use the stream during the fencing */
 };
 
 /* Close the open epoch. Returns false if another thread is recording an event for this
@@ -280,7 +281,19 @@ static void reopen(struct tarn__pool *pool, struct tarn__stream_state *stream_st
     set_interval(pool, stream_state);
 }
 
-/* Record an event for the closed epoch. */
+/* Return true unless the stream certainly does not capture. */
+static bool may_capture(const struct tarn__scope *scope, CUstream_ handle)
+{
+    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_ACTIVE_;
+
+    return scope->calls->stream_is_capturing(handle, &status) != CUDA_SUCCESS_ ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE_;
+}
+
+/* Record an event for the closed epoch. Another thread's stream may have joined a capture
+ * before the record, and the event is then an event of that capture: a query of it would
+ * invalidate the capture, and a stream that waits for it would join it. Such an event
+ * counts as not recorded. */
 static void record_event(struct tarn__pool *pool, const struct tarn__scope *scope,
                          struct fencing *fencing)
 {
@@ -295,6 +308,8 @@ static void record_event(struct tarn__pool *pool, const struct tarn__scope *scop
     if (fencing->event)
         fencing->is_recorded = record(pool, scope, fencing->stream_state, fencing->handle,
                                       fencing->event) == CUDA_SUCCESS_;
+    if (fencing->is_recorded && fencing->is_others)
+        fencing->is_recorded = !may_capture(scope, fencing->handle);
 }
 
 /* Publish the event fence, after its event was recorded. Returns false if the event
@@ -407,7 +422,9 @@ static bool end_fencing(struct tarn__pool *pool, const struct fencing *fencing)
 static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
                   struct tarn__stream_state *stream_state, CUstream_ handle, enum how how)
 {
-    struct fencing fencing = {.stream_state = stream_state, .handle = handle};
+    struct fencing fencing = {.stream_state = stream_state,
+                              .handle = handle,
+                              .is_others = handle != NULL};
 
     tarn__pool_lock(pool);
     bool begins = begin_fencing(pool, &fencing, how);
@@ -516,16 +533,13 @@ static void fence_registered(struct tarn__pool *pool, const struct tarn__scope *
                              struct tarn__stream_state *stream_state, tarn_stream stream)
 {
     struct tarn__registration *registration = tarn__registration_find(stream);
-    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_ACTIVE_;
 
     if (!registration)
         return;
     pthread_mutex_lock(&registration->lock);
     if (tarn__registration_find(stream) == registration &&
         !atomic_load(&registration->captures) &&
-        scope->calls->stream_is_capturing(registration->handle, &status) ==
-            CUDA_SUCCESS_ &&
-        status == CU_STREAM_CAPTURE_STATUS_NONE_)
+        !may_capture(scope, registration->handle))
         fence(pool, scope, stream_state, registration->handle, BY_EVENT);
     pthread_mutex_unlock(&registration->lock);
 }
@@ -537,7 +551,6 @@ void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
                       struct tarn__registration *registration)
 {
     struct tarn__scope scope;
-    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_ACTIVE_;
 
     tarn__pool_lock(pool);
     struct tarn__stream_state *stream_state =
@@ -552,9 +565,7 @@ void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
         return;
     if (tarn__scope_enter(pool->device, &scope) == TARN_OK) {
         if (scope.context_generation == pool->context_generation &&
-            scope.calls->stream_is_capturing(registration->handle, &status) ==
-                CUDA_SUCCESS_ &&
-            status == CU_STREAM_CAPTURE_STATUS_NONE_)
+            !may_capture(&scope, registration->handle))
             fence(pool, &scope, stream_state, registration->handle, BY_QUERY_IF_IDLE);
         tarn__scope_leave(&scope);
     }

@@ -1,6 +1,7 @@
 /* Test registered streams that join the capture of another stream, announced or not: one
  * test for each statement about it in docs/design/pool.md. The simulator's race finder is on. */
 #include "pools.h"
+#include "driver/driver.h"
 
 enum {
     SMALL = 4096, /* a thread cache keeps it */
@@ -25,7 +26,7 @@ static struct {
     void *forked, *ended;               /* events */
 } team;
 
-static void begin_team(void)
+static void begin_team_with(const tarn_pool_options *options)
 {
     use_driver(0);
     if (on_sim())
@@ -34,13 +35,18 @@ static void begin_team(void)
     find_call("cuEventDestroy_v2", &events.cuEventDestroy_v2);
     find_call("cuEventRecord", &events.cuEventRecord);
     find_call("cuStreamWaitEvent", &events.cuStreamWaitEvent);
-    team.pool = new_pool(NULL);
+    team.pool = new_pool(options);
     team.origin = new_stream();
     team.raw = new_stream();
     team.launching = new_stream();
     CHECK_OK(tarn_stream_register(0, team.raw, &team.joined));
     EVENTS(cuEventCreate(&team.forked, NO_TIMING));
     EVENTS(cuEventCreate(&team.ended, NO_TIMING));
+}
+
+static void begin_team(void)
+{
+    begin_team_with(NULL);
 }
 
 static void end_team(void)
@@ -215,5 +221,56 @@ TEST(thread_cache_fills_again_after_an_unannounced_capture)
     CHECK_EQUAL(0, statistics(team.pool).thread_cached);
     CU(cuGraphExecDestroy(end_capture()));
     fill_thread_cache();
+    end_team();
+}
+
+/* --- a stream that joins a capture while another thread fences its frees --- */
+
+static CUresult_ (*real_event_record)(CUevent_ event, CUstream_ stream);
+
+static bool has_joined;
+
+/* The driver's call, in front of which the stream joins a capture once. */
+static CUresult_ record_after_join(CUevent_ event, CUstream_ stream)
+{
+    if ((tarn_stream)stream == team.raw && !has_joined) {
+        has_joined = true;
+        join();
+    }
+    return real_event_record(event, stream);
+}
+
+/* A miss of another stream fences the frees of the registered one. Its event belongs to
+ * the capture then: a query of it would invalidate the capture, and a wait would make the
+ * other stream join it. */
+TEST(event_of_a_stream_that_has_joined_a_capture_is_not_used)
+{
+    /* All memory is in use, and one free is too little for an event fence. */
+    const size_t all = 256 << 20;
+    const tarn_pool_options options = {.size = sizeof options,
+                                       .initial_bytes = all,
+                                       .maximum_bytes = all,
+                                       .oom_policy = TARN_POOL_OOM_FAIL};
+    const struct tarn__calls *calls;
+
+    begin_team_with(&options);
+    tarn_device_ptr rest = take(team.pool, all - MIB, team.launching);
+    use(MIB, 1);
+    CHECK_OK(tarn__driver(&calls));
+    struct tarn__calls *table = (struct tarn__calls *)(uintptr_t)calls;
+    real_event_record = table->event_record;
+    has_joined = false;
+    table->event_record = record_after_join;
+    for (int i = 0; i < 8; i++) {
+        tarn_device_ptr block;
+        if (tarn_resource_allocate(team.pool, MIB, 0, team.launching, &block) == TARN_OK)
+            put(team.pool, block, MIB, team.launching);
+    }
+    table->event_record = real_event_record;
+    CHECK(has_joined);
+    CU(cuGraphExecDestroy(end_capture()));
+    CHECK_EQUAL(0, statistics(team.pool).stream_waits);
+    put(team.pool, take(team.pool, MIB, team.joined), MIB, team.joined);
+    put(team.pool, rest, all - MIB, team.launching);
     end_team();
 }
