@@ -1,11 +1,13 @@
 """Calls of the extension with each of Python's own allocations failing.
 
-CPython's _testcapi makes them fail. A call that fails raises MemoryError or an error of Tarn,
-loses no block, and succeeds when there is memory again. A crash ends the process.
+CPython's _testcapi makes them fail, in every thread of the process. So each check runs in a
+process of its own: pytest-xdist has a thread in those that it starts. A call that fails raises
+MemoryError or an error of Tarn, loses no block, and succeeds when there is memory again.
 """
 
 import copy
 import gc
+import pathlib
 import pickle
 
 import pytest
@@ -50,15 +52,6 @@ def fail_each(call):
     return failed
 
 
-@pytest.fixture(autouse=True)
-def no_cycles():
-    """A collection in between would allocate, too."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 def cuda():
     return tarn.mr.CudaMemoryResource()
 
@@ -83,15 +76,11 @@ RESOURCES = {
 }
 
 
-@pytest.mark.parametrize("name", RESOURCES)
-def test_a_resource_is_made_or_not(name):
+def check_a_resource(name):
     fail_each(RESOURCES[name])
 
 
-@pytest.mark.parametrize("name", RESOURCES)
-def test_a_buffer_is_made_or_not(name):
-    if name == "prefetch":
-        pytest.skip("it allocates managed memory as `managed` does")
+def check_a_new_buffer(name):
     mr = tarn.mr.StatisticsResourceAdaptor(RESOURCES[name]())
     assert fail_each(lambda: tarn.DeviceBuffer(size=1000, mr=mr)) > 0
     assert mr.allocation_counts.current_bytes == 0
@@ -126,8 +115,7 @@ class Arrays:
     }
 
 
-@pytest.mark.parametrize("name", Arrays.calls)
-def test_a_buffer_answers_or_not(name):
+def check_a_buffer(name):
     arrays = Arrays()
     fail_each(lambda: Arrays.calls[name](arrays))
     assert arrays.buffer.tobytes() == bytes(range(100))
@@ -140,8 +128,7 @@ POOL_CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", POOL_CALLS)
-def test_a_pool_answers_or_not(name):
+def check_a_pool(name):
     pool = tarn.mr.PoolMemoryResource(maximum_pool_size=1 << 24)
     kept = tarn.DeviceBuffer(size=1000, mr=pool)
     with pytest.raises(tarn.OutOfMemoryError):
@@ -162,12 +149,11 @@ PROCESS_CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", PROCESS_CALLS)
-def test_the_process_answers_or_not(name):
+def check_the_process(name):
     fail_each(PROCESS_CALLS[name])
 
 
-def test_an_error_is_raised_or_no_memory():
+def check_an_error(_):
     def fails():
         try:
             tarn.device_info(99)
@@ -176,3 +162,30 @@ def test_an_error_is_raised_or_no_memory():
         raise AssertionError
 
     fail_each(fails)
+
+
+CHECKS = {
+    "a_resource": RESOURCES,
+    # `prefetch` allocates managed memory as `managed` does
+    "a_new_buffer": [name for name in RESOURCES if name != "prefetch"],
+    "a_buffer": Arrays.calls,
+    "a_pool": POOL_CALLS,
+    "the_process": PROCESS_CALLS,
+    "an_error": ["device_info"],
+}
+
+# A collection in between would allocate, too.
+CODE = """
+import gc, test_host_failures
+gc.disable()
+for name in {names}:
+    print(name)
+    test_host_failures.check_{check}(name)
+"""
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_it_answers_or_not(sim_process, check):
+    names = list(CHECKS[check])
+    code = CODE.format(check=check, names=names)
+    assert sim_process(code, PYTHONPATH=str(pathlib.Path(__file__).parent)).split() == names
