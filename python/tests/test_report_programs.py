@@ -20,17 +20,23 @@ BEGIN = """
 
 def report(tmp_path, program, *args):
     """The page of a program's log, as its data block."""
+    return report_and_output(tmp_path, program, *args)[0]
+
+
+def report_and_output(tmp_path, program, *args):
+    """The page of a program's log, as its data block, and what the program printed."""
     path, log = tmp_path / "program.py", tmp_path / "program.tlog"
     path.write_text(textwrap.dedent(BEGIN) + textwrap.dedent(program))
     done = tarn_tool(
         "run", "--log", log, "--stacks", "8", *args, path, cwd=tmp_path, TARN_DRIVER="sim"
     )
     assert done.returncode == 0, done.stderr
+    output = done.stdout
     page = tmp_path / "page.html"
     done = tarn_tool("report", log, "-o", page)
     assert done.returncode == 0, done.stderr
     (block,) = blocks(page.read_bytes())
-    return block
+    return block, output
 
 
 def rules(block):
@@ -44,23 +50,34 @@ GROWS = """
         blocks = [allocate({size}) for _ in range(4)]
         {keep}
 
-    end = time.monotonic() + 2.5
-    number = 0
-    while time.monotonic() < end:
-        step(number)
-        number += 1
+    times = [time.monotonic()]
+    while times[-1] < times[0] + 2.5:
+        step(len(times))
         time.sleep(0.02)
+        times.append(time.monotonic())
+    print(max(after - before for before, after in zip(times, times[1:])))
 """
+LONGEST_STEP = 0.15  # seconds: a window of the rule, 1/16 of the run
+TRIES = 20
+
+
+def rules_of_steps(tmp_path, keep):
+    """The findings of a run without a pause: the machine may be busy with other work."""
+    for _ in range(TRIES):
+        block, output = report_and_output(tmp_path, GROWS.format(size=MIB, keep=keep))
+        if float(output.split()[0]) < LONGEST_STEP:
+            return rules(block)
+    raise AssertionError("the program was interrupted in each run")
 
 
 def test_a_program_that_keeps_its_blocks_grows_and_holds_them(tmp_path):
-    found = rules(report(tmp_path, GROWS.format(size=MIB, keep="kept.append(blocks[0])")))
+    found = rules_of_steps(tmp_path, "kept.append(blocks[0])")
     assert "program.py:" in found["F1"]["sentence"] and "allocate" in found["F1"]["sentence"]
     assert "held until exit" in found["F2"]["sentence"]
 
 
 def test_a_program_that_drops_its_blocks_does_neither(tmp_path):
-    found = rules(report(tmp_path, GROWS.format(size=MIB, keep="del blocks")))
+    found = rules_of_steps(tmp_path, "del blocks")
     assert not {"F1", "F2"} & set(found)
 
 

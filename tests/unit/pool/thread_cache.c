@@ -260,9 +260,10 @@ static void exclude_often(void)
             wrong += *(volatile unsigned long *)&changes != before;
         tarn__thread_cache_admit_owner(inside(pool), &cache);
         tarn__pool_unlock(inside(pool));
-        i += before != last; /* the owner had its turn since */
+        bool had_its_turn = before != last; /* the owner, since the last exclusion */
+        i += had_its_turn;
         last = before;
-        if (i % 16 == 0)
+        if (!had_its_turn || i % 16 == 0)
             sched_yield();
     }
     atomic_store(&race_is_over, true);
