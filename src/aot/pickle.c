@@ -222,6 +222,42 @@ static bool push_integer(struct tarn__pickle *pickle, size_t digits)
     return push_signed(pickle, digits == 4 ? (int32_t)number : (int64_t)number);
 }
 
+/* Carry out an instruction on objects and containers; false if it is unknown or does not
+ * fit. */
+static bool step_object(struct tarn__pickle *pickle, unsigned char code)
+{
+    switch (code) {
+    case ')': /* EMPTY_TUPLE */
+        return push_tuple(pickle, 0);
+    case 0x85: /* TUPLE1 */
+    case 0x86: /* TUPLE2 */
+    case 0x87: /* TUPLE3 */
+        return push_tuple(pickle, code - 0x84);
+    case 't': /* TUPLE */
+        return push_marked_tuple(pickle);
+    case '(': /* MARK */
+        return push(pickle, NULL);
+    case 0x93: /* STACK_GLOBAL */
+        return push_class(pickle);
+    case 0x81: /* NEWOBJ */
+    case 'R':  /* REDUCE */
+        return push_object(pickle);
+    case '}': /* EMPTY_DICT */
+    case ']': /* EMPTY_LIST */
+        return push_new(pickle, TARN__VALUE_LATER);
+    case 'u': /* SETITEMS */
+    case 'e': /* APPENDS */
+        return drop_to_mark(pickle);
+    case 's': /* SETITEM */
+        return drop(pickle, 2);
+    case 'a': /* APPEND */
+    case 'b': /* BUILD */
+        return drop(pickle, 1);
+    default:
+        return false;
+    }
+}
+
 /* Carry out one instruction; false if it is unknown or does not fit. */
 static bool step(struct tarn__pickle *pickle, unsigned char code)
 {
@@ -251,32 +287,6 @@ static bool step(struct tarn__pickle *pickle, unsigned char code)
         return push_text(pickle, 4);
     case 0x8d: /* BINUNICODE8 */
         return push_text(pickle, 8);
-    case ')': /* EMPTY_TUPLE */
-        return push_tuple(pickle, 0);
-    case 0x85: /* TUPLE1 */
-    case 0x86: /* TUPLE2 */
-    case 0x87: /* TUPLE3 */
-        return push_tuple(pickle, code - 0x84);
-    case 't': /* TUPLE */
-        return push_marked_tuple(pickle);
-    case '(': /* MARK */
-        return push(pickle, NULL);
-    case 0x93: /* STACK_GLOBAL */
-        return push_class(pickle);
-    case 0x81: /* NEWOBJ */
-    case 'R':  /* REDUCE */
-        return push_object(pickle);
-    case '}': /* EMPTY_DICT */
-    case ']': /* EMPTY_LIST */
-        return push_new(pickle, TARN__VALUE_LATER);
-    case 'u': /* SETITEMS */
-    case 'e': /* APPENDS */
-        return drop_to_mark(pickle);
-    case 's': /* SETITEM */
-        return drop(pickle, 2);
-    case 'a': /* APPEND */
-    case 'b': /* BUILD */
-        return drop(pickle, 1);
     case 0x94: /* MEMOIZE */
         return remember(pickle);
     case 'h': /* BINGET */
@@ -284,7 +294,7 @@ static bool step(struct tarn__pickle *pickle, unsigned char code)
     case 'j': /* LONG_BINGET */
         return push_remembered(pickle, 4);
     default:
-        return false;
+        return step_object(pickle, code);
     }
 }
 
