@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import argparse
 import collections
+import ctypes
 import dataclasses
 import json
 import os
 import pathlib
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -109,6 +111,22 @@ def choose(seed: int, count: int, modules: list[str]) -> list[Mutant]:
     return chosen[:count]
 
 
+def adopt() -> None:
+    """Become the parent of what tests leave behind, and end in order on SIGTERM."""
+    set_child_subreaper = 36
+    ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutate.py: ended"))
+
+
+def end_children() -> None:
+    """End the processes that a mutant's tests left: children that wait or spin for ever."""
+    own = pathlib.Path(f"/proc/self/task/{os.getpid()}/children")
+    while children := own.read_text().split():
+        for child in map(int, children):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
 def run(*command: str, limit: float = 1800) -> tuple[int, str]:
     """The exit status and the output; 124 after the limit."""
     try:
@@ -176,6 +194,7 @@ def judge(mutant: Mutant) -> str:
         code, _ = build(mutant.module)
         return test(mutant.module) if code == 0 else "rejected"
     finally:
+        end_children()
         path.write_text(text)
 
 
@@ -209,6 +228,7 @@ def main() -> int:
     given = parser.parse_args()
     if not given.report:
         os.nice(19)
+        adopt()
         modules = given.modules.split(",")
         prepare(modules)
         known, until = results(), time.monotonic() + 60 * given.minutes
