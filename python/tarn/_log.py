@@ -19,6 +19,7 @@ _NBEP7, _BINARY = 0, 2  # of tarn_trace_format
 _FORMATS = {"csv": _NBEP7, "binary": _BINARY}
 _DEPTH_MAX = 128
 _RING_MIN = 1 << 20
+_DIGITS_MAX = 20
 
 _process: int | None = None  # process of this log; a forked child is another
 _is_registered = False  # an atexit handler; a forked child inherits it
@@ -40,7 +41,8 @@ def _first_process() -> int:
 def _number(name: str, least: int, most: int, default: int) -> int:
     """Return a whole number of the environment; a warning replaces a wrong one."""
     text = os.environ.get(name) or str(default)
-    if text.isdecimal() and least <= int(text) <= most:
+    # int() refuses thousands of digits
+    if len(text) <= _DIGITS_MAX and text.isdecimal() and least <= int(text) <= most:
         return int(text)
     warnings.warn(f"tarn: {name}={text} is ignored: it has to be {least} to {most}", stacklevel=2)
     return default
@@ -58,7 +60,7 @@ def _format_of(path: str) -> int:
 
 def _ring_bytes() -> int:
     """Return the size of the ring that the environment requests; 0: the log is complete."""
-    text = os.environ.get("TARN_LOG_RING")
+    text = os.environ.get("TARN_LOG_RING") or None
     from . import mr
 
     try:
@@ -106,8 +108,13 @@ def begin() -> None:
     if not path:
         return
     if "TARN_LOG_PID" not in os.environ:  # so that children do not take the same file
+        try:
+            path = os.path.abspath(path)
+        except OSError as error:  # the current directory was removed
+            warnings.warn(f"tarn: TARN_LOG={path} is ignored: {error}", stacklevel=2)
+            return
         os.environ["TARN_LOG_PID"] = str(_first_process())
-        os.environ["TARN_LOG"] = path = os.path.abspath(path)
+        os.environ["TARN_LOG"] = path
     owner = _number("TARN_LOG_PID", 0, 2**31, 0)
     form, depth, ring = _format_of(path), _number("TARN_LOG_STACKS", 1, _DEPTH_MAX, 1), 0
     if form == _BINARY:
