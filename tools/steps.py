@@ -189,8 +189,8 @@ PLAIN = (
         "fuzz",
         "the inputs in the repository and ten seconds of others, each reader of foreign bytes",
         "fuzz_all 10",
-        200,
-        160,
+        300,
+        260,
         PACKAGES,
         jobs=("fuzz",),
     ),
@@ -350,6 +350,9 @@ FUZZED = {
     "options": "options of the environment",
     "ipc": "handles, answers and requests",
     "fabric": "fabric handles and their messages",
+    "resource": "tables of foreign resources and their answers",
+    "manager": "tables of foreign managers and their answers",
+    "environment": "paths and names of the environment",
 }
 
 FULL = (

@@ -69,7 +69,7 @@ fuzz() {
 
 # fuzz_all SECONDS: each target with its inputs in the repository, and that long with others.
 fuzz_all() {
-    for name in reader plan options ipc fabric; do
+    for name in reader plan options ipc fabric resource manager environment; do
         fuzz $name "$1" 2000 tests/fuzz/$name || return 1
     done
 }

@@ -114,7 +114,8 @@ typedef enum tarn_host_flags {
  * | memhostalloc, mempin, TARN_HOST_MAPPED | TARN_POINTER_MAPPED  | device and host | */
 typedef struct tarn_manager_ops {
     size_t size;           /**< sizeof(tarn_manager_ops) when the table was compiled. */
-    const char *name;      /**< Name of the manager, for messages; static storage. */
+    const char *name;      /**< Name of the manager, for messages: at most 127 bytes, in
+                                static storage. */
     int interface_version; /**< TARN_MANAGER_INTERFACE_VERSION at that time. */
 
     /** Creates the instance for one context.
@@ -215,8 +216,8 @@ typedef struct tarn_manager tarn_manager;
  * @return
  * - TARN_OK: the instance is ready.
  * - TARN_INVALID_ARGUMENT: `ops` or `out` is NULL, or `device` does not exist. Or the
- *   table has another interface version, is too short, or lacks its name or a required
- *   operation.
+ *   table has another interface version, is too short, lacks its name or a required
+ *   operation, or has a longer name.
  * - TARN_OUT_OF_MEMORY: host memory is unavailable.
  * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
  * - Other statuses of `create`.
@@ -560,8 +561,8 @@ typedef const tarn_manager_ops *(*tarn_manager_plugin_fn)(void);
  * - TARN_BAD_FORMAT: the dynamic linker cannot load the file. It is no shared library, or
  *   a library or a symbol that it needs is missing.
  * - TARN_INVALID_ARGUMENT: `path` or `out` is NULL, or `path` has no `/`. Or the table
- *   has another interface version, is too short, or lacks its name or a required
- *   operation.
+ *   has another interface version, is too short, lacks its name or a required
+ *   operation, or has a longer name.
  * - TARN_PLUGIN_FAILURE: the function returns no table.
  * - TARN_NOT_SUPPORTED: the program has elevated privileges (set-uid, file capabilities).
  *   Tarn loads nothing then.

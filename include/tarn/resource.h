@@ -81,7 +81,9 @@ typedef struct tarn_resource_ops {
      * The size tells Tarn which operations that build knows; the others count as NULL. */
     size_t size;
 
-    /** Short name for logs and the command `tarn info`, such as "pool"; static storage. */
+    /** Short name for logs and the command `tarn info`, such as "pool".
+     *
+     * It has at most 127 bytes and static storage. */
     const char *name;
 
     /** Allocate `bytes` (> 0) at a multiple of `alignment`; required.
@@ -195,8 +197,8 @@ typedef struct tarn_resource_ops {
  * @param[out] out   The new resource with one reference, which the caller owns.
  * @return
  * - TARN_OK: the resource exists.
- * - TARN_INVALID_ARGUMENT: `ops` is NULL or lacks a required entry, `device` is less than
- *   TARN_DEVICE_NONE, or `out` is NULL.
+ * - TARN_INVALID_ARGUMENT: `ops` is NULL, lacks a required entry or has a longer name,
+ *   `device` is less than TARN_DEVICE_NONE, or `out` is NULL.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * @since 0.1
  */

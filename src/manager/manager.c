@@ -6,6 +6,7 @@
 #include "manager/manager.h"
 #include "base/error.h"
 #include "base/blocking_hook.h"
+#include "base/name.h"
 #include "base/warn.h"
 #include "manager/host_only.h"
 #include <stdlib.h>
@@ -35,6 +36,16 @@ static const char *missing_operation(const tarn_manager_ops *ops)
     return NULL;
 }
 
+/* Other messages quote the name. */
+static tarn_status check_name(const char *name)
+{
+    if (!name || tarn__name_fits(name))
+        return TARN_OK;
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "manager: the name %.40s... has more than %d bytes", name,
+                          TARN__NAME_MOST);
+}
+
 /* The size comes first: without it not even the version can be read. */
 tarn_status tarn__manager_check_table(const tarn_manager_ops *ops)
 {
@@ -43,6 +54,9 @@ tarn_status tarn__manager_check_table(const tarn_manager_ops *ops)
                               "manager: the table has %zu bytes, at least %zu are "
                               "required for interface_version",
                               ops->size, END_OF(interface_version));
+    tarn_status status = check_name(ops->name);
+    if (status != TARN_OK)
+        return status;
     const char *name = ops->name ? ops->name : "(no name)";
     if (ops->interface_version != TARN_MANAGER_INTERFACE_VERSION)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -74,6 +88,10 @@ void tarn__manager_copy_table(tarn_manager_ops *to, const tarn_manager_ops *from
 tarn_status tarn__manager_relay(const tarn_manager *manager, const char *operation,
                                 unsigned before, tarn_status status)
 {
+    if ((unsigned)status >= TARN_STATUS_COUNT)
+        return tarn_error_set(TARN_PLUGIN_FAILURE,
+                              "manager: %s of %s returned %d, which is not a status",
+                              operation, manager->ops.name, (int)status);
     if (status != TARN_OK && !tarn__error_has_message(before, status))
         tarn_error_set(status, "manager: %s of %s failed, device %d", operation,
                        manager->ops.name, manager->device);

@@ -39,9 +39,9 @@ tarn_status tarn__manager_enter(tarn_manager *manager, const char *operation,
 tarn_status tarn__manager_enter_ready(tarn_manager *manager, const char *operation,
                                       struct tarn__scope *scope);
 
-/* Return `status`. A plugin that fails without a message gets one. Otherwise the message
- * of an older failure would be taken for its own. `before` is tarn__error_count before
- * the call. */
+/* Return `status`, or TARN_PLUGIN_FAILURE where it is none. A plugin that fails without a
+ * message gets one. Otherwise the message of an older failure would be taken for its own.
+ * `before` is tarn__error_count before the call. */
 tarn_status tarn__manager_relay(const tarn_manager *manager, const char *operation,
                                 unsigned before, tarn_status status);
 

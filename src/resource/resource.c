@@ -10,6 +10,7 @@
 #include "resource/intercept.h"
 #include "base/blocking_hook.h"
 #include "base/mutex.h"
+#include "base/name.h"
 #include "base/warn.h"
 #include "driver/driver.h"
 #include <stdlib.h>
@@ -32,6 +33,10 @@ static tarn_status check_ops(const tarn_resource_ops *ops)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "resource: the table lacks name, allocate, deallocate or "
                               "destroy");
+    if (!tarn__name_fits(ops->name))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "resource: the name %.40s... has more than %d bytes",
+                              ops->name, TARN__NAME_MOST);
     return TARN_OK;
 }
 

@@ -200,6 +200,42 @@ TEST(manager_without_a_required_operation_is_rejected_by_its_name)
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(NULL, NULL, 0, &manager));
 }
 
+/* A message quotes the name, and has to have space for the problem. */
+TEST(manager_with_a_long_name_is_rejected)
+{
+    struct plugin plugin = {0};
+    char name[129] = {0};
+    tarn_manager_ops ops = plugin_ops;
+    tarn_manager *manager = NULL;
+
+    ops.name = memset(name, 'n', sizeof name - 1);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, &plugin, 0, &manager));
+    CHECK_MESSAGE("nnn... has more than 127 bytes");
+    CHECK(manager == NULL);
+    name[127] = 0;
+    CHECK_OK(tarn_manager_create(&ops, &plugin, 0, &manager));
+    tarn_manager_release(manager);
+}
+
+static tarn_status answer_nonsense(void *self)
+{
+    (void)self;
+    return (tarn_status)TARN_STATUS_COUNT;
+}
+
+TEST(operation_that_returns_no_status_has_failed)
+{
+    struct plugin plugin = {0};
+    tarn_manager_ops ops = plugin_ops;
+    tarn_manager *manager;
+
+    ops.reset = answer_nonsense;
+    CHECK_OK(tarn_manager_create(&ops, &plugin, 0, &manager));
+    CHECK_STATUS(TARN_PLUGIN_FAILURE, tarn_manager_reset(manager));
+    CHECK_MESSAGE("reset of plugin returned 17, which is not a status");
+    tarn_manager_release(manager);
+}
+
 /* A table from before the optional operations: Tarn does not read past its end. */
 TEST(manager_with_a_shorter_table_has_no_optional_operations)
 {

@@ -275,6 +275,11 @@ TEST(create_rejects_a_table_without_a_required_operation)
         CHECK_STATUS(TARN_INVALID_ARGUMENT,
                      tarn_resource_create(&ops, NULL, 0, &resource));
     }
+    char name[129] = {0};
+    ops = oldest_ops;
+    ops.name = memset(name, 'n', sizeof name - 1);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_create(&ops, NULL, 0, &resource));
+    CHECK_MESSAGE("nnn... has more than 127 bytes");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_create(NULL, NULL, 0, &resource));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_resource_create(&oldest_ops, NULL, -2, &resource));
