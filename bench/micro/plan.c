@@ -1,13 +1,13 @@
 /* plan.c -- measure a pool that follows a plan.
  *
- *     bench-plan [--passes N] [--cap PERCENT] [--plain | --learn] [--threads] [--json FILE]
- *                LOG...
+ *     bench-plan [--passes N] [--cap PERCENT] [--plain | --learn] [--threads] [--raw]
+ *                [--json FILE] LOG...
  *     bench-plan --training [--passes N] [--plain | --learn]
  *     bench-plan --pairs
  *
  * Makes a plan of the first LOG, and replays each LOG on one pool that follows it: so the
  * second LOG can be the first one with changes. Prints a row for each pass. Streams are
- * registered ones. --cap: the pool may have so many percent of the peak live. --plain: no
+ * registered ones, or with --raw not. --cap: the pool may have so many percent of the peak live. --plain: no
  * plan. --learn: each pass is a marked step, from which the pool makes its plan; the third
  * pass begins when the plan is made.
  *
@@ -29,7 +29,7 @@
 static struct {
     unsigned passes;
     unsigned cap; /* percent; 0: none */
-    bool plain, learn, threads;
+    bool plain, learn, threads, raw;
 } bench = {.passes = 3};
 
 /* --- logs ------------------------------------------------------------------------------ */
@@ -100,7 +100,7 @@ static void run_pass(tarn_resource *pool, const tarn_trace *trace, const char *n
     const tarn_replay_options options = {.size = sizeof options,
                                          .keep_streams = true,
                                          .keep_threads = bench.threads,
-                                         .register_streams = true};
+                                         .register_streams = !bench.raw};
     const char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
     tarn_replay_report report;
     char what[96];
@@ -363,15 +363,12 @@ static void measure_pairs(void)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"passes", required_argument, NULL, 'p'},
-                                            {"cap", required_argument, NULL, 'c'},
-                                            {"plain", no_argument, NULL, 'n'},
-                                            {"learn", no_argument, NULL, 'l'},
-                                            {"threads", no_argument, NULL, 't'},
-                                            {"json", required_argument, NULL, 'j'},
-                                            {"pairs", no_argument, NULL, 'r'},
-                                            {"training", no_argument, NULL, 'g'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"passes", required_argument, NULL, 'p'}, {"cap", required_argument, NULL, 'c'},
+        {"plain", no_argument, NULL, 'n'},        {"learn", no_argument, NULL, 'l'},
+        {"threads", no_argument, NULL, 't'},      {"raw", no_argument, NULL, 'w'},
+        {"json", required_argument, NULL, 'j'},   {"pairs", no_argument, NULL, 'r'},
+        {"training", no_argument, NULL, 'g'},     {NULL, 0, NULL, 0}};
     int option;
     bool pairs = false, training = false;
 
@@ -385,6 +382,7 @@ int main(int argc, char **argv)
         bench.plain = bench.plain || option == 'n';
         bench.learn = bench.learn || option == 'l';
         bench.threads = bench.threads || option == 't';
+        bench.raw = bench.raw || option == 'w';
         pairs = pairs || option == 'r';
         training = training || option == 'g';
         if (option == 'j')

@@ -41,15 +41,19 @@ static void put_slot(unsigned char *at, const struct tarn__plan_slot *slot)
     put(at + 24, slot->thread, 4);
 }
 
+/* A thread beyond the bound stays beyond that of any plan. */
 static struct tarn__plan_slot get_slot(const unsigned char *at)
 {
-    return (struct tarn__plan_slot){.start = (uint32_t)get(at, 4),
-                                    .end = (uint32_t)get(at + 4, 4),
-                                    .quanta = (uint32_t)get(at + 8, 4),
-                                    .offset = (uint32_t)get(at + 12, 4),
-                                    .stream = (uint32_t)get(at + 16, 4),
-                                    .free_stream = (uint32_t)get(at + 20, 4),
-                                    .thread = (uint32_t)get(at + 24, 4)};
+    uint32_t thread = (uint32_t)get(at + 24, 4);
+
+    return (struct tarn__plan_slot){
+        .start = (uint32_t)get(at, 4),
+        .end = (uint32_t)get(at + 4, 4),
+        .quanta = (uint32_t)get(at + 8, 4),
+        .offset = (uint32_t)get(at + 12, 4),
+        .stream = (uint32_t)get(at + 16, 4),
+        .free_stream = (uint32_t)get(at + 20, 4),
+        .thread = thread < TARN__PLAN_THREADS_MAX ? thread : TARN__PLAN_THREADS_MAX};
 }
 
 static void put_header(unsigned char *at, const tarn_plan *plan)

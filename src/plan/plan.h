@@ -34,8 +34,16 @@ enum { TARN__PLAN_QUANTUM = 512 };
 /* Bounds of a plan. A height has 32 bits of quanta, and so has a time. */
 #define TARN__PLAN_SLOTS_MAX ((uint64_t)1 << 28)
 #define TARN__PLAN_LAG_MAX ((uint32_t)1 << 30)
+#define TARN__PLAN_THREADS_MAX (((uint32_t)1 << 30) - 1)
 #define TARN__PLAN_NO_STREAM UINT32_MAX
 #define TARN__PLAN_NO_SLOT UINT32_MAX
+
+/* Who has the addresses of a slot next, or some of them (waits.h). */
+enum tarn__plan_next {
+    TARN__PLAN_NEXT_NOBODY,
+    TARN__PLAN_NEXT_SAME, /* the stream that frees it, and no other */
+    TARN__PLAN_NEXT_OTHER /* another stream */
+};
 
 struct tarn__plan_slot {
     uint32_t start, end;  /* operations of the allocation and of the free */
@@ -43,7 +51,8 @@ struct tarn__plan_slot {
     uint32_t offset;      /* quanta */
     uint32_t stream;      /* of the allocation: 0, 1, 2 ...; or TARN__PLAN_NO_STREAM */
     uint32_t free_stream; /* of the free, as `stream` */
-    uint32_t thread;      /* of the allocation: 0, 1, 2 ... */
+    uint32_t thread : 30; /* of the allocation: 0, 1, 2 ... */
+    uint32_t next : 2;    /* enum tarn__plan_next */
 };
 
 struct tarn__plan_rules {

@@ -4,6 +4,7 @@
 #include "plan/owners.h"
 
 struct count {
+    struct tarn__plan_slot *slots;
     struct tarn__map latest; /* (consumer, source) -> operation of the latest wait */
     const struct tarn__plan_slot *consumer; /* of the latest hand-over */
     uint32_t lag;
@@ -11,12 +12,21 @@ struct count {
     uint64_t handovers, waits;
 };
 
+static void note_next(struct tarn__plan_slot *from, const struct tarn__plan_slot *to)
+{
+    if (from->free_stream != to->stream)
+        from->next = TARN__PLAN_NEXT_OTHER;
+    else if (from->next == TARN__PLAN_NEXT_NOBODY)
+        from->next = TARN__PLAN_NEXT_SAME;
+}
+
 static bool note(void *data, const struct tarn__plan_slot *from,
                  const struct tarn__plan_slot *to)
 {
     struct count *count = data;
     uint64_t pair = ((uint64_t)to->stream + 1) << 32 | from->free_stream;
 
+    note_next(&count->slots[from - count->slots], to);
     if (from->free_stream == to->stream)
         return true;
     if (count->consumer != to)
@@ -39,10 +49,13 @@ static bool note(void *data, const struct tarn__plan_slot *from,
 
 tarn_status tarn__waits_count(struct tarn_plan *plan)
 {
-    struct count count = {.lag = plan->rules.lag, .has_memory = true};
+    struct count count = {
+        .slots = plan->slots, .lag = plan->rules.lag, .has_memory = true};
     tarn_status status = TARN_OK;
     bool ended = false;
 
+    for (size_t i = 0; i < plan->count; i++)
+        plan->slots[i].next = TARN__PLAN_NEXT_NOBODY;
     tarn__map_init(&count.latest, sizeof(uint32_t));
     if (plan->count > 0)
         status = tarn__owners_sweep(plan->slots, plan->count, note, &count, &ended);

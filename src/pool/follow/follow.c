@@ -468,38 +468,30 @@ bool tarn__follow_share(struct tarn__pool *pool)
     return shares;
 }
 
-/* Frees after which a raw stream fences small blocks. A plan leaves 500 operations before
- * it gives them to another stream. */
-enum { FREES = 16 };
-
-/* Return true if another stream is to have these addresses soon. It cannot fence the frees
- * of a raw stream itself. */
-static bool is_to_be_fenced(const struct tarn__pool *pool, const struct tarn__node *node,
+/* Return true if another stream may have the addresses of a slot next. It cannot fence the
+ * frees of a raw stream itself. */
+static bool is_to_be_fenced(const struct tarn__sequences *sequences, uint32_t rank,
                             const struct tarn__stream_state *stream_state)
-    TARN__REQUIRES(pool_lock)
 {
-    const struct tarn__follow *follow = pool->follow;
-    uint64_t bytes = tarn__stream_state_unfenced(stream_state) + tarn__node_bytes(node);
-
-    return follow->sequences->streams > 1 && stream_state->in_order &&
+    return sequences->streams > 1 && stream_state->in_order &&
            !stream_state->identity.registration &&
-           (bytes >> TARN__QUANTUM_SHIFT >= follow->price ||
-            stream_state->frees >= FREES);
+           tarn__sequences_is_handed(sequences, rank);
 }
 
 bool tarn__follow_forget(struct tarn__pool *pool, tarn__index index,
                          struct tarn__stream_state *stream_state)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+    struct tarn__sequences *sequences = pool->follow->sequences;
 
     tarn__assert_held(&pool->lock);
     if (pool->follow->learn)
         tarn__learn_note_free(pool, index, stream_state->identity.key);
     if (node->capture != TARN__NODE_PLANNED)
         return !tarn__follow_is_on(pool) && !tarn__learn_is_on(pool);
-    tarn__sequences_leave(pool->follow->sequences, node->next);
+    tarn__sequences_leave(sequences, node->next);
     tarn__node_set_capture(node, 0);
-    if (is_to_be_fenced(pool, node, stream_state))
+    if (is_to_be_fenced(sequences, node->next, stream_state))
         stream_state->wanted = true;
     return false;
 }

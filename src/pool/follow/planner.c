@@ -157,19 +157,23 @@ static bool add_planned(struct circle *circle, tarn_plan *plan)
     return has_memory;
 }
 
-/* Put all slots in the order of the step, those outside of the layout as well. `times`
- * serves as the list of offsets: a record has as many operations as blocks, or more. */
-static void order_by_step(struct circle *circle, tarn_plan *plan)
+/* Put all slots in the order of the step, those outside of the layout as well. Returns false
+ * without host memory. */
+static bool order_by_step(const struct circle *circle, tarn_plan *plan)
 {
-    for (uint32_t i = 0; i < circle->record->count; i++)
-        circle->times[i] = TARN__SEQUENCES_OUTSIDE;
+    uint32_t count = circle->record->count;
+    struct tarn__plan_slot *slots = malloc(((size_t)count + 1) * sizeof *slots);
+
+    if (!slots)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        slots[i] = slot_of(tarn__record_at(circle->record, i));
     for (uint32_t i = 0; i < circle->planned; i++)
-        circle->times[circle->order[i]] = plan->slots[i].offset;
-    for (uint32_t i = 0; i < circle->record->count; i++) {
-        plan->slots[i] = slot_of(tarn__record_at(circle->record, i));
-        plan->slots[i].offset = circle->times[i];
-    }
-    plan->count = circle->record->count;
+        slots[circle->order[i]] = plan->slots[i];
+    free(plan->slots);
+    plan->slots = slots;
+    plan->count = count;
+    return true;
 }
 
 struct tarn__sequences *tarn__planner_plan(const struct tarn__record *record)
@@ -181,10 +185,8 @@ struct tarn__sequences *tarn__planner_plan(const struct tarn__record *record)
     if (tarn__make_empty(record->count, &plan) != TARN_OK)
         return NULL;
     if (make_circle(&circle) && add_planned(&circle, plan) && plan->count > 0 &&
-        tarn__make_layout(plan, NULL) == TARN_OK) {
-        order_by_step(&circle, plan);
+        tarn__make_layout(plan, NULL) == TARN_OK && order_by_step(&circle, plan))
         sequences = tarn__sequences_new(plan);
-    }
     if (sequences) {
         sequences->peak_allocated = record->peak_allocated;
         sequences->outside += record->begin_allocated;

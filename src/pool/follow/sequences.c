@@ -13,6 +13,7 @@ struct making {
     const struct tarn_plan *plan;
     struct tarn__sequences *out;
     struct sorted *sorted;
+    uint8_t *next;                     /* of the copied slots: enum tarn__plan_next */
     struct tarn__map threads, streams; /* number in the plan, and 1 -> ordinal */
 };
 
@@ -70,6 +71,7 @@ static void copy_slots(struct making *making)
         const struct tarn__plan_slot *slot = &making->plan->slots[making->sorted[i].slot];
         out->slots[i] =
             (struct tarn__sequences_slot){.quanta = slot->quanta, .offset = slot->offset};
+        making->next[i] = slot->next;
         if (slot->offset == TARN__SEQUENCES_OUTSIDE)
             out->outside += (uint64_t)slot->quanta * TARN__PLAN_QUANTUM;
         out->count += i == 0 || making->sorted[i].key != making->sorted[i - 1].key;
@@ -147,6 +149,9 @@ static void rank(struct making *making)
     qsort(making->sorted, out->slot_count, sizeof *making->sorted, by_key);
     for (uint32_t i = 0; i < out->slot_count; i++)
         out->slots[making->sorted[i].slot].rank = i;
+    for (uint32_t i = 0; i < out->slot_count; i++)
+        if (making->next[i] != TARN__PLAN_NEXT_SAME)
+            tarn__bits_add(&out->handed, out->slots[i].rank);
 }
 
 static bool fill(struct making *making)
@@ -154,7 +159,8 @@ static bool fill(struct making *making)
     struct tarn__sequences *out = making->out;
     size_t count = out->slot_count, grams = count / TARN__SEQUENCES_GRAM_STEP + 1;
 
-    if (!tarn__bits_init(&out->live, count + 1) || !sort_by_sequence(making))
+    if (!tarn__bits_init(&out->live, count + 1) ||
+        !tarn__bits_init(&out->handed, count + 1) || !sort_by_sequence(making))
         return false;
     copy_slots(making);
     out->all = malloc(((size_t)out->count + 1) * sizeof *out->all);
@@ -165,7 +171,8 @@ static bool fill(struct making *making)
     rank(making);
     out->bytes = sizeof *out + out->count * sizeof *out->all +
                  count * (sizeof *out->slots + sizeof *out->nodes) +
-                 grams * sizeof *out->grams + out->live.words * sizeof(uint64_t);
+                 grams * sizeof *out->grams +
+                 (out->live.words + out->handed.words) * sizeof(uint64_t);
     return true;
 }
 
@@ -173,12 +180,15 @@ struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan)
 {
     struct tarn__sequences *out = calloc(1, sizeof *out);
     size_t count = plan->count;
-    struct making making = {
-        plan, out, malloc((count + 1) * sizeof *making.sorted), {0}, {0}};
+    struct making making = {.plan = plan,
+                            .out = out,
+                            .sorted = malloc((count + 1) * sizeof *making.sorted),
+                            .next = malloc(count + 1)};
 
-    if (!out || !making.sorted) {
+    if (!out || !making.sorted || !making.next) {
         free(out);
         free(making.sorted);
+        free(making.next);
         return NULL;
     }
     tarn__map_init(&making.threads, sizeof(uint32_t));
@@ -193,6 +203,7 @@ struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan)
     out->grams = malloc((count / TARN__SEQUENCES_GRAM_STEP + 1) * sizeof *out->grams);
     bool filled = out->slots && out->nodes && out->grams && fill(&making);
     free(making.sorted);
+    free(making.next);
     tarn__map_free(&making.threads);
     tarn__map_free(&making.streams);
     if (filled)
@@ -206,6 +217,7 @@ void tarn__sequences_free(struct tarn__sequences *sequences)
     if (!sequences)
         return;
     tarn__bits_free(&sequences->live);
+    tarn__bits_free(&sequences->handed);
     tarn__map_free(&sequences->by);
     free(sequences->slots);
     free(sequences->nodes);

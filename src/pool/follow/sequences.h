@@ -58,6 +58,7 @@ struct tarn__sequences {
     uint32_t threads, streams; /* that allocate */
     tarn__index *nodes;        /* by rank: the node of a live slot; 0: it is not live */
     struct tarn__bits live;    /* ranks of live slots */
+    struct tarn__bits handed;  /* ranks of slots that may have another stream next */
     uint64_t height;           /* bytes of addresses */
     uint64_t peak_live;        /* bytes */
     uint64_t peak_allocated;   /* of the pool in the step that was learned, or 0 */
@@ -87,6 +88,13 @@ static inline void tarn__sequences_enter(struct tarn__sequences *sequences, uint
 {
     sequences->nodes[rank] = node;
     tarn__bits_add(&sequences->live, rank);
+}
+
+/* Return true if another stream may have the addresses of a slot next. */
+static inline bool tarn__sequences_is_handed(const struct tarn__sequences *sequences,
+                                             uint32_t rank)
+{
+    return tarn__bits_has(&sequences->handed, rank);
 }
 
 static inline void tarn__sequences_leave(struct tarn__sequences *sequences, uint32_t rank)

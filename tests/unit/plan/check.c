@@ -213,6 +213,21 @@ TEST(a_wait_is_expected_for_another_streams_late_free)
     tarn_plan_release(plan);
 }
 
+TEST(the_next_stream_at_the_addresses_is_known)
+{
+    static const uint32_t streams[] = {0, 0, 1, 1, 0};
+    static const enum tarn__plan_next expected[] = {
+        TARN__PLAN_NEXT_SAME, TARN__PLAN_NEXT_OTHER, TARN__PLAN_NEXT_SAME,
+        TARN__PLAN_NEXT_OTHER, TARN__PLAN_NEXT_NOBODY};
+    tarn_plan *plan = relay(streams, 5, 100);
+
+    plan->slots[4].next = TARN__PLAN_NEXT_OTHER; /* of an earlier count */
+    CHECK_OK(tarn__waits_count(plan));
+    for (int i = 0; i < 5; i++)
+        CHECK_EQUAL(expected[i], plan->slots[i].next);
+    tarn_plan_release(plan);
+}
+
 /* Two blocks of stream 0 are freed; stream 1 takes both, and waits once. */
 TEST(a_wait_covers_earlier_frees)
 {

@@ -258,6 +258,29 @@ TEST(a_planned_address_waits_for_the_stream_that_freed_it)
     end_pool(pool);
 }
 
+/* No other thread can fence the frees of a raw stream. So it fences each free of which the
+ * plan gives the memory to another stream, however small it is. */
+TEST(raw_streams_hand_planned_memory_over)
+{
+    size_t sizes[SLOTS];
+    tarn_stream streams[2];
+
+    use_driver(0);
+    for (int i = 0; i < SLOTS; i++)
+        sizes[i] = i % 2 ? 1024 : 4 * MIB;
+    for (int i = 0; i < 2; i++)
+        streams[i] = new_stream();
+    tarn_plan *plan = plan_of(sizes, SLOTS, 1, 2);
+    tarn_resource *pool = follow(plan, 0);
+    tarn_plan_release(plan);
+    run(pool, sizes, SLOTS, 1, streams, 2);
+    CHECK_EQUAL(SLOTS, statistics(pool).planned);
+    CHECK_EQUAL(0, statistics(pool).plan_missed);
+    for (int i = 0; i < 2; i++)
+        CU(cuStreamDestroy_v2(streams[i]));
+    end_pool(pool);
+}
+
 TEST(a_live_block_at_a_planned_address_is_in_nobodys_way)
 {
     size_t sizes[SLOTS];
