@@ -80,7 +80,8 @@ static void mark(tarn_resource *pool, unsigned pass)
     const struct timespec pause = {.tv_nsec = 1000000};
 
     bench_must(tarn_pool_mark_step(pool), "mark_step");
-    while (pass == 3 && statistics_of(pool).plans_made == 0 &&
+    while (pass == 3 &&
+           statistics_of(pool).plans_made + statistics_of(pool).plans_worse == 0 &&
            statistics_of(pool).plan_state == TARN_POOL_PLAN_LEARNING) {
         nanosleep(&pause, NULL);
         bench_must(tarn_pool_mark_step(pool), "mark_step");

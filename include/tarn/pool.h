@@ -498,6 +498,9 @@ typedef struct tarn_pool_statistics {
     /** Number of steps that a pool with `learn` recorded as a whole. @since 0.2 */
     uint64_t steps_learned;
     uint64_t plans_made; /**< Number of plans that it made of them. @since 0.2 */
+    /** Number of plans that it does not follow, since the pool would reserve more than
+     * without a plan, or did. @since 0.2 */
+    uint64_t plans_worse;
 } tarn_pool_statistics;
 
 /** Fill `*out` with the statistics of a pool.

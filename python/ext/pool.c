@@ -442,6 +442,7 @@ static const struct member statistics_members[] = {
     S(plan_resynchronized),
     S(steps_learned),
     S(plans_made),
+    S(plans_worse),
 };
 #undef S
 

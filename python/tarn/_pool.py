@@ -117,6 +117,8 @@ class PoolStatistics(NamedTuple):
         Part of the bytes of the last planned step that were at addresses of the plan: 0 to 1.
     steps_learned, plans_made : int
         Number of steps that a pool with `plan="learn"` recorded; and of the plans made of them.
+    plans_worse : int
+        Number of plans that it does not follow, since it would reserve more than without one.
     size_classes : dict of int to int
         Number of allocations of n to 2n - 1 requested bytes, by n, a power of two.
     """
@@ -164,6 +166,7 @@ class PoolStatistics(NamedTuple):
     planned_share: float
     steps_learned: int
     plans_made: int
+    plans_worse: int
     size_classes: dict[int, int]
 
 

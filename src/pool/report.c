@@ -168,6 +168,7 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
     if (pool->follow && pool->follow->learn) {
         out->steps_learned = pool->follow->learn->counts.steps;
         out->plans_made = pool->follow->learn->counts.plans;
+        out->plans_worse = pool->follow->learn->counts.worse;
     }
 }
 

@@ -436,6 +436,7 @@ static bool mark_learned(struct tarn__pool *pool)
     bool is_new = enter_plan(pool);
     tarn__pool_lock(pool);
     pool->follow->is_marked = true;
+    bool is_smaller = tarn__learn_take_dropped(pool);
     struct tarn__planner *planner = tarn__learn_mark(pool);
     bool begins = !was_on && tarn__learn_is_on(pool);
     tarn__pool_unlock(pool);
@@ -443,7 +444,7 @@ static bool mark_learned(struct tarn__pool *pool)
         start_planner(pool, planner);
     if (begins) /* what is cached would be missing in the record */
         tarn__thread_caches_drain(pool);
-    return is_new;
+    return is_new || is_smaller;
 }
 
 bool tarn__follow_mark(struct tarn__pool *pool)

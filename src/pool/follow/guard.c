@@ -21,6 +21,18 @@ static uint64_t plain_reserved(const struct tarn__follow_step *step)
            PLAIN_EXTRA;
 }
 
+/* Return the most bytes that the plan may have the pool reserve. */
+static uint64_t most_reserved(const struct tarn__follow *follow,
+                              const struct tarn__follow_step *step)
+{
+    uint64_t most = plain_reserved(step);
+    uint64_t learned =
+        follow->learn ? tarn__learn_most_reserved(follow->learn, step->peak_allocated)
+                      : most;
+
+    return learned < most ? learned : most;
+}
+
 static bool has_few_planned(const struct tarn__follow_step *step)
 {
     return step->planned_quanta < step->quanta - step->quanta / 10;
@@ -42,7 +54,7 @@ static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     const struct tarn__follow_step *step = &follow->step;
 
     follow->bad_steps = 0;
-    if (follow->learn && tarn__learn_drop(pool))
+    if (follow->learn && tarn__learn_drop(pool, !has_few_planned(step)))
         return;
     if (has_few_planned(step)) {
         follow->state = TARN_POOL_PLAN_OFF_MISSED;
@@ -72,7 +84,8 @@ void tarn__guard_end_step(struct tarn__pool *pool)
 
     if (!follow->is_on || step->allocations == 0)
         return;
-    bool pays = !has_few_planned(step) && step->peak_reserved <= plain_reserved(step);
+    bool pays =
+        !has_few_planned(step) && step->peak_reserved <= most_reserved(follow, step);
     follow->counts.steps++;
     follow->share = share_of(step);
     follow->bad_steps = pays ? 0 : follow->bad_steps + 1;

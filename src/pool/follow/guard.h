@@ -2,7 +2,8 @@
  *
  * A step is what lies between two marks of the program, or as many allocations as the plan
  * has. A step does not pay if less than 90 % of its bytes are planned. It does not pay
- * either if the pool had more memory than a plain pool would have. After two such steps in
+ * either if the pool had more memory than a plain pool would have: for a learned plan, than
+ * the pool had while it recorded. After two such steps in
  * a row the pool stops to follow the plan. A pool that learns makes another one, at most
  * TARN__LEARN_FAILURES times.
  */

@@ -145,6 +145,7 @@ bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t qu
 void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t key)
 {
     struct tarn__learn *learn = pool->follow->learn;
+    uint64_t reserved = tarn__pages_reserved(pool->pages);
 
     tarn__assert_held(&pool->lock);
     if (!learn->is_on || !learn->is_recording)
@@ -153,6 +154,8 @@ void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t
                           key, tarn__thread_id());
     if (learn->record.peak_allocated < pool->heap.allocated_bytes)
         learn->record.peak_allocated = pool->heap.allocated_bytes;
+    if (learn->record.peak_reserved < reserved)
+        learn->record.peak_reserved = reserved;
 }
 
 void tarn__learn_note_free(struct tarn__pool *pool, tarn__index index, uint64_t key)
@@ -188,18 +191,70 @@ static void end_unrepeated(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
                  TARN__LEARN_FAILURES);
     else
         snprintf(follow->news, sizeof follow->news,
-                 "pool: learning is off: of %d steps in a row none was repeated",
+                 "pool: learning is off: none of %d steps in a row got a plan",
                  TARN__LEARN_UNREPEATED);
     atomic_store(&follow->has_news, true);
     end(pool);
 }
 
-bool tarn__learn_drop(struct tarn__pool *pool)
+/* --- plans that are worse than none --- */
+
+enum { PLAIN_TOLERANCE = 50 }; /* part of what was reserved */
+#define PLAIN_EXTRA ((uint64_t)16 << 20)
+
+uint64_t tarn__learn_most_reserved(const struct tarn__learn *learn, uint64_t allocated)
+{
+    uint64_t most = learn->plain_reserved + learn->plain_reserved / PLAIN_TOLERANCE;
+
+    if (allocated > learn->plain_allocated) /* more is live than at that time */
+        most += allocated - learn->plain_allocated;
+    return most + PLAIN_EXTRA;
+}
+
+/* Note what the present step needed, which had no plan. */
+static void note_plain(struct tarn__learn *learn)
+{
+    const struct tarn__record *record = &learn->record;
+
+    if (learn->plain_allocated < record->peak_allocated)
+        learn->plain_allocated = record->peak_allocated;
+    if (learn->plain_reserved < record->peak_reserved)
+        learn->plain_reserved = record->peak_reserved;
+}
+
+static void note_worse(struct tarn__learn *learn, uint64_t signature)
+{
+    learn->worse[learn->counts.worse++ % TARN__LEARN_WORSE] = signature;
+}
+
+static bool is_worse_than_none(const struct tarn__learn *learn, uint64_t signature)
+{
+    for (unsigned i = 0; i < TARN__LEARN_WORSE && i < learn->counts.worse; i++)
+        if (learn->worse[i] == signature)
+            return true;
+    return false;
+}
+
+bool tarn__learn_take_dropped(struct tarn__pool *pool)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+    bool has = learn->has_dropped;
+
+    tarn__assert_held(&pool->lock);
+    learn->has_dropped = false;
+    return has;
+}
+
+bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
 {
     struct tarn__learn *learn = pool->follow->learn;
     struct tarn__learn_shape *shape = learn->active;
 
     tarn__assert_held(&pool->lock);
+    if (is_worse) {
+        note_worse(learn, shape->signature);
+        learn->has_dropped = true;
+    }
     if (++learn->failures == TARN__LEARN_FAILURES) {
         end(pool);
         return false;
@@ -241,6 +296,12 @@ bool tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequence
         learn->failures += learn->is_on;
         return false;
     }
+    if (tarn__state_expected(sequences) >
+        tarn__learn_most_reserved(learn, sequences->peak_allocated)) {
+        note_worse(learn, learn->planning.signature);
+        tarn__sequences_free(sequences);
+        return false;
+    }
     *shape = learn->planning;
     shape->sequences = sequences;
     learn->guess = shape;
@@ -278,7 +339,8 @@ static struct tarn__planner *plan_step(struct tarn__learn *learn)
         learn->unrepeated = 0;
         return NULL;
     }
-    if (!is_repeated(learn, learn->present.signature) || !unused_shape(learn)) {
+    if (is_worse_than_none(learn, learn->present.signature) ||
+        !is_repeated(learn, learn->present.signature) || !unused_shape(learn)) {
         learn->unrepeated++;
         return NULL;
     }
@@ -297,6 +359,8 @@ static struct tarn__planner *end_step(struct tarn__learn *learn)
 {
     if (learn->allocations == 0)
         return NULL;
+    if (!learn->active)
+        note_plain(learn);
     if (learn->active)
         learn->unrepeated = 0;
     else if (learn->is_recording && learn->record.is_whole && learn->record.count > 0)

@@ -8,8 +8,11 @@
  * the last one. The first allocations decide: hashes of their beginnings are compared. So
  * a step follows another plan, or is recorded, from the first allocation on that differs.
  *
+ * A plan is not to make a pool reserve more than it did without one. A plan from which that
+ * is to be expected is not followed. One that does it is dropped, and its shape gets no other.
+ *
  * Learning ends where it is in vain: after TARN__LEARN_UNREPEATED steps in a row of which
- * none was repeated or planned, or after TARN__LEARN_FAILURES plans that were not made or
+ * none got a plan, or after TARN__LEARN_FAILURES plans that were not made or
  * did not pay. Then the pool is one without a plan.
  *
  * The pool's lock guards all of it, but a planner at work.
@@ -25,6 +28,7 @@ enum {
     TARN__LEARN_SHAPES = 8,
     TARN__LEARN_PREFIX = 32, /* first allocations, which decide about the shape */
     TARN__LEARN_RECENT = 32, /* signatures of steps without a plan */
+    TARN__LEARN_WORSE = 32,  /* signatures of shapes whose plan was worse than none */
     TARN__LEARN_UNREPEATED = 64,
     TARN__LEARN_FAILURES = 3
 };
@@ -56,13 +60,17 @@ struct tarn__learn {
     struct tarn__learn_shape *guess;  /* the last one that was followed */
     uint64_t recent[TARN__LEARN_RECENT];
     unsigned recent_count; /* signatures that were entered */
+    uint64_t worse[TARN__LEARN_WORSE];
+    /* most bytes, of all steps that were recorded without a plan */
+    uint64_t plain_allocated, plain_reserved;
+    bool has_dropped; /* a plan that was worse, since the last mark */
 
     struct tarn__planner *planner;     /* at work; NULL: none */
     struct tarn__learn_shape planning; /* what it plans, if `is_planning` */
     bool is_planning;
     unsigned unrepeated, failures;
     struct {
-        uint64_t steps, plans;
+        uint64_t steps, plans, worse;
     } counts;
 };
 
@@ -87,8 +95,15 @@ void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t
 void tarn__learn_note_free(struct tarn__pool *pool, tarn__index index, uint64_t key)
     TARN__REQUIRES(pool_lock);
 
-/* The plan that is followed does not pay: forget it. Returns false if learning ends. */
-bool tarn__learn_drop(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+/* Return the most bytes that a plan may have a pool reserve whose live bytes reach
+ * `allocated`: what it reserved without one, and 2 % and 16 MiB more. */
+uint64_t tarn__learn_most_reserved(const struct tarn__learn *learn, uint64_t allocated);
+/* The plan that is followed does not pay: forget it. `is_worse`: it has the pool reserve
+ * more than that. Returns false if learning ends. */
+bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse) TARN__REQUIRES(pool_lock);
+/* Return true if a plan that was worse was dropped since the last call: its memory is to be
+ * returned. */
+bool tarn__learn_take_dropped(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 
 /* Return the planner if it has done its work: the caller finishes it, without a lock. */
 struct tarn__planner *tarn__learn_take_done(struct tarn__pool *pool)

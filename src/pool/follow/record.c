@@ -25,6 +25,7 @@ void tarn__record_restart(struct tarn__record *record, uint64_t allocated)
     record->count = record->operations = 0;
     record->parity ^= 1;
     record->begin_allocated = record->peak_allocated = allocated;
+    record->peak_reserved = 0;
     record->is_whole = true;
 }
 

@@ -49,6 +49,7 @@ struct tarn__record {
     struct tarn__ordinals threads, streams;
     /* bytes of the pool that were live when the step began, and most during it */
     uint64_t begin_allocated, peak_allocated;
+    uint64_t peak_reserved; /* most bytes that the pool reserved at an allocation */
 };
 
 void tarn__record_init(struct tarn__record *record);

@@ -48,6 +48,14 @@ static uint64_t aim_of(const struct tarn__sequences *sequences)
                : aim;
 }
 
+uint64_t tarn__state_expected(const struct tarn__sequences *sequences)
+{
+    uint64_t most = tarn__pages_round_up(sequences->height + sequences->outside),
+             aim = aim_of(sequences);
+
+    return most < aim ? most : aim;
+}
+
 static void follow_sequences(struct tarn__pool *pool, struct tarn__sequences *sequences)
 {
     struct tarn__follow *follow = pool->follow;

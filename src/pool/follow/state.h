@@ -54,6 +54,9 @@ void tarn__state_restart(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
  * owns them. Without any, what is in the area is ordinary memory. */
 void tarn__state_use(struct tarn__pool *pool, struct tarn__sequences *sequences)
     TARN__REQUIRES(pool_lock);
+/* Return the bytes that the pool is expected to reserve while it follows these sequences:
+ * it moves pages rather than have more than its aim. */
+uint64_t tarn__state_expected(const struct tarn__sequences *sequences);
 /* Return true if the area has addresses for these sequences. */
 bool tarn__state_has_room(const struct tarn__pool *pool,
                           const struct tarn__sequences *sequences);

@@ -328,6 +328,64 @@ TEST(a_plan_that_does_not_pay_is_made_anew_and_then_given_up)
     end(pool);
 }
 
+enum { LARGE_BLOCKS = 20 };
+
+/* Run a step of many small blocks, one after another, and then large ones that are live at
+ * once. Before these a block of another size, if `has_other`. */
+static void run_large(tarn_resource *pool, bool has_other)
+{
+    const size_t bytes = 32 * MIB, other = 64 * MIB;
+    tarn_device_ptr blocks[LARGE_BLOCKS];
+
+    for (int i = 0; i < 40; i++)
+        put(pool, take(pool, 512, streams[0]), 512, streams[0]);
+    if (has_other)
+        put(pool, take(pool, other, streams[0]), other, streams[0]);
+    for (int i = 0; i < LARGE_BLOCKS; i++)
+        blocks[i] = take(pool, bytes, streams[0]);
+    for (int i = 0; i < LARGE_BLOCKS; i++)
+        put(pool, blocks[i], bytes, streams[0]);
+}
+
+/* The device is behind, so the memory of the other block cannot move to planned addresses.
+ * Without a plan the large blocks take it at once. */
+TEST(a_plan_that_needs_more_than_the_pool_had_is_dropped_for_good)
+{
+    const tarn_pool_options options = {
+        .size = sizeof options, .learn = true, .growth_bytes = 2 * MIB};
+
+    begin();
+    tarn_resource *pool = new_pool(&options);
+    mark(pool);
+    run_large(pool, true);
+    uint64_t plain = statistics(pool).peak_reserved;
+    for (int i = 0; i < 2; i++) {
+        mark(pool);
+        run_large(pool, false);
+    }
+    mark(pool);
+    wait_for_plans(pool, 1);
+    for (int i = 0; i < 2; i++) {
+        struct gate gate;
+        CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
+        hold_up(streams[0], &gate);
+        run_large(pool, true);
+        let_on(&gate);
+        mark(pool);
+    }
+    CHECK(statistics(pool).peak_reserved > plain);
+    CHECK_EQUAL(1, statistics(pool).plans_worse);
+    CHECK_EQUAL(TARN_POOL_PLAN_LEARNING, statistics(pool).plan_state);
+    CHECK_EQUAL(0, statistics(pool).reserved);
+    for (int i = 0; i < 4; i++) {
+        run_large(pool, false);
+        mark(pool);
+    }
+    CHECK_EQUAL(1, statistics(pool).plans_made);
+    CHECK(statistics(pool).reserved <= plain);
+    end(pool);
+}
+
 /* --- threads, and the end --- */
 
 static atomic_bool ends;
