@@ -145,11 +145,11 @@ bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t qu
 void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t key)
 {
     struct tarn__learn *learn = pool->follow->learn;
-    uint64_t reserved = tarn__pages_reserved(pool->pages);
 
     tarn__assert_held(&pool->lock);
     if (!learn->is_on || !learn->is_recording)
         return;
+    uint64_t reserved = tarn__pages_reserved(pool->pages);
     tarn__record_allocate(&learn->record, tarn__node(&pool->heap.nodes, index), index,
                           key, tarn__thread_id());
     if (learn->record.peak_allocated < pool->heap.allocated_bytes)
