@@ -134,7 +134,9 @@ static void free_while_leased(struct process *owner)
     for (int i = 1; i < 20; i++) /* were it free, one of these would lie there */
         allocate(owner->line, i, MIB, 100);
     CHECK_EQUAL(0, wrong_there(&importer, 0, 1));
+    CHECK_EQUAL(0, counts_of(owner->line).rejected);
     cannot_open(&late, &handle, "freed");
+    CHECK_EQUAL(1, counts_of(owner->line).rejected);
     open_at(&importer, 1, &handle); /* the process with a lease may continue as before */
     close_at(&importer, 0);
     CHECK_EQUAL(0, wrong_there(&importer, 1, 1));
@@ -216,6 +218,7 @@ static void two_importers(struct process *owner)
     struct answer answer = tell(owner->line, (struct order){.verb = COUNTS});
     CHECK_EQUAL(2, answer.leases);
     CHECK_EQUAL(MIB, answer.lease.bytes);
+    CHECK(answer.lease.address != 0);
     CHECK(answer.lease.process == one.pid || answer.lease.process == other.pid);
     free_block(owner->line, 0);
     process_kill(&one);
