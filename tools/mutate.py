@@ -9,6 +9,7 @@ second run goes on where the first one ended. --report prints the counts and wha
 
     killed     a test fails or hangs
     survived   all tests pass
+    equivalent all tests pass, and EQUIVALENT says why none can fail
     rejected   the compiler rejects it, or warns
 """
 
@@ -36,12 +37,26 @@ TEST_LIMIT_S = 300
 TESTS = {
     "pool": "^(unit-pool|torture-(pool|resource)|conformance-resources|host_failures-pool)",
     "manager": "^(unit-manager|torture-manager|host_failures-managers)",
-    "adaptor": "^(unit-(adaptor|device)|torture-adaptor|host_failures-resources)",
+    "adaptor": "^(unit-(adaptor|device|guard-(guard|process))|torture-adaptor|host_failures-resources)",
     "ipc": "^(unit-ipc|torture-ipc|host_failures-managers)",
-    "pointer": "^(unit-pointer|torture-pointer|host_failures-resources)",
+    "pointer": "^(unit-(pointer|manager)|torture-pointer|host_failures-resources)",
 }
 # Slow beside what they find for a mutant, or dependent on time.
 WITHOUT = "unit-pool-(large|ended|locks|grants_threads|background)|unit-ipc-(many|threads)"
+
+# Survivors that no test can find, by file and change, with the reason.
+EQUIVALENT = {
+    "src/adaptor/logger.c: pthread_cond_init(&logger->row_written, NULL); -> ;": (
+        "the condition of a forked child: no thread waits at it, and glibc's needs no second begin"
+    ),
+    "src/ipc/descriptor.c: if (file < 0) -> if (file <= 0)": "0 is open in every process of the tests",
+    "src/ipc/fabric_lease.c: tarn__assert_mutex_held(&tarn__owner_mutex); -> ;": (
+        "an assertion; tests/architecture/test_assertions.py sees that it is there"
+    ),
+    "src/manager/host_only.c: tarn_pointer *pointer = NULL; -> tarn_pointer *pointer = (void *)8;": (
+        "written before it is read"
+    ),
+}
 
 # What is replaced, and by what.
 OPERATORS = (
@@ -72,6 +87,13 @@ class Mutant:
     @property
     def module(self) -> str:
         return self.file.split("/")[1]
+
+
+def result_of(row: dict[str, str]) -> str:
+    """The result of a row; a survivor that is listed is equivalent."""
+    change = re.sub(r":\d+:", ":", row["mutant"], count=1)
+    is_listed = row["result"] == "survived" and change in EQUIVALENT
+    return "equivalent" if is_listed else row["result"]
 
 
 def code_lines(text: str) -> list[tuple[int, str]]:
@@ -208,9 +230,10 @@ def results() -> dict[str, dict[str, str]]:
 def report() -> None:
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for row in results().values():
-        counts[row["module"]][row["result"]] += 1
-        counts["all"][row["result"]] += 1
-        if row["result"] == "survived":
+        result = result_of(row)
+        counts[row["module"]][result] += 1
+        counts["all"][result] += 1
+        if result == "survived":
             print("survived:", row["mutant"])
     for module, found in counts.items():
         judged = found["killed"] + found["survived"]
