@@ -408,11 +408,24 @@ void actor_step(struct actor *actor)
         allocate_or_free(actor);
 }
 
+static void seed(struct actor *actor)
+{
+    actor->random = actor->order->seed * 1000003u + actor->index;
+}
+
+void actor_restart(struct actor *actor)
+{
+    while (actor->live_count > 0)
+        free_one(actor);
+    actor->large = false;
+    seed(actor);
+}
+
 void actor_begin(struct actor *actor)
 {
     const struct scenario *scenario = actor->order->scenario;
 
-    actor->random = actor->order->seed * 1000003u + actor->index;
+    seed(actor);
     pthread_mutex_init(&actor->lock, NULL);
     checks_begin(&actor->checks, scenario->largest * 2 + CHECKS_BYTES);
     CU(cuMemAlloc_v2(&actor->scratch, SCRATCH_BYTES));

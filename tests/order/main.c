@@ -1,12 +1,15 @@
 /* main.c -- run the order tests, in one program for the simulator and for a GPU.
  *
- *     order [--scenario NAME]... [--resource pool|async] [--reuses N] [--seeds N]
+ *     order [--scenario NAME]... [--resource NAME] [--reuses N] [--seeds N]
  *         [--seed FIRST] [--mode seeded|eager] [--list]
  *
  * Each scenario runs until memory was reused N times in total, spread over the seeds. A
  * wrong word, a race, a lost capture or a failed call ends the program with 1 and one
  * line. Otherwise it prints one line per scenario and returns 0. On a GPU the mode is the
  * device's own.
+ *
+ * Resources: pool, pool/cuda, pool/async, pool/plan (a pool with a random plan), pool/learn
+ * (one that learns plans: each actor repeats its first turns), async, cuda.
  */
 #define _GNU_SOURCE
 #include "order.h"
@@ -18,11 +21,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     SEEN_WORDS = (1 << 24) / 64,
     PER_THREAD_STEPS = 40,
     STEPS_A_REUSE = 12,
+    STEP_TURNS = 24, /* of an actor, in a step of a pool that learns */
     LONG_RUN = 10000 /* reuses */
 };
 
@@ -33,6 +38,11 @@ static struct {
     unsigned long reuses;
     unsigned seeds, first_seed;
 } options = {.resource = "pool", .mode = "seeded", .reuses = 1000, .seeds = 10};
+
+static bool is_learning(void)
+{
+    return strcmp(options.resource, "pool/learn") == 0;
+}
 
 static const struct scenario *playing;
 static struct order *current;
@@ -97,6 +107,9 @@ tarn_resource *order_resource(const struct scenario *scenario, bool *is_pool_out
     else if (strcmp(options.resource, "pool/plan") == 0) {
         status = TARN_OK;
         pool.plan = plan = some_plan(scenario);
+    } else if (is_learning()) {
+        status = TARN_OK;
+        pool.learn = pool.moves != TARN_POOL_MOVES_NEVER;
     }
     if (status == TARN_OK && *is_pool_out)
         status = tarn_pool_create(0, upstream, &pool, &resource);
@@ -160,10 +173,27 @@ static void allow_interrupts(const struct scenario *scenario)
         on_window(device_is_seeded && scenario->interrupt > 0 ? interrupt : NULL);
 }
 
+/* A pool that learns sees the work of a few turns repeatedly. The first actor marks its
+ * steps, and leaves the pool a moment for a plan. */
+static void begin_anew(struct actor *actor)
+{
+    static const struct timespec moment = {.tv_nsec = 1000000};
+
+    actor->turns = 0;
+    actor_restart(actor);
+    if (actor->index > 0)
+        return;
+    if (tarn_pool_mark_step(actor->order->resource) != TARN_OK)
+        order_fail("mark: %s", tarn_error_last()->message);
+    nanosleep(&moment, NULL);
+}
+
 static void one_turn(struct actor *actor)
 {
     pthread_t thread;
 
+    if (is_learning() && ++actor->turns == STEP_TURNS)
+        begin_anew(actor);
     if (!actor->order->scenario->per_thread) {
         actor_step(actor);
         return;
@@ -314,8 +344,9 @@ static void check_needs(const struct scenario *scenario, const struct played *pl
                  {"moves", statistics->moves}};
     bool is_vmm = strcmp(options.resource, "pool") == 0;
     /* A plan changes how a pool obtains memory. */
-    const char *needs =
-        strcmp(options.resource, "pool/plan") == 0 ? NULL : scenario->needs;
+    const char *needs = strcmp(options.resource, "pool/plan") == 0 || is_learning()
+                            ? NULL
+                            : scenario->needs;
 
     if (played->reuses == 0)
         order_fail("no memory was reused");
@@ -372,7 +403,7 @@ static bool is_wanted(const struct scenario *scenario)
 
 static void wrong_use(void)
 {
-    fputs("usage: order [--scenario NAME]... [--resource pool|async|..] [--reuses N]\n"
+    fputs("usage: order [--scenario NAME]... [--resource NAME] [--reuses N]\n"
           "           [--seeds N] [--seed FIRST] [--mode seeded|eager] [--list]\n",
           stderr);
     exit(2);
@@ -433,7 +464,7 @@ int main(int argc, char **argv)
         }
     if (played == 0)
         order_fail("there is no such scenario");
-    if (strcmp(options.resource, "pool/plan") == 0 && all_planned == 0)
+    if ((strcmp(options.resource, "pool/plan") == 0 || is_learning()) && all_planned == 0)
         order_fail("no block was at a planned address");
     return 0;
 }

@@ -64,7 +64,10 @@ RUNS = {
         "--scenario streams-end --seeds 40",
         "--scenario shared --seeds 40",
     ],
-    "plan_trusted_for_order": ["--scenario steal --resource pool/plan --seeds 40"],
+    "plan_trusted_for_order": [
+        "--scenario steal --resource pool/plan --seeds 40",
+        "--scenario trim --resource pool/learn --seeds 40",
+    ],
     "orphaned_taken_as_completed": [
         "--scenario handles-come-back --seeds 40",
         "--scenario streams-end --seeds 40",

@@ -114,7 +114,8 @@ struct actor {
     struct block live[BLOCKS_MAX];
     unsigned live_count;
     size_t live_bytes;
-    bool large; /* blocks of the large kind at the moment */
+    bool large;     /* blocks of the large kind at the moment */
+    unsigned turns; /* since the last restart */
     struct checks checks;
     struct work_graph graph;
     struct test_stream captured;   /* the stream for graphs; created when it is needed */
@@ -153,6 +154,8 @@ tarn_resource *order_resource(const struct scenario *scenario, bool *is_pool_out
 
 void actor_begin(struct actor *actor);
 void actor_step(struct actor *actor);
+/* Free all live blocks and begin the draws again: the next steps are the first ones. */
+void actor_restart(struct actor *actor);
 void actor_end(struct actor *actor); /* everything freed and checked */
 
 /* --- live_blocks.c: a block becomes live, and is freed --------------------------------- */
