@@ -99,7 +99,7 @@ static inline tarn_status allocate(tarn_resource *resource, size_t bytes,
         resource->ops.allocate(resource->self, bytes, alignment, stream, &block);
     if (status != TARN_OK)
         return relay(resource, "allocate", before, status);
-    if (block == 0 || (block & (alignment - 1)) != 0)
+    if (block == 0 || (block & (alignment - 1)) != 0 || block + bytes < block)
         return reject_block(resource, block, bytes, alignment, stream);
     if (counts_blocks(resource))
         atomic_fetch_add_explicit(&resource->counted_blocks, 1, memory_order_relaxed);

@@ -422,9 +422,8 @@ static bool end_fencing(struct tarn__pool *pool, const struct fencing *fencing)
 static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
                   struct tarn__stream_state *stream_state, CUstream_ handle, enum how how)
 {
-    struct fencing fencing = {.stream_state = stream_state,
-                              .handle = handle,
-                              .is_others = handle != NULL};
+    struct fencing fencing = {
+        .stream_state = stream_state, .handle = handle, .is_others = handle != NULL};
 
     tarn__pool_lock(pool);
     bool begins = begin_fencing(pool, &fencing, how);

@@ -427,6 +427,9 @@ TEST(allocate_does_not_pass_a_bad_block_on)
     address = 0x1000;
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_resource_allocate(resource, 8, 8192, NULL, &block));
+    address = (tarn_device_ptr)-256; /* the block would go on at address 0 */
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 tarn_resource_allocate(resource, 4096, 0, NULL, &block));
     CHECK_EQUAL(7, block);
     CHECK_OK(tarn_resource_release(resource));
 }
