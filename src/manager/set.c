@@ -80,7 +80,7 @@ static tarn_status load_named(const char *name, const tarn_manager_ops **out)
     free(path);
     if (status != TARN_OK)
         tarn_error_set_native(status, tarn_error_last()->native,
-                              "TARN_MEMORY_MANAGER=%s: %s", name,
+                              "TARN_MEMORY_MANAGER=%.200s: %s", name,
                               tarn_error_last()->message);
     return status;
 }
@@ -100,7 +100,7 @@ static tarn_status read_environment(const tarn_manager_ops **out)
     if (strchr(name, '/'))
         return load_named(name, out);
     return tarn_error_set(TARN_NOT_FOUND,
-                          "manager: TARN_MEMORY_MANAGER=%s is not resource, native, "
+                          "manager: TARN_MEMORY_MANAGER=%.200s is not resource, native, "
                           "pool, or a path with a /",
                           name);
 }
@@ -188,8 +188,9 @@ tarn_status tarn_set_memory_manager(const tarn_manager_ops *ops, void *config)
     if (status == TARN_OK)
         status = take_place(ops, config, &is_new);
     if (status == TARN_OK && is_new && name && find_known(name) != ops)
-        tarn__warn("manager: TARN_MEMORY_MANAGER=%s is ignored, the program has set %s",
-                   name, ops->name);
+        tarn__warn(
+            "manager: TARN_MEMORY_MANAGER=%.200s is ignored, the program has set %s",
+            name, ops->name);
     return status;
 }
 

@@ -6,6 +6,7 @@
  * TARN_MEMORY_MANAGER or CUDA_VISIBLE_DEVICES. The text is accepted, or there is a message and
  * an untouched output. options.c has the texts with a grammar.
  */
+#define _GNU_SOURCE
 #include "foreign.h"
 #include "ipc/socket_directory.h"
 #include "sim/core/options.h"
@@ -43,11 +44,21 @@ static void name_runtime(const char *text)
     open_directory("XDG_RUNTIME_DIR", text);
 }
 
-/* A driver that opens stays open: here none may. */
+/* Return true if the text is a path of the simulator, in any spelling. */
+static bool is_simulator(const char *text)
+{
+    char *one = realpath(text, NULL), *other = realpath(SIMULATOR, NULL);
+    bool is_same = one && other && strcmp(one, other) == 0;
+
+    free(one);
+    free(other);
+    return is_same;
+}
+
+/* A driver that opens stays open: here none may but the simulator, which is open already. */
 static void name_driver(const char *text)
 {
-    must(text[0] == 0 || !succeeded(tarn_driver_open(text)) ||
-             strcmp(text, SIMULATOR) == 0,
+    must(text[0] == 0 || !succeeded(tarn_driver_open(text)) || is_simulator(text),
          "the text is a driver");
 }
 
