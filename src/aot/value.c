@@ -1,5 +1,7 @@
 /* value.c -- the arguments of an exception as text, as Python shows them. */
+#define _GNU_SOURCE
 #include "aot/value.h"
+#include "base/c_locale.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +35,8 @@ static void put_real(struct tarn__value_writer *writer, double real)
         put(writer, real > 0 ? "inf" : "-inf");
         return;
     }
+    locale_t former = tarn__c_locale_begin();
+
     for (int precision = 1; precision <= 17; precision++) {
         snprintf(digits, sizeof digits, "%.*g", precision, real);
         if (strtod(digits, NULL) == real)
@@ -40,6 +44,7 @@ static void put_real(struct tarn__value_writer *writer, double real)
     }
     if (fabs(real) >= 1e4 && fabs(real) < 1e16 && strchr(digits, 'e')) /* 1e+05 */
         snprintf(digits, sizeof digits, "%.1f", real);
+    tarn__c_locale_end(former);
     put(writer, digits);
     if (!strpbrk(digits, ".e"))
         put(writer, ".0");

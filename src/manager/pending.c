@@ -6,7 +6,9 @@
  * (pointer/deferred_frees.c). There running out of memory, a reset and the end of
  * deferred cleanup find them.
  */
+#define _GNU_SOURCE
 #include "manager/pending.h"
+#include "base/c_locale.h"
 #include "base/warn.h"
 #include "driver/driver.h"
 #include "pointer/deferred_frees.h"
@@ -45,8 +47,10 @@ static bool is_ratio(double ratio)
 static bool read_ratio(const char *text, double *out)
 {
     char *end;
+    locale_t former = tarn__c_locale_begin();
     double ratio = strtod(text, &end);
 
+    tarn__c_locale_end(former);
     if (end == text || *end || !is_ratio(ratio))
         return false;
     *out = ratio;

@@ -193,7 +193,7 @@ setup() {
 tests() {
     setup
     phase c-tests 330 c_tests c-gpu -j 8 -LE memory &
-    phase python-tests 330 python_tests python-gpu -n 6 -k 'not freed_memory_is_free' &
+    phase python-tests 330 python_tests python-gpu -n 8 -k 'not freed_memory_is_free' &
     wait
     phase c-memory 90 c_tests c-memory-gpu -j 1 -L memory
     phase python-memory 60 python_tests python-memory-gpu -k freed_memory_is_free

@@ -1,5 +1,7 @@
 /* Test messages of exceptions of compiled code, for any bytes. */
+#define _GNU_SOURCE
 #include "aot/argument.h"
+#include "comma_locale.h"
 #include "test.h"
 #include <stdlib.h>
 #include <tarn/aot.h>
@@ -140,6 +142,19 @@ TEST(a_number_is_shown_with_the_digits_that_give_it_again)
         CHECK_TEXT(cases[i].text, text);
         tarn__argument_free(value);
     }
+}
+
+TEST(a_number_is_shown_with_a_point_in_every_locale)
+{
+    struct tarn__value *value = tarn__argument_float(0.5);
+    char text[40];
+    struct tarn__value_writer writer = {text, sizeof text, 0};
+
+    CHECK(set_comma_locale());
+    tarn__value_show(&writer, value);
+    setlocale(LC_NUMERIC, "C");
+    CHECK_TEXT("0.5", text);
+    tarn__argument_free(value);
 }
 
 TEST(bytes_that_are_no_exception_are_read_to_their_end_and_no_further)

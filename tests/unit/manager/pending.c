@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
+#include "comma_locale.h"
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -57,6 +58,23 @@ static void read_limits(void)
 TEST(environment_has_limits_and_a_call_changes_them)
 {
     in_child(read_limits);
+}
+
+static void read_ratio_with_a_point(void)
+{
+    size_t count;
+    double ratio;
+
+    CHILD_CHECK(set_comma_locale());
+    setenv("TARN_MAX_PENDING_DEALLOCS_RATIO", "0.5", 1);
+    tarn_manager_pending_deallocs_limits(&count, &ratio);
+    CHILD_CHECK(ratio == 0.5);
+    CHILD_CHECK(*localeconv()->decimal_point == ',');
+}
+
+TEST(ratio_has_a_point_in_every_locale)
+{
+    in_child(read_ratio_with_a_point);
 }
 
 static void read_nonsense(void)
