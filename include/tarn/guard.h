@@ -116,7 +116,7 @@ typedef struct tarn_guard_counts {
     uint64_t guarded;   /**< Allocations with a guard. */
     uint64_t unguarded; /**< Allocations that could get none: see docs/guard.md. */
     uint64_t checks;    /**< Checks that were compared. */
-    uint64_t unchecked; /**< Frees of guarded blocks that could not be checked. */
+    uint64_t unchecked; /**< Checks of guarded blocks that were not possible. */
     uint64_t pending;   /**< Checks that wait for the device. */
     uint64_t reports;   /**< Reports. */
     uint64_t quarantined_blocks; /**< Freed blocks that wait for their reuse. */

@@ -26,7 +26,7 @@ class GuardCounts(NamedTuple):
     checks: int
     """Checks that were compared."""
     unchecked: int
-    """Frees of guarded blocks that could not be checked."""
+    """Checks of guarded blocks that were not possible."""
     pending: int
     """Checks that wait for the device."""
     reports: int

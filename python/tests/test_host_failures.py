@@ -56,6 +56,19 @@ def cuda():
     return tarn.mr.CudaMemoryResource()
 
 
+# Functions of the module: CPython 3.12 damages its memory where a lambda cannot be made.
+def allocate(size, stream):
+    return 4096
+
+
+def deallocate(address, size, stream):
+    pass
+
+
+def fail(size):
+    return False
+
+
 RESOURCES = {
     "cuda": lambda: tarn.mr.CudaMemoryResource(),
     "async": lambda: tarn.mr.CudaAsyncMemoryResource(),
@@ -69,10 +82,8 @@ RESOURCES = {
     "tracking": lambda: tarn.mr.TrackingResourceAdaptor(cuda(), True),
     "guard": lambda: tarn.mr.GuardResourceAdaptor(cuda()),
     "prefetch": lambda: tarn.mr.PrefetchResourceAdaptor(tarn.mr.ManagedMemoryResource()),
-    "callback": lambda: tarn.mr.CallbackMemoryResource(
-        lambda size, stream: 4096, lambda address, size, stream: None
-    ),
-    "failure": lambda: tarn.mr.FailureCallbackResourceAdaptor(cuda(), lambda size: False),
+    "callback": lambda: tarn.mr.CallbackMemoryResource(allocate, deallocate),
+    "failure": lambda: tarn.mr.FailureCallbackResourceAdaptor(cuda(), fail),
 }
 
 

@@ -58,6 +58,8 @@
       (CUdeviceptr_ to, CUdeviceptr_ from, size_t bytes))                                \
     X(memcpy_async, "cuMemcpyAsync", 4000, NEEDED,                                       \
       (CUdeviceptr_ to, CUdeviceptr_ from, size_t bytes, CUstream_))                     \
+    X(memcpy_dtoh_async, "cuMemcpyDtoHAsync", 3020, NEEDED,                              \
+      (void *to, CUdeviceptr_ from, size_t bytes, CUstream_))                            \
     X(memset_d8_async, "cuMemsetD8Async", 3020, NEEDED,                                  \
       (CUdeviceptr_ to, unsigned char value, size_t bytes, CUstream_))                   \
     X(stream_create, "cuStreamCreate", 2000, NEEDED, (CUstream_ * out, unsigned flags))  \

@@ -7,6 +7,7 @@
 #include "guard/checks.h"
 #include "base/error.h"
 #include "guard/damage.h"
+#include "resource/discards.h"
 #include <stdlib.h>
 
 enum { POLLED_AT_ONCE = 4 };
@@ -76,11 +77,14 @@ static bool copy(const struct tarn__check *check, const struct tarn__calls *call
                  {end, check->back},
                  {address, check->head},
                  {end - check->tail, check->tail}};
-    CUdeviceptr_ to = (uintptr_t)check->slot->bytes;
+    unsigned char *to = check->slot->bytes;
 
+    /* cuMemcpyAsync() would take memory that a suspended pool has unmapped for host memory,
+     * and read it. */
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (parts[i].bytes > 0 && calls->memcpy_async(to, parts[i].from, parts[i].bytes,
-                                                      stream) != CUDA_SUCCESS_)
+        if (parts[i].bytes > 0 &&
+            calls->memcpy_dtoh_async(to, parts[i].from, parts[i].bytes, stream) !=
+                CUDA_SUCCESS_)
             return false;
         to += parts[i].bytes;
     }

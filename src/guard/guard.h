@@ -70,10 +70,11 @@ struct tarn__guard_block {
     size_t base_bytes, alignment; /* as the resource knows them */
     size_t front, back;           /* bytes of the red zones; 0: none */
     uint64_t context_generation;
-    CUevent_ event;   /* behind the last work on the block; NULL: none */
-    bool is_filled;   /* the red zones are */
-    bool is_poisoned; /* the caller's bytes are */
-    bool is_reported; /* a check of the live block has reported it */
+    uint64_t discards; /* tarn__discards() before the bytes were filled */
+    CUevent_ event;    /* behind the last work on the block; NULL: none */
+    bool is_filled;    /* the red zones are */
+    bool is_poisoned;  /* the caller's bytes are */
+    bool is_reported;  /* a check of the live block has reported it */
 };
 
 /* A list of blocks, the oldest first. */

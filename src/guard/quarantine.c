@@ -7,6 +7,7 @@
 #include "guard/checks.h"
 #include "guard/zones.h"
 #include "resource/block_generation.h"
+#include "resource/discards.h"
 #include "resource/operations.h"
 #include <stdlib.h>
 
@@ -57,12 +58,16 @@ void tarn__quarantine_finish_use(struct tarn__guard *guard,
     bool is_ordered = !block->event ||
                       calls->stream_wait_event(stream, block->event, 0) == CUDA_SUCCESS_;
 
+    bool is_checkable = is_ordered && block->discards == tarn__discards();
+
     if (block->is_reported)
         block->is_filled = false; /* a second report would repeat the first one */
-    if (!is_ordered || !tarn__checks_queue(guard, use, block, stream, TARN__CHECKS_ZONES))
+    if (!is_checkable ||
+        !tarn__checks_queue(guard, use, block, stream, TARN__CHECKS_ZONES))
         tarn__quarantine_count_unchecked(guard);
-    if (!is_ordered)
+    if (!is_checkable)
         block->is_filled = false;
+    block->discards = tarn__discards();
     block->is_reported = false;
     if (guard->options.poison && is_ordered)
         block->is_poisoned =
@@ -95,7 +100,7 @@ static tarn_status end_quarantine(struct tarn__guard *guard,
     CUstream_ stream = tarn__workspace_stream(use);
     bool is_current = block->context_generation == use->scope.context_generation;
 
-    if (is_current && !block->is_reported) {
+    if (is_current && !block->is_reported && block->discards == tarn__discards()) {
         if (use->scope.calls->stream_wait_event(stream, block->event, 0) != CUDA_SUCCESS_)
             return TARN_DRIVER_FAILURE;
         if (!tarn__checks_queue(guard, use, block, stream,

@@ -4,6 +4,8 @@
 #include "driver/quiesce.h"
 #include "guard/blocks.h"
 #include "guard/checks.h"
+#include "guard/quarantine.h"
+#include "resource/discards.h"
 #include <stdlib.h>
 
 enum { CHECKED_AT_ONCE = 32 };
@@ -26,6 +28,17 @@ static uint64_t *copy_addresses(struct tarn__guard *guard, const struct tarn__ma
     return addresses;
 }
 
+/* Return true if the memory of a block is mapped. A suspended pool has unmapped it. */
+static bool is_mapped(const struct tarn__workspace_use *use,
+                      const struct tarn__guard_block *block)
+{
+    CUdeviceptr_ base;
+    size_t bytes;
+
+    return use->scope.calls->mem_get_address_range(&base, &bytes, block->base) ==
+           CUDA_SUCCESS_;
+}
+
 /* Queue the check of a block on the guard's own stream, if it is still in the table. In a
  * workspace, with live_lock. Returns false if a call failed. */
 static bool queue_one(struct tarn__guard *guard, struct tarn__workspace_use *use,
@@ -40,6 +53,10 @@ static bool queue_one(struct tarn__guard *guard, struct tarn__workspace_use *use
     if (!block || block->site.device != use->device || block->is_reported ||
         block->context_generation != use->scope.context_generation || !block->event)
         return true;
+    if (block->discards != tarn__discards() || !is_mapped(use, block)) {
+        tarn__quarantine_count_unchecked(guard);
+        return true;
+    }
     return use->scope.calls->stream_wait_event(stream, block->event, 0) ==
                CUDA_SUCCESS_ &&
            tarn__checks_queue(guard, use, block, stream,

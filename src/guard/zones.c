@@ -1,6 +1,7 @@
 /* zones.c -- red zones: where they are in a block, and their fill. */
 #include "guard/zones.h"
 #include "base/size.h"
+#include "resource/discards.h"
 
 /* Lay out a block. Returns false if the sizes overflow. */
 bool tarn__zones_lay_out(const struct tarn__guard *guard, size_t bytes, size_t alignment,
@@ -53,6 +54,7 @@ void tarn__zones_begin(struct tarn__guard *guard, struct tarn__workspace_use *us
                        CUstream_ stream)
 {
     block->context_generation = use->scope.context_generation;
+    block->discards = tarn__discards();
     if (order == TARN__ORDER_STREAM) {
         block->is_filled = tarn__zones_fill(guard, use, block, stream);
         return;

@@ -11,6 +11,7 @@
 #include "pool/compact/retired.h"
 #include "pool/order/fence.h"
 #include "pool/pool.h"
+#include "resource/discards.h"
 #include <stdlib.h>
 
 static tarn_status reject(struct tarn__pool *pool)
@@ -96,6 +97,8 @@ tarn_status tarn_pool_suspend(tarn_resource *resource, tarn_pool_suspend_mode mo
         atomic_fetch_or(&pool->lifecycle, TARN__POOL_SUSPENDED);
         tarn__background_stop(pool);
         tarn__thread_caches_drain(pool);
+        if (mode != TARN_POOL_SUSPEND_KEEP)
+            tarn__discards_count();
         status = suspend(pool, mode);
         tarn__pool_lock(pool);
         pool->generation += status == TARN_OK;

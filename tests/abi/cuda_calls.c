@@ -70,6 +70,7 @@ typedef CUmemAccessDesc CUmemAccessDesc_;
     X(mem_host_get_device_pointer, cuMemHostGetDevicePointer, 3020)           \
     X(memcpy, cuMemcpy, 4000)                                                 \
     X(memcpy_async, cuMemcpyAsync, 4000)                                      \
+    X(memcpy_dtoh_async, cuMemcpyDtoHAsync, 3020)                             \
     X(memset_d8_async, cuMemsetD8Async, 3020)                                 \
     X(stream_create, cuStreamCreate, 2000)                                    \
     X(stream_destroy, cuStreamDestroy, 4000)                                  \

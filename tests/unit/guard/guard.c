@@ -638,6 +638,47 @@ TEST(a_guard_returns_its_quarantine_before_an_allocation_fails)
     CHECK_EQUAL(0, report_count);
 }
 
+/* --- suspended pools --- */
+
+/* Check, free and resume with a live block, a freed one and one freed meanwhile. */
+static void suspend_and_resume(tarn_pool_suspend_mode mode)
+{
+    tarn_resource *pool = make_pool();
+
+    begin_over(pool, "guard,poison,quarantine");
+    tarn_device_ptr live = take_on(BYTES, NULL), freed = take_on(BYTES, NULL),
+                    freed_meanwhile = take_on(BYTES, NULL);
+    put_on(freed, BYTES, NULL);
+    check();
+    CHECK_EQUAL(0, counts().unchecked);
+    CHECK_OK(tarn_pool_suspend(pool, mode));
+    check();
+    CHECK_EQUAL(3, counts().unchecked);
+    put_on(freed_meanwhile, BYTES, NULL);
+    check();
+    CHECK_OK(tarn_pool_resume(pool));
+    check();
+    CHECK_EQUAL(0, report_count);
+    put_on(live, BYTES, NULL);
+    CHECK_OK(tarn_resource_trim(guard, 0, NULL));
+    CHECK_EQUAL(0, report_count);
+    live = take_on(BYTES, NULL); /* new blocks are checked */
+    write_on(live + BYTES, 1, NULL);
+    put_on(live, BYTES, NULL);
+    end();
+    CHECK_EQUAL(1, report_count);
+}
+
+TEST(a_suspended_pool_is_not_read)
+{
+    suspend_and_resume(TARN_POOL_SUSPEND_KEEP);
+}
+
+TEST(what_a_suspension_discards_is_not_reported)
+{
+    suspend_and_resume(TARN_POOL_SUSPEND_DISCARD);
+}
+
 TEST(the_quarantine_keeps_its_bound)
 {
     begin("quarantine=1MiB");

@@ -43,7 +43,7 @@ int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *attributes,
 }
 
 static tarn_stream stream;
-static const struct step step = {.seed = 1, .count = 100, .streams = 1};
+static const struct step step = {.seed = 1, .count = 40, .streams = 1};
 
 static void begin(void)
 {

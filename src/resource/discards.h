@@ -1,0 +1,16 @@
+/* discards.h -- how often pools of this process have discarded the contents of live blocks.
+ *
+ * tarn_pool_suspend() with TARN_POOL_SUSPEND_DISCARD does so. Whoever compares the bytes of a
+ * block with former ones notes the number with them. Another number later means that the
+ * bytes may be lost: the number does not tell of which pool.
+ */
+#ifndef TARN_RESOURCE_DISCARDS_H
+#define TARN_RESOURCE_DISCARDS_H
+
+#include <stdint.h>
+
+/* Count one discard, before the memory is unmapped. */
+void tarn__discards_count(void);
+uint64_t tarn__discards(void);
+
+#endif
