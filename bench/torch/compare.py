@@ -2,6 +2,7 @@
 
     python bench/torch/compare.py                 all programs under all allocators, in turns
     python bench/torch/compare.py --programs resnet50 --allocators expandable tarn:policy=tight
+    python bench/torch/compare.py --few-shapes 8 --allocators expandable tarn tarn:plan=learn
     python bench/torch/compare.py --one PROGRAM ALLOCATOR
 
 The programs are an MLP, a transformer with changing lengths, and ResNet-50 with changing sizes. The
@@ -9,6 +10,10 @@ allocators are PyTorch's default, PyTorch's with expandable_segments:True, and T
 program, with options of the pool after a colon. Each run is a process of its own. The table has the mean time of a step after the warm-up,
 and the peaks of reserved and of live memory. The loss of the last step shows that the runs did the
 same work. The programs need PyTorch and Tarn alone; a run of 18 processes takes under 240 s.
+
+With --few-shapes N each program has N shapes, which come in a new order in each N steps. Then
+`tarn:plan=learn` can learn them: the optimizer marks its steps. The table has the peaks of the steps
+after the warm-up, and beside them the peak of reserved memory over all steps.
 """
 
 from __future__ import annotations
@@ -117,28 +122,65 @@ def make_resnet50(torch):
     return model, step
 
 
+class FewShapes:
+    """Numbers of which each range has a few, drawn once, and then in a new order in each round."""
+
+    def __init__(self, rng, count):
+        self.rng, self.count = rng, count
+        self.values, self.order = {}, {}
+
+    def randrange(self, *bounds):
+        if not self.order.get(bounds):
+            if bounds not in self.values:
+                self.values[bounds] = [self.rng.randrange(*bounds) for _ in range(self.count)]
+            self.order[bounds] = self.rng.sample(self.values[bounds], self.count)
+        return self.order[bounds].pop()
+
+    def randint(self, least, most):
+        return self.randrange(least, most + 1)
+
+
 # --- one run --------------------------------------------------------------------------------------
 
 
-def run_one(program, allocator, steps, warm_up):
+PLAN = ("plan_state", "planned_share", "steps_learned", "plans_made", "plans_worse")
+
+
+def plan_figures(pool):
+    """Return the figures of a pool that learns plans; {} of another."""
+    if pool is None:
+        return {}
+    found = pool.statistics()
+    return {name: getattr(found, name) for name in PLAN}
+
+
+def run_one(program, allocator, steps, warm_up, few_shapes=None):
     """Train for a number of steps, and return the figures."""
     kind, _, options = allocator.partition(":")
+    options = turns.pool_options(options)
+    pool = None
     if kind == "tarn":
         import tarn.torch
 
-        pool = None
         if options:
-            pool = tarn.mr.PoolMemoryResource(device=0, **turns.pool_options(options))
+            pool = tarn.mr.PoolMemoryResource(device=0, **options)
         tarn.torch.use(pool)
     import torch
 
     torch.manual_seed(1)
     rng = random.Random(1)
+    if few_shapes:
+        rng = FewShapes(rng, few_shapes)
     model, step = globals()[f"make_{program}"](torch)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    times = []
-    for _ in range(steps):
+    if options.get("plan") == "learn":
+        tarn.torch.mark_steps(optimizer)
+    times, all_reserved = [], 0
+    for at in range(steps):
         torch.cuda.synchronize()
+        if few_shapes and at == warm_up:
+            all_reserved = torch.cuda.max_memory_reserved()
+            torch.cuda.reset_peak_memory_stats()
         began = time.perf_counter()
         with torch.autocast("cuda", dtype=torch.bfloat16):
             loss = step(rng)
@@ -152,8 +194,11 @@ def run_one(program, allocator, steps, warm_up):
         "allocator": allocator,
         "ms": statistics.mean(times[warm_up:]),
         "first_ms": sum(times[:warm_up]),
+        "median_ms": statistics.median(times[warm_up:]),
         "reserved": torch.cuda.max_memory_reserved() / GIB,
+        "reserved_in_all": max(all_reserved, torch.cuda.max_memory_reserved()) / GIB,
         "live": torch.cuda.max_memory_allocated() / GIB,
+        **plan_figures(pool),
         "loss": loss.item(),
         "torch": torch.__version__,
     }
@@ -168,7 +213,7 @@ def run_process(program, allocator, arguments):
     if allocator == "expandable":
         settings["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     command = [os.path.abspath(__file__), "--one", program, allocator]
-    command += turns.options(arguments, "steps", "warm_up")
+    command += turns.options(arguments, "steps", "warm_up", "few_shapes")
     return turns.run_process(f"{program} {allocator}", command, settings, LONGEST)
 
 
@@ -176,7 +221,8 @@ def print_table(runs, programs, allocators):
     """Print a line for each program and allocator: the median of the rounds."""
     wide = max(11, *map(len, allocators))
     print(
-        f"program      {'allocator':{wide}}  ms a step (each round)  reserved GiB     live GiB  loss"
+        f"program      {'allocator':{wide}}  ms a step (each round)  reserved GiB     live GiB  "
+        "ratio   in all  loss"
     )
     for program in programs:
         for allocator in allocators:
@@ -190,8 +236,11 @@ def print_table(runs, programs, allocators):
             live = max(run["live"] for run in found)
             print(
                 f"{program:12} {allocator:{wide}}  {times:22}  {reserved:15} {live:9.3f}  "
-                f"{found[-1]['loss']:.4f}"
+                f"{max(run['reserved'] for run in found) / live:.4f}  "
+                f"{max(run['reserved_in_all'] for run in found):.3f}  {found[-1]['loss']:.4f}"
             )
+            if found[-1].get("plans_made"):
+                print(" " * 13 + ", ".join(f"{name} {found[-1][name]}" for name in PLAN))
 
 
 def main():
@@ -199,9 +248,11 @@ def main():
         __doc__.splitlines()[0], PROGRAMS,
         allocators=ALLOCATORS, steps=40, warm_up=10, seconds=230,
     )  # fmt: skip
+    parser.add_argument("--few-shapes", type=int, help="shapes of each program; see above")
     arguments = parser.parse_args()
     if arguments.one:
-        print(json.dumps(run_one(*arguments.one, arguments.steps, arguments.warm_up)), flush=True)
+        figures = run_one(*arguments.one, arguments.steps, arguments.warm_up, arguments.few_shapes)
+        print(json.dumps(figures), flush=True)
         return
     runs = turns.run_all(arguments, lambda program: arguments.allocators, run_process)
     print_table(runs, arguments.programs, arguments.allocators)

@@ -85,8 +85,10 @@ def use(resource: Any = None, *, statistics: bool = True) -> None:
 def mark_steps(optimizer: Any, device: int | None = None) -> Any:
     """Have each step of an optimizer mark a step of the program, for plans.
 
-    `tarn.step()` is called after each `optimizer.step()`. With a pool of `plan="learn"` a training
-    loop needs nothing else. Of several optimizers that step together, pass the last one.
+    `tarn.step()` is called after the first `optimizer.zero_grad()` behind each `optimizer.step()`: the
+    gradients are freed there. Without a `zero_grad()` it is called after the next step. With a pool of
+    `plan="learn"` a training loop needs nothing else. Of several optimizers that step together, pass
+    the one whose gradients are freed last.
 
     Parameters
     ----------
@@ -97,7 +99,7 @@ def mark_steps(optimizer: Any, device: int | None = None) -> Any:
 
     Returns
     -------
-    torch.utils.hooks.RemovableHandle
+    object
         Its `remove()` ends the marks.
 
     Raises
@@ -109,10 +111,39 @@ def mark_steps(optimizer: Any, device: int | None = None) -> Any:
     if register is None:
         raise TypeError(f"mark_steps: {type(optimizer).__name__} has no register_step_post_hook()")
 
-    def mark(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        step(device)
+    return _Marks(optimizer, register, device)
 
-    return register(mark)
+
+class _Marks:
+    """The marks of an optimizer's steps, until `remove()`."""
+
+    def __init__(self, optimizer: Any, register: Any, device: int | None) -> None:
+        self._optimizer, self._device = optimizer, device
+        self._has_stepped = False
+        self._zero_grad = optimizer.zero_grad
+        self._own_zero_grad = self._and_mark
+        optimizer.zero_grad = self._own_zero_grad
+        self._hook = register(self._after_step)
+
+    def _after_step(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        """Mark the step before this one, if no `zero_grad()` came in between."""
+        if self._has_stepped:
+            step(self._device)
+        self._has_stepped = True
+
+    def _and_mark(self, *args: Any, **kwargs: Any) -> Any:
+        """Free the gradients; mark a step if the optimizer has made one."""
+        result = self._zero_grad(*args, **kwargs)
+        if self._has_stepped:
+            self._has_stepped = False
+            step(self._device)
+        return result
+
+    def remove(self) -> None:
+        """End the marks."""
+        self._hook.remove()
+        if self._optimizer.zero_grad is self._own_zero_grad:
+            self._optimizer.zero_grad = self._zero_grad
 
 
 def _configure() -> None:

@@ -149,21 +149,35 @@ class Optimizer:
         for hook in self.hooks:
             hook(self, args, kwargs)
 
+    def zero_grad(self, set_to_none: bool = True) -> str:
+        """Free the gradients."""
+        return f"to none: {set_to_none}"
 
-def test_an_optimizer_marks_steps() -> None:
+
+@pytest.mark.parametrize("frees_gradients", [True, False])
+def test_an_optimizer_marks_steps(frees_gradients: bool) -> None:
     pool = tarn.mr.PoolMemoryResource(plan="learn", no_stream="single-stream")
     before = tarn.mr.get_current_device_resource()
     tarn.mr.set_current_device_resource(pool)
     optimizer = Optimizer()
+
+    def step() -> None:
+        optimizer.step()
+        if frees_gradients:
+            assert optimizer.zero_grad(set_to_none=False) == "to none: False"
+
     try:
         handle = tarn.torch.mark_steps(optimizer)
-        learn(pool, optimizer.step)
+        optimizer.zero_grad()  # no step was made: no mark
+        step()  # without zero_grad() the next step marks this one
+        learn(pool, step)
         assert pool.statistics().plan_state == "followed"
         handle.remove()
         work(pool)
         steps = pool.statistics().planned_share
-        optimizer.step()
+        step()
         assert pool.statistics().planned_share == steps == 0.0
+        assert optimizer.hooks == [] and optimizer.zero_grad() == "to none: True"
     finally:
         tarn.mr.set_current_device_resource(before)
     with pytest.raises(TypeError, match="register_step_post_hook"):

@@ -125,6 +125,9 @@ struct tarn__pool {
     uint64_t moves_ns TARN__GUARDED_BY(pool_lock);
     uint64_t moves_operations TARN__GUARDED_BY(pool_lock);
     uint64_t grown_instead TARN__GUARDED_BY(pool_lock);
+    /* With learned plans (learn.c): the bytes that the pool may have before it moves memory
+     * rather than to grow; 0: no such bound. */
+    uint64_t learned_bytes TARN__GUARDED_BY(pool_lock);
     /* operations that thread caches counted, up to the last drain of each */
     uint64_t drained_operations TARN__GUARDED_BY(pool_lock);
     struct tarn__pool_counters counters TARN__GUARDED_BY(pool_lock);

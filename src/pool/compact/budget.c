@@ -99,6 +99,14 @@ void tarn__budget_note_move(struct tarn__pool *pool, unsigned handles)
     pool->moves_ns += (uint64_t)handles * MOVE_NS;
 }
 
+bool tarn__budget_is_over_learned(const struct tarn__pool *pool, uint64_t need)
+{
+    tarn__assert_held(&pool->lock);
+
+    return pool->learned_bytes > 0 &&
+           tarn__pages_reserved(pool->pages) + need > pool->learned_bytes;
+}
+
 /* Return true if the budget is spent and the pool may have `need` bytes more. With a
  * maximum, or in a tight pool, memory is worth more than time. `lock` held. */
 static bool is_spent(struct tarn__pool *pool, uint64_t need) TARN__REQUIRES(pool_lock)
@@ -110,7 +118,7 @@ static bool is_spent(struct tarn__pool *pool, uint64_t need) TARN__REQUIRES(pool
 
     note_operations(pool);
     return pool->moves_ns > NS_AHEAD && pool->limit >= pool->device_bytes &&
-           !tarn__pool_is_tight(pool) &&
+           !tarn__pool_is_tight(pool) && !tarn__budget_is_over_learned(pool, need) &&
            tarn__pages_reserved(pool->pages) + need <= peak / TWENTIETHS * MOST_INSTEAD;
 }
 

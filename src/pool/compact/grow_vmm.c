@@ -346,7 +346,9 @@ static bool is_below_extra(struct tarn__pool *pool, const struct tarn__request *
     uint64_t need = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
 
     tarn__pool_lock(pool);
-    bool is = tarn__pages_reserved(pool->pages) + need <= bytes_before_moves(pool, need);
+    bool is =
+        tarn__pages_reserved(pool->pages) + need <= bytes_before_moves(pool, need) &&
+        !tarn__budget_is_over_learned(pool, need);
     tarn__pool_unlock(pool);
     return is;
 }
@@ -448,7 +450,7 @@ static uint64_t bytes_at(struct tarn__pool *pool, tarn__index range,
     return wanted <= need.bytes || wanted > most ? need.bytes : wanted;
 }
 
-/* Find completed memory that can move to `need`, as much as fits there. */
+/* Find memory that can move to `need`, as much as fits there: completed, then fenced. */
 static void find_for(struct tarn__caller *caller, struct tarn__span need, uint64_t room,
                      struct tarn__span kept, struct tarn__reclaimable *out)
     TARN__REQUIRES(growth)
@@ -459,6 +461,7 @@ static void find_for(struct tarn__caller *caller, struct tarn__span need, uint64
     }
     tarn__fences_poll_all(caller->pool);
     tarn__reclaimable_find(caller->pool, need.bytes, kept, out);
+    tarn__reclaimable_find_fenced(caller, out);
     if (out->bytes > room)
         out->bytes = out->count = out->completed = 0;
 }

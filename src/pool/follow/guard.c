@@ -21,16 +21,14 @@ static uint64_t plain_reserved(const struct tarn__follow_step *step)
            PLAIN_EXTRA;
 }
 
-/* Return the most bytes that the plan may have the pool reserve. */
+/* Return the most bytes that the plan may have the pool reserve. What a pool that learns
+ * reserved without a plan is known. Its steps differ: in a small one it has the memory of a
+ * large one. */
 static uint64_t most_reserved(const struct tarn__follow *follow,
                               const struct tarn__follow_step *step)
 {
-    uint64_t most = plain_reserved(step);
-    uint64_t learned =
-        follow->learn ? tarn__learn_most_reserved(follow->learn, step->peak_allocated)
-                      : most;
-
-    return learned < most ? learned : most;
+    return follow->learn ? tarn__learn_most_reserved(follow->learn, step->peak_allocated)
+                         : plain_reserved(step);
 }
 
 static bool has_few_planned(const struct tarn__follow_step *step)

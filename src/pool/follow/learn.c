@@ -131,9 +131,9 @@ bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t qu
     if (!learn->is_on || !learn->is_recording)
         return false;
     add_request(learn, key, quanta);
-    if (!learn->active)
+    if (!learn->active && learn->allocations > 1)
         return false;
-    if (!begins_as(learn, learn->active)) {
+    if (!learn->active || !begins_as(learn, learn->active)) {
         follow_shape(pool, shape_that_begins_so(learn));
         return learn->active;
     }
@@ -175,6 +175,7 @@ static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     struct tarn__learn *learn = pool->follow->learn;
 
     learn->is_on = learn->is_recording = false;
+    pool->learned_bytes = 0;
     tarn__state_end(pool);
     pool->follow->sequences = NULL;
     free_shapes(learn);
@@ -211,15 +212,23 @@ uint64_t tarn__learn_most_reserved(const struct tarn__learn *learn, uint64_t all
     return most + PLAIN_EXTRA;
 }
 
-/* Note what the present step needed, which had no plan. */
-static void note_plain(struct tarn__learn *learn)
+/* Note what the present step needed, which had no plan. Once there are plans, its reserved
+ * bytes are not those of a plain pool: more live ones count alone. */
+static void note_plain(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
+    struct tarn__learn *learn = pool->follow->learn;
     const struct tarn__record *record = &learn->record;
+    uint64_t more = record->peak_allocated > learn->plain_allocated
+                        ? record->peak_allocated - learn->plain_allocated
+                        : 0;
 
-    if (learn->plain_allocated < record->peak_allocated)
-        learn->plain_allocated = record->peak_allocated;
-    if (learn->plain_reserved < record->peak_reserved)
+    learn->plain_allocated += more;
+    if (learn->counts.plans > 0)
+        learn->plain_reserved += more;
+    else if (learn->plain_reserved < record->peak_reserved)
         learn->plain_reserved = record->peak_reserved;
+    if (learn->counts.plans > 0)
+        pool->learned_bytes = tarn__learn_most_reserved(learn, 0);
 }
 
 static void note_worse(struct tarn__learn *learn, uint64_t signature)
@@ -306,6 +315,7 @@ bool tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequence
     shape->sequences = sequences;
     learn->guess = shape;
     learn->counts.plans++;
+    pool->learned_bytes = tarn__learn_most_reserved(learn, 0);
     return true;
 }
 
@@ -355,12 +365,14 @@ static struct tarn__planner *plan_step(struct tarn__learn *learn)
 }
 
 /* Note the end of the present step. */
-static struct tarn__planner *end_step(struct tarn__learn *learn)
+static struct tarn__planner *end_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
+    struct tarn__learn *learn = pool->follow->learn;
+
     if (learn->allocations == 0)
         return NULL;
     if (!learn->active)
-        note_plain(learn);
+        note_plain(pool);
     if (learn->active)
         learn->unrepeated = 0;
     else if (learn->is_recording && learn->record.is_whole && learn->record.count > 0)
@@ -391,7 +403,7 @@ struct tarn__planner *tarn__learn_mark(struct tarn__pool *pool)
     if (pool->follow->state != TARN_POOL_PLAN_LEARNING &&
         pool->follow->state != TARN_POOL_PLAN_FOLLOWED)
         return NULL;
-    struct tarn__planner *planner = learn->is_on ? end_step(learn) : NULL;
+    struct tarn__planner *planner = learn->is_on ? end_step(pool) : NULL;
     learn->is_on = true;
     if (learn->unrepeated >= TARN__LEARN_UNREPEATED ||
         learn->failures >= TARN__LEARN_FAILURES)
