@@ -146,7 +146,9 @@ static tarn_status open_pool(struct tarn__pool *pool,
         return status;
     tarn__pages_note_call(pool->pages); /* cuMemGetInfo, above */
     tarn__pages_set_maximum(pool->pages, pool->limit);
-    tarn__pages_set_tight(pool->pages, tarn__pool_is_tight(pool));
+    /* Handles between blocks that stay cannot move to planned addresses: small ones pin
+     * little. */
+    tarn__pages_set_tight(pool->pages, tarn__pool_is_tight(pool) || pool->options.learn);
     struct tarn__stream_state *nobody =
         tarn__identity_get(&pool->heap, TARN__KEY_NO_STREAM);
     if (!nobody)

@@ -202,8 +202,8 @@ static uint64_t missing(struct assembly *assembly, const struct tarn__request *r
 {
     uint64_t need = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
 
-    tarn__reclaimable_find(assembly->caller->pool, need, (struct tarn__span){0, 0},
-                           &assembly->reclaimable);
+    tarn__reclaimable_find(assembly->caller->pool, need, UINT64_MAX,
+                           (struct tarn__span){0, 0}, &assembly->reclaimable);
     tarn__reclaimable_find_fenced(assembly->caller, &assembly->reclaimable);
     return need > assembly->reclaimable.bytes ? need - assembly->reclaimable.bytes : 0;
 }

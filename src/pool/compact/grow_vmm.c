@@ -104,7 +104,7 @@ static void find_reclaimable(const struct tarn__caller *caller, uint64_t need,
                              const struct tarn__growth_site *site,
                              struct tarn__reclaimable *found) TARN__REQUIRES(growth)
 {
-    tarn__reclaimable_find(caller->pool, need,
+    tarn__reclaimable_find(caller->pool, need, UINT64_MAX,
                            (struct tarn__span){site->from, site->address - site->from},
                            found);
     tarn__reclaimable_find_fenced(caller, found);
@@ -460,10 +460,9 @@ static void find_for(struct tarn__caller *caller, struct tarn__span need, uint64
         tarn__fence_same_stream(caller);
     }
     tarn__fences_poll_all(caller->pool);
-    tarn__reclaimable_find(caller->pool, need.bytes, kept, out);
+    tarn__reclaimable_find(caller->pool, need.bytes, room, kept, out);
     tarn__reclaimable_find_fenced(caller, out);
-    if (out->bytes > room)
-        out->bytes = out->count = out->completed = 0;
+    tarn__reclaimable_fit(out);
 }
 
 tarn_status tarn__grow_vmm_at(struct tarn__caller *caller, tarn__index range,

@@ -384,8 +384,8 @@ static int find(struct look *look, struct tarn__placement *out) TARN__REQUIRES(g
 {
     struct tarn__reclaimable *all = &look->all;
 
-    tarn__reclaimable_find(look->caller->pool, UINT64_MAX, (struct tarn__span){0, 0},
-                           all);
+    tarn__reclaimable_find(look->caller->pool, UINT64_MAX, UINT64_MAX,
+                           (struct tarn__span){0, 0}, all);
     unsigned count = find_candidate(look, out);
     if (count > 0)
         return (int)count;

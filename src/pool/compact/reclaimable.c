@@ -36,7 +36,8 @@ static bool note(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
              : node->stream_state != 0 && !TARN_MUTATION(unmapped_with_fence_pending)))
         return true;
     span = tarn__pages_removable(pages, span);
-    if (span.bytes == 0)
+    if (span.bytes == 0 || (reclaimable->room < UINT64_MAX &&
+                            tarn__pages_first(pages, span, 1).bytes > reclaimable->room))
         return true;
     reclaimable->parts[reclaimable->count++] = (struct tarn__reclaimable_part){
         index, tarn__pages_count(pages, span), span, visit->stream_state, node->epoch,
@@ -134,8 +135,8 @@ static void trim_last(struct tarn__reclaimable *reclaimable)
 }
 
 /* Find all completed memory, in the largest blocks. */
-static void find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span excluded,
-                 struct tarn__reclaimable *out)
+static void find(struct tarn__pool *pool, uint64_t wanted, uint64_t room,
+                 struct tarn__span excluded, struct tarn__reclaimable *out)
 {
     struct tarn__stream_state *stream_state;
 
@@ -143,6 +144,7 @@ static void find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span exc
     out->count = out->completed = 0;
     out->bytes = 0;
     out->wanted = wanted;
+    out->room = room;
     out->excluded = excluded;
     if (wanted == 0)
         return;
@@ -157,12 +159,12 @@ static void find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span exc
         note_blocks(out, &stream_state->free.bins, NULL);
 }
 
-void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted,
+void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted, uint64_t room,
                             struct tarn__span excluded, struct tarn__reclaimable *out)
 {
     tarn__assert_held(&pool->growth);
 
-    find(pool, wanted, excluded, out);
+    find(pool, wanted, room, excluded, out);
     keep_enough(out, 0, true);
     out->completed = out->count;
     trim_last(out);
@@ -219,6 +221,34 @@ void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
         if (stream_state != same_stream)
             note_stream(reclaimable, stream_state);
     trim_last(reclaimable);
+}
+
+void tarn__reclaimable_fit(struct tarn__reclaimable *reclaimable)
+{
+    tarn__assert_held(&reclaimable->pool->growth);
+
+    const struct tarn__pages *pages = reclaimable->pool->pages;
+    unsigned count = 0, completed = 0;
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < reclaimable->count; i++) {
+        struct tarn__reclaimable_part part = reclaimable->parts[i];
+        uint64_t left = reclaimable->room - bytes;
+        if (part.span.bytes > left) {
+            part.span.bytes =
+                tarn__pages_handle_at(pages, part.span.address + left).address -
+                part.span.address;
+            part.handles = tarn__pages_count(pages, part.span);
+        }
+        if (part.span.bytes == 0)
+            continue;
+        completed += i < reclaimable->completed;
+        bytes += part.span.bytes;
+        reclaimable->parts[count++] = part;
+    }
+    reclaimable->count = count;
+    reclaimable->completed = completed;
+    reclaimable->bytes = bytes;
 }
 
 /* Return true if no span of the same stream state is younger. */
@@ -454,7 +484,7 @@ static bool shrink_once(struct tarn__pool *pool, uint64_t keep,
     tarn__pool_lock(pool);
     uint64_t over = pool->heap.free_bytes > keep ? pool->heap.free_bytes - keep : 0;
     tarn__pool_unlock(pool);
-    find(pool, over, (struct tarn__span){0, 0}, reclaimable);
+    find(pool, over, UINT64_MAX, (struct tarn__span){0, 0}, reclaimable);
     keep_enough(reclaimable, 0, false);
     reclaimable->completed = reclaimable->count;
     trim_to(reclaimable, over);

@@ -40,6 +40,7 @@ struct tarn__reclaimable {
     unsigned completed;         /* number of completed parts, which come first */
     uint64_t bytes;             /* of their spans */
     uint64_t wanted;            /* bytes that are enough */
+    uint64_t room;              /* no handle may be larger; UINT64_MAX: any */
     struct tarn__span excluded; /* addresses that must not be used */
 };
 
@@ -47,7 +48,7 @@ struct tarn__reclaimable {
  * the parts with the largest handles that are enough together, and of the last part no
  * more handles than needed. (Moving a handle costs 26 us on an H200, whatever its size:
  * see docs/design/pool.md.) `growth` held, as for the next function. */
-void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted,
+void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted, uint64_t room,
                             struct tarn__span excluded, struct tarn__reclaimable *out)
     TARN__REQUIRES(growth);
 /* Find the bytes still wanted in memory behind event fences: first the caller's stream's,
@@ -55,6 +56,8 @@ void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted,
 void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
                                    struct tarn__reclaimable *reclaimable)
     TARN__REQUIRES(growth);
+/* Leave out what does not fit into `room` bytes together. */
+void tarn__reclaimable_fit(struct tarn__reclaimable *reclaimable) TARN__REQUIRES(growth);
 /* Return the next stream state that has free blocks, from `plan_next` of the heap on;
  * NULL: there is none. The lock may be released between two calls. `lock` held. */
 struct tarn__stream_state *tarn__reclaimable_next_state(struct tarn__pool *pool)
