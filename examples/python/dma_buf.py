@@ -5,7 +5,6 @@ import os
 import tarn
 import tarn.ipc
 
-os.environ["TARN_SIM"] = "dma-buf=on"  # only the simulator reads it
 buffer = tarn.DeviceBuffer(size=1 << 20, mr=tarn.mr.ExportableMemoryResource())
 made = tarn.ipc.dma_buf(buffer)
 try:  # ibv_reg_dmabuf_mr(pd, made.offset, buffer.size, iova, made.fd, access)

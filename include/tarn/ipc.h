@@ -166,24 +166,25 @@ typedef struct tarn_ipc_dma_buf {
 /** Export a block as a dma-buf descriptor, for the driver of another device.
  *
  * A network card registers it, for example with ibv_reg_dmabuf_mr(). The descriptor has
- * whole pages of the host, so it can include neighbours of the block. The block has to lie
- * in one allocation of the driver. Blocks of tarn_cuda_create(), tarn_exportable_create()
- * and of pools over these do. The descriptor does not delay a free of the block: close it,
- * and end the work that uses it, before the block is freed. It is closed on exec.
+ * whole pages of the host, so it can include neighbours of the block. Blocks of
+ * tarn_exportable_create(), and of pools over it or with NULL as upstream, have one. An H200
+ * rejects 8 KiB of cuMemAlloc, the memory of tarn_cuda_create() and of pools over it. The
+ * descriptor does not delay a free of the block: close it, and end the work that uses it,
+ * before the block is freed. It is closed on exec.
  *
  * Thread-safety: any thread.
  *
  * @param pointer    borrowed; device memory that is not empty
  * @param over_pcie  true: a mapping over PCIe (CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE),
  *                   for systems whose devices are also linked to the host by NVLink. Drivers
- *                   before CUDA 12.8 reject it.
+ *                   before CUDA 12.8 reject it, and an H200 did not support it.
  * @param[out] out   the descriptor
  * @return
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: `pointer` is NULL or empty, has lost its last reference, or
  *   `out` is NULL.
  * - TARN_NOT_SUPPORTED: the driver or the device has no dma-buf, or the driver has none of
- *   this memory, such as a block that spans several allocations.
+ *   this memory, or none over PCIe.
  * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
  * - Other statuses of the driver.
  * @since 0.2

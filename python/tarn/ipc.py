@@ -338,10 +338,11 @@ def dma_buf(data: Any, *, over_pcie: bool = False, device: int | None = None) ->
     Parameters
     ----------
     data : DeviceBuffer or object with __cuda_array_interface__
-        The memory; contiguous, in one allocation of the driver. Memory of
-        ExportableMemoryResource and CudaMemoryResource, and of pools over these, is.
+        The memory; contiguous. ExportableMemoryResource, pools over it and pools without an
+        upstream resource have such memory. An H200 rejects 8 KiB of CudaMemoryResource.
     over_pcie : bool
-        A mapping over PCIe, for systems whose devices are also linked to the host by NVLink.
+        A mapping over PCIe, for systems whose devices are also linked to the host by NVLink. An
+        H200 did not support it.
     device : int, optional
         Number of the device. None: that of `data.mr`, or the current device.
 
@@ -353,7 +354,7 @@ def dma_buf(data: Any, *, over_pcie: bool = False, device: int | None = None) ->
     Raises
     ------
     NotSupportedError
-        The driver has no dma-buf, or none of this memory.
+        The driver has no dma-buf, or none of this memory, or none over PCIe.
     InvalidArgumentError
         The memory is empty.
     ValueError

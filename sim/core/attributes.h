@@ -2,9 +2,8 @@
  *
  * X(name without CU_DEVICE_ATTRIBUTE_, number, value). The values are those of a Hopper
  * GPU, so that clients compile for one. The simulator does not claim what it cannot do:
- * RDMA, stream memory operations; and, without the options `fabric` and
- * `dma-buf`, fabric handles and dma-buf. PCI_BUS_ID is the value of device 0
- * and grows by 1 per device.
+ * RDMA, stream memory operations; and, without the option `fabric`, fabric handles.
+ * PCI_BUS_ID is the value of device 0 and grows by 1 per device.
  */
 #ifndef TARN_SIM_ATTRIBUTES_H
 #define TARN_SIM_ATTRIBUTES_H
@@ -136,7 +135,7 @@ enum { SIM_PCI_BUS = 0x1b };
     X(DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED, 121, 0) \
     X(CAN_USE_64_BIT_STREAM_MEM_OPS, 122, 0) \
     X(CAN_USE_STREAM_WAIT_VALUE_NOR, 123, 0) \
-    X(DMA_BUF_SUPPORTED, 124, sim_options.has_dma_buf) \
+    X(DMA_BUF_SUPPORTED, 124, sim_options.dma_buf != SIM_DMA_BUF_OFF) \
     X(IPC_EVENT_SUPPORTED, 125, 1) \
     X(MEM_SYNC_DOMAIN_COUNT, 126, 4) \
     X(TENSOR_MAP_ACCESS_SUPPORTED, 127, 1) \

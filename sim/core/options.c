@@ -239,6 +239,19 @@ static bool parse_peers(const char *value, struct sim_options *out)
     return parse_word(value, "on", "off", &out->has_no_peers);
 }
 
+/* Parse one of `count` words; `*out` is its number. */
+static bool parse_words(const char *value, const char *const *words, size_t count,
+                        size_t *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(value, words[i]) != 0)
+            continue;
+        *out = i;
+        return true;
+    }
+    return false;
+}
+
 static bool parse_fabric(const char *value, struct sim_options *out)
 {
     static const char *const words[] = {
@@ -246,14 +259,12 @@ static bool parse_fabric(const char *value, struct sim_options *out)
         [SIM_FABRIC_ON] = "on",
         [SIM_FABRIC_NO_CHANNEL] = "no-channel",
     };
+    size_t which;
 
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcmp(value, words[i]) != 0)
-            continue;
-        out->fabric = (enum sim_fabric)i;
-        return true;
-    }
-    return false;
+    if (!parse_words(value, words, sizeof words / sizeof *words, &which))
+        return false;
+    out->fabric = (enum sim_fabric)which;
+    return true;
 }
 
 static bool parse_node(const char *value, struct sim_options *out)
@@ -263,7 +274,17 @@ static bool parse_node(const char *value, struct sim_options *out)
 
 static bool parse_dma_buf(const char *value, struct sim_options *out)
 {
-    return parse_word(value, "off", "on", &out->has_dma_buf);
+    static const char *const words[] = {
+        [SIM_DMA_BUF_OFF] = "off",
+        [SIM_DMA_BUF_ON] = "on",
+        [SIM_DMA_BUF_PCIE] = "pcie",
+    };
+    size_t which;
+
+    if (!parse_words(value, words, sizeof words / sizeof *words, &which))
+        return false;
+    out->dma_buf = (enum sim_dma_buf)which;
+    return true;
 }
 
 static bool parse_attribute(const char *value, struct sim_options *out)

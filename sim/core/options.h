@@ -10,6 +10,7 @@
 enum { SIM_DEVICES_MAX = 16, SIM_CALL_NAME_MAX = 64 };
 
 enum sim_fabric { SIM_FABRIC_OFF, SIM_FABRIC_ON, SIM_FABRIC_NO_CHANNEL };
+enum sim_dma_buf { SIM_DMA_BUF_OFF, SIM_DMA_BUF_ON, SIM_DMA_BUF_PCIE };
 
 struct sim_options {
     uint64_t devices;
@@ -34,7 +35,7 @@ struct sim_options {
     bool has_no_peers;      /* no device can access another device's memory */
     enum sim_fabric fabric; /* fabric handles */
     uint64_t node;          /* the node of this process among those of the fabric */
-    bool has_dma_buf;
+    enum sim_dma_buf dma_buf;
     uint64_t attribute;       /* a device attribute with another value; 0: none */
     uint64_t attribute_value; /* that value */
 };
@@ -79,8 +80,8 @@ extern struct sim_options sim_options;
       "fabric handles: the device has none, they work, or the process has no IMEX channel for them") \
     X(node, "0..9", parse_node, "0", \
       "the node of this process: the devices of each node have other UUIDs; can change only before cuInit") \
-    X(dma-buf, "on or off", parse_dma_buf, "off", \
-      "whether cuMemGetHandleForAddressRange works") \
+    X(dma-buf, "off, on or pcie", parse_dma_buf, "on", \
+      "whether cuMemGetHandleForAddressRange works, and with pcie also for mappings over PCIe") \
     X(attribute, "NUMBER:VALUE", parse_attribute, "", \
       "the value that cuDeviceGetAttribute returns for that attribute; nothing else changes")
 /* clang-format on */

@@ -2,6 +2,9 @@
  *
  * A network card's driver would pin the memory behind such a descriptor. Nothing here
  * can, so it is an empty file of the range's size, as lseek() reports it of a dma-buf.
+ *
+ * The results are those of an H200 (tests/driver, vmm.dma_buf.*). It has no descriptor of
+ * 8 KiB of cuMemAlloc. Here no memory except that of cuMemMap has one.
  */
 #define _GNU_SOURCE
 #include "sim/core/api.h"
@@ -14,21 +17,29 @@
 
 enum { PAGE_BYTES = 4096 };
 
-static bool is_device_memory(const struct sim_block *block)
+/* Return true if virtual memory of one device is mapped in the whole range. It can be of
+ * several handles. */
+static bool is_mapped(uintptr_t start, size_t bytes)
 {
-    return block->kind == BLOCK_DEVICE || block->kind == BLOCK_MAPPED ||
-           block->kind == BLOCK_POOL;
+    const struct sim_block *first = sim_block_find(start), *block = first;
+
+    while (block && block->kind == BLOCK_MAPPED && block->device == first->device) {
+        size_t rest = block->range.start + block->range.bytes - start;
+        if (bytes <= rest)
+            return true;
+        start += rest, bytes -= rest;
+        block = sim_block_find(start);
+    }
+    return false;
 }
 
-/* Return true if one allocation has all of the range, up to the end of its last page. */
-static bool is_in_one_block(uintptr_t start, size_t bytes)
+/* Check a range whose first byte is virtual memory. */
+static CUresult check_range(uintptr_t start, size_t bytes, unsigned long long flags)
 {
-    const struct sim_block *block = sim_block_find(start);
-
-    if (!block || !is_device_memory(block))
-        return false;
-    size_t left = block->range.bytes - (start - block->range.start);
-    return bytes <= (left + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    if (!is_mapped(start, bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    return flags && sim_options.dma_buf != SIM_DMA_BUF_PCIE ? CUDA_ERROR_NOT_SUPPORTED
+                                                            : CUDA_SUCCESS;
 }
 
 static CUresult create_file(size_t bytes, int *out)
@@ -46,6 +57,20 @@ static CUresult create_file(size_t bytes, int *out)
     return CUDA_SUCCESS;
 }
 
+/* As an H200 does, set the output where the range begins in virtual memory and the call
+ * fails. */
+static CUresult export_range(uintptr_t start, size_t bytes, unsigned long long flags,
+                             int *out)
+{
+    const struct sim_block *block = sim_block_find(start);
+
+    if (!block || block->kind != BLOCK_MAPPED)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = -1;
+    CUresult result = check_range(start, bytes, flags);
+    return result == CUDA_SUCCESS ? create_file(bytes, out) : result;
+}
+
 CUresult cuMemGetHandleForAddressRange(void *out, CUdeviceptr address, size_t bytes,
                                        CUmemRangeHandleType type,
                                        unsigned long long flags)
@@ -54,12 +79,10 @@ CUresult cuMemGetHandleForAddressRange(void *out, CUdeviceptr address, size_t by
     if (!out || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD ||
         (flags & ~(unsigned long long)CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE))
         return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_options.has_dma_buf)
+    if (sim_options.dma_buf == SIM_DMA_BUF_OFF)
         return CUDA_ERROR_NOT_SUPPORTED;
     if (bytes == 0 || (address | bytes) % PAGE_BYTES != 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    if (!is_in_one_block((uintptr_t)address, bytes))
-        return sim_lock_leave(CUDA_ERROR_INVALID_VALUE);
-    return sim_lock_leave(create_file(bytes, out));
+    return sim_lock_leave(export_range((uintptr_t)address, bytes, flags, out));
 }

@@ -390,7 +390,7 @@ static CUresult import_fabric(const CUmemFabricHandle *handle,
     int file;
 
     if (!sim_fabric_has_channel())
-        return CUDA_ERROR_NOT_PERMITTED;
+        return CUDA_ERROR_NOT_SUPPORTED; /* as an H200; its cuMemCreate: NOT_PERMITTED */
     CUresult result = sim_fabric_open(handle, &file, &page);
     if (result != CUDA_SUCCESS)
         return result;

@@ -1,8 +1,9 @@
 /* dma_buf.c -- a block as a dma-buf descriptor, for the driver of another device.
  *
  * The kernel pins whole pages of the host, so the range is that of the pages around the
- * block. The driver knows where an allocation ends, and rejects a range that does not lie
- * in one. Tarn does not check it beforehand.
+ * block. The driver rejects memory that it has no descriptor for. Tarn does not check it
+ * beforehand. An H200 accepts a range over several handles of cuMemCreate, such as a block
+ * of a pool. It rejects 8 KiB of cuMemAlloc, and mappings over PCIe as not supported.
  */
 #define _GNU_SOURCE
 #include "driver/driver.h"
@@ -42,13 +43,15 @@ static tarn_status request(const struct tarn__calls *calls, const tarn_pointer *
         over_pcie ? CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE_ : 0);
 
     if (result == CUDA_ERROR_NOT_SUPPORTED_)
-        return not_supported(pointer, result, "the driver does not support it");
+        return not_supported(pointer, result,
+                             over_pcie ? "the driver does not support it over PCIe"
+                                       : "the driver does not support it");
     if (result == CUDA_ERROR_INVALID_VALUE_)
         return not_supported(
             pointer, result,
             over_pcie ? "the driver rejects the range, or mappings over PCIe"
-                      : "the driver rejects the range; a block has to lie in one "
-                        "allocation, as those of the exportable resource do");
+                      : "the driver rejects the range; it accepts memory of "
+                        "cuMemCreate, as that of the exportable resource and of pools");
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("ipc", "cuMemGetHandleForAddressRange", result,
                                    "%zu bytes around 0x%llx", out->bytes,

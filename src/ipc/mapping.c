@@ -225,7 +225,8 @@ static tarn_status open_segment(const struct tarn__calls *calls,
 
 static tarn_status fabric_failed(const struct tarn__mapping *mapping, CUresult_ result)
 {
-    if (result == CUDA_ERROR_NOT_PERMITTED_)
+    /* An H200 without a channel returns NOT_SUPPORTED here, and NOT_PERMITTED at a create. */
+    if (result == CUDA_ERROR_NOT_PERMITTED_ || result == CUDA_ERROR_NOT_SUPPORTED_)
         return tarn_error_set_native(
             TARN_NOT_SUPPORTED, result,
             "fabric: this process lacks the IMEX channel of the memory's owner "

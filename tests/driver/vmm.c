@@ -433,6 +433,46 @@ static void dma_buf_of_two_handles(void)
     cuMemAddressFree(at, 2 * UNIT);
 }
 
+/* What a call that fails writes, and the size of a descriptor as lseek() reports it. */
+static void dma_buf_outputs(void)
+{
+    struct range r = vmm_range(2 * UNIT);
+    int too_far = -77, over_pcie = -77, good = -77;
+
+    cuMemGetHandleForAddressRange(&too_far, r.pointer, 4 * UNIT, 1, 0);
+    fact_bool("dma_buf.too_far.output_is_-1", too_far == -1);
+    cuMemGetHandleForAddressRange(&over_pcie, r.pointer, UNIT, 1, 1);
+    fact_bool("dma_buf.over_pcie.output_is_-1", over_pcie == -1);
+    cuMemGetHandleForAddressRange(&good, r.pointer, UNIT, 1, 0);
+    fact_bool("dma_buf.size", lseek(good, 0, SEEK_END) == (off_t)UNIT);
+    close(good);
+    cuMemUnmap(r.pointer, 2 * UNIT);
+    cuMemRelease(r.handle);
+    dma_buf_fact("dma_buf.unmapped", r.pointer, UNIT, 1, 0);
+    cuMemAddressFree(r.pointer, 2 * UNIT);
+}
+
+/* Memory that is not of cuMemMap, by size. */
+static void dma_buf_of_others(void)
+{
+    static const struct {
+        const char *name;
+        size_t bytes;
+    } sizes[] = {{"64KiB", 64 << 10}, {"2MiB", UNIT}, {"32MiB", 16 * UNIT}};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        CUdeviceptr at = block(sizes[i].bytes);
+        dma_buf_fact(named("dma_buf.of_cuMemAlloc_%s", sizes[i].name), at, sizes[i].bytes,
+                     1, 0);
+        cuMemFree(at);
+    }
+    CUdeviceptr pooled = 0;
+    cuMemAllocAsync(&pooled, UNIT, NULL);
+    dma_buf_fact("dma_buf.of_cuMemAllocAsync", pooled, UNIT, 1, 0);
+    cuMemFreeAsync(pooled, NULL);
+    cuStreamSynchronize(NULL);
+}
+
 static void exporting(void)
 {
     CUmemAllocationProp prop = vmm_prop();
@@ -615,6 +655,8 @@ static const struct part parts[] = {
     {"rdma", rdma, TOGETHER},
     {"dma_buf", dma_buf, TOGETHER},
     {"dma_buf_of_two_handles", dma_buf_of_two_handles, TOGETHER},
+    {"dma_buf_outputs", dma_buf_outputs, TOGETHER},
+    {"dma_buf_of_others", dma_buf_of_others, TOGETHER},
     {"to_reserved", to_reserved, RISKY},
     {"no_access.memset", no_access_memset, RISKY},
     {"no_access.htod", no_access_htod, RISKY},
