@@ -72,10 +72,39 @@ def pool():
     return resource
 
 
+def upstream():
+    """Return the class of the memory of a plugin's pool on the device of these tests."""
+    has_fabric = tarn.device_info().has_fabric  # an H200 has, also without an IMEX channel
+    return "ExportableMemoryResource" if has_fabric else "CudaMemoryResource"
+
+
 def test_without_options_a_worker_gets_a_pool_that_others_can_open(worker):
     TarnPlugin().setup(worker)
-    assert classes() == ["PoolMemoryResource", "CudaMemoryResource"]
+    assert classes() == ["PoolMemoryResource", upstream()]
     assert (pool().statistics().reserved, pool().maximum_pool_size) == (0, None)
+    assert tarn.ipc.export(tarn.DeviceBuffer(size=MIB)).size == MIB
+
+
+UPSTREAM = """
+import dask_support
+from tarn import mr
+from tarn.dask import TarnPlugin
+TarnPlugin(rmm_allocator_external_lib_list=[]).setup(dask_support.fake_worker())
+print(type(mr.get_current_device_resource().upstream_mr).__name__)
+"""
+
+
+@pytest.mark.parametrize(
+    "fabric, wanted",
+    [
+        ("off", "CudaMemoryResource"),
+        ("on", "ExportableMemoryResource"),
+        ("no-channel", "ExportableMemoryResource"),
+    ],
+)
+def test_the_memory_is_exportable_where_the_device_has_fabric_handles(sim_process, fabric, wanted):
+    environment = {"TARN_SIM": f"fabric={fabric}", "PYTHONPATH": dask_support.FOLDER}
+    assert sim_process(UPSTREAM, **environment) == wanted
 
 
 @pytest.mark.parametrize(
@@ -106,13 +135,13 @@ def test_a_size_is_a_number_a_text_or_a_fraction_as_in_dask_cuda(worker, size, w
         ),
         (
             {"rmm_track_allocations": True, "rmm_release_threshold": "4MiB"},
-            ["TrackingResourceAdaptor", "PoolMemoryResource", "CudaMemoryResource"],
+            ["TrackingResourceAdaptor", "PoolMemoryResource", None],
         ),
     ],
 )
 def test_the_options_choose_the_resources(worker, options, wanted):
     TarnPlugin(**options).setup(worker)
-    assert classes() == wanted
+    assert classes() == [name or upstream() for name in wanted]
     buffer = tarn.DeviceBuffer(size=MIB)
     figures = asyncio.run(worker.metrics["tarn"](worker))
     assert figures["live"] == MIB <= figures["reserved"]
@@ -183,10 +212,10 @@ def test_an_error_of_an_option_names_it_with_its_value(options, words):
     "options, error, words",
     [
         ({"rmm_pool_size": "1TiB"}, tarn.OutOfMemoryError, "rmm_pool_size='1TiB': .*OUT_OF_MEM"),
-        (
-            {"rmm_pool_size": "64MiB", "rmm_maximum_pool_size": 1e-3},
+        (  # a millionth of any device has less than 64 MiB
+            {"rmm_pool_size": "64MiB", "rmm_maximum_pool_size": 1e-6},
             tarn.InvalidArgumentError,
-            "rmm_pool_size='64MiB', rmm_maximum_pool_size=0.001: .*exceeds",
+            "rmm_pool_size='64MiB', rmm_maximum_pool_size=1e-06: .*exceeds",
         ),
         ({"rmm_log_directory": "/proc/none"}, OSError, "rmm_log_directory='/proc/none': "),
     ],
