@@ -143,8 +143,9 @@ def test_the_figures_of_each_worker_arrive_at_the_scheduler(served):
     made = [served.submit(dask_support.make, MIB, 1, on=worker) for worker in everyone]
     distributed.wait(made)
 
-    def have_arrived():
-        return all(figures["rmm-used"] == MIB for figures in served.metrics("rmm").values())
+    def have_arrived():  # a worker that has sent no heartbeat since the plugin came has no figures
+        return all(figures and figures["rmm-used"] == MIB
+                   for figures in served.metrics("rmm").values())  # fmt: skip
 
     dask_support.wait_for(have_arrived)
     assert set(served.metrics("rmm")) == set(everyone)
@@ -175,6 +176,9 @@ def test_the_logs_of_all_workers_come_to_the_client(served, tmp_path):
 
 def test_a_handle_that_cannot_be_opened_is_replaced_by_the_bytes(served):
     first, second = served.workers
+    opened = served.submit(dask_support.make, 2 * MIB, 7, on=first)  # starts the server of `first`
+    assert served.submit(dask_support.read, opened, on=second).result()[2] == [7]
+    assert served.state(second)["failure"] is None
     served.client.run(dask_support.close_door, workers=[first])
     made = [served.submit(dask_support.make, 2 * MIB, value, on=first) for value in (8, 9)]
     read = [served.submit(dask_support.read, future, on=second) for future in made]
