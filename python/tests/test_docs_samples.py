@@ -26,7 +26,7 @@ def samples(page, language):
         ("writing-a-resource.md", None, "the largest request had 5000 bytes"),
         ("nrt-numba.md", "numba", "2 blocks 24000 bytes"),
         ("nrt-device.md", "numba_cuda", ""),
-        ("prune.md", "numba", "5.0\n"),
+        pytest.param("prune.md", "numba", "5.0\n", marks=pytest.mark.pruner),
     ],
 )
 def test_the_samples_of_a_page_run_one_after_the_other(sim_process, tmp_path, page, needs, output):
@@ -89,6 +89,7 @@ define i32 @f(ptr %x) {
 """
 
 
+@pytest.mark.pruner
 def test_the_commands_of_the_page_about_the_pruner_run(tmp_path):
     pytest.importorskip("numba")
     code = "from numba import njit; print(njit(lambda x: x + 1)(1))"
