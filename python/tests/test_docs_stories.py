@@ -35,6 +35,8 @@ def story(tmp_path, monkeypatch):
     monkeypatch.setenv("TARN_DRIVER", "sim")
     monkeypatch.delenv("TARN_SIM", raising=False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if not HAS_TORCH:  # a PyTorch for GPUs alone must not be found: its runtime is no simulator
+        (tmp_path / "torch.py").write_text("raise ImportError('PyTorch is hidden')")
 
     def run(program):
         (one,) = [each for each in pictures.STORIES if each.program == program]
