@@ -1,5 +1,6 @@
 """The programs of examples/frameworks, and one pool under four frameworks, on a real driver."""
 
+import ast
 import os
 import pathlib
 import subprocess
@@ -11,7 +12,6 @@ import tarn
 pytestmark = pytest.mark.skipif(tarn.driver_info().is_simulator, reason="needs kernels")
 
 FOLDER = pathlib.Path(__file__).parents[2] / "examples/frameworks"
-NEEDS = {"cupy": "cupy", "jax": "jax", "warp": "warp", "cuda": "cuda.core", "dlpack": "cuda.core"}
 
 
 def run(*arguments):
@@ -22,9 +22,18 @@ def run(*arguments):
     return done.stdout
 
 
+def imports(path):
+    """Return the modules that a program imports, without Tarn's, which have to be there."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    return [name for name in names if name.partition(".")[0] != "tarn"]
+
+
 @pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.stem)
 def test_the_program_runs(path):
-    pytest.importorskip(NEEDS[path.stem.partition("_")[0]])
+    for name in imports(path):
+        pytest.importorskip(name)
     print(run(str(path)))
 
 
