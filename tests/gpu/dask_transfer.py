@@ -43,11 +43,11 @@ def set_least(size):
 
 
 def requests():
-    """Return the number of handles that others have opened, and the failure of this worker."""
+    """Return the number of handles that others have opened, and the failures of this worker."""
     import tarn.ipc
     from tarn import _dask_transfer
 
-    return tarn.ipc.counts()["requests"], _dask_transfer._failure
+    return tarn.ipc.counts()["requests"], _dask_transfer._failures
 
 
 def bytes_of_rmm(size):
