@@ -23,7 +23,7 @@ import tarn.dask
 import tarn.ipc
 from click.testing import CliRunner
 from distributed.protocol import deserialize, serialize
-from tarn import _dask_transfer, _frameworks, mr
+from tarn import _dask_transfer, _frameworks, _rmm_bridge, mr
 from tarn.dask import TarnPlugin
 
 MIB = 1 << 20
@@ -32,8 +32,9 @@ ELSEWHERE = {"recipient": {"tarn": {"place": "elsewhere", "process": 1}}}
 
 @pytest.fixture(autouse=True)
 def no_compiler(monkeypatch):
-    """RMM calls Tarn by its callbacks, in this process too."""
+    """RMM calls Tarn by its callbacks, in this process too; later tests look for a compiler again."""
     monkeypatch.setenv("CXX", "/nowhere/c++")
+    monkeypatch.setattr(_rmm_bridge, "_extension", None)
 
 
 @pytest.fixture(autouse=True)
