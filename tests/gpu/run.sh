@@ -191,13 +191,16 @@ setup() {
     phase wheel 90 wheel
 }
 
+# Python tests that measure the memory of the whole device.
+alone='freed_memory_is_free or test_a_run_reports_its_memory'
+
 tests() {
     setup
     phase c-tests 330 c_tests c-gpu -j 8 -LE memory &
-    phase python-tests 330 python_tests python-gpu -n 8 -k 'not freed_memory_is_free' &
+    phase python-tests 330 python_tests python-gpu -n 8 -k "not ($alone)" &
     wait
     phase c-memory 90 c_tests c-memory-gpu -j 1 -L memory
-    phase python-memory 60 python_tests python-memory-gpu -k freed_memory_is_free
+    phase python-memory 60 python_tests python-memory-gpu -k "$alone"
     phase two-processes 60 two_processes
     phase order 120 order
     phase no_stream 60 no_stream
