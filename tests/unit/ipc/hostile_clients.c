@@ -313,7 +313,8 @@ static void kill_at_each_step(enum source source)
         must_send(child.line, &where, 1);
         must_receive(child.line, &mark, 1);
         process_kill(&child);
-        wait_for_descriptors(files); /* the server may accept the connection of a killed process */
+        /* The server may accept the connection of a killed process. */
+        wait_for_descriptors(files);
         CHECK_EQUAL(0, counts_of(owner.line).connections);
     }
     honest_one_is_served();
