@@ -17,7 +17,8 @@
 #
 # The table has the number of errors of the checker, of reports of guard mode, and of warnings of
 # Tarn, such as that of a heap that the checker refuses, and whether the program ended by itself:
-# after some errors the checker ends its kernels. Then it runs correct programs with blocks
+# after some errors the checker ends its kernels. Failed driver calls do not count: cuda.bindings asks
+# for functions that a driver may lack. The checker sees that only where Tarn initialized CUDA first. Then it runs correct programs with blocks
 # that are shown: the order of memory (build/release/bin/order, if it is built) and numba-cuda's
 # tests of memory. These should have 0 errors. KINDS, RUNS and MODULES choose some of all.
 set -u
@@ -61,7 +62,7 @@ attempt() {
     esac
     log=$OUT/sanitizer-$1-$2.txt
     TARN_POOL_DEBUG=$debug timeout 120 "$checker" --tool "$tool" --nvtx "$nvtx" \
-        "$PYTHON" tests/gpu/wrong_access.py "$1" "$resource" >"$log" 2>&1
+        --report-api-errors no "$PYTHON" tests/gpu/wrong_access.py "$1" "$resource" >"$log" 2>&1
     line_of "$1" "$2" "$log"
     sed -i "s/\$/  $(grep -c '^the program ended' "$log") ended/" "${log%.txt}.line"
 }
