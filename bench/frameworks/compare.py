@@ -11,6 +11,10 @@ first array; the programs read it where most is live. A run on Tarn also reports
 bytes. The checksums of a program have to be equal under all allocators. The last lines name what
 does not hold, and the exit status is 1 then.
 
+`--few-steps N` repeats N different steps, each once a round and in a new order. A pool with
+`tarn:plan=learn` is told where steps begin, and can learn them. Behind the table are the peaks of
+reserved and of live bytes behind the warm-up, which should then be a few rounds.
+
 `--dry` launches no kernel of Numba, so that the simulator (TARN_DRIVER=sim) counts the memory of
 the programs at full size. The values, the times and the checksums say nothing then.
 """
@@ -90,7 +94,7 @@ class Memory:
 
 
 def attach(framework, options):
-    """Let a framework allocate from a pool of Tarn, and return a counter above the pool."""
+    """Let a framework allocate from a pool of Tarn; return the pool and a counter above it."""
     import tarn
 
     pool = tarn.mr.PoolMemoryResource(**turns.pool_options(options))
@@ -99,7 +103,18 @@ def attach(framework, options):
         tarn.use_tarn_for_numba(resource=counter, logging=False)
     else:
         tarn.use(counter, frameworks="cupy")
-    return counter
+    return pool, counter
+
+
+class FewSteps:
+    """The random numbers of each step, so that the steps are `count` different ones."""
+
+    def __init__(self, count):
+        self.count, self.order, self.rng = count, [], random.Random(2)
+
+    def next(self):
+        self.order = self.order or self.rng.sample(range(self.count), self.count)
+        return random.Random(self.order.pop())
 
 
 def begin(framework):
@@ -114,17 +129,33 @@ def begin(framework):
         cupy.cuda.runtime.free(0)
 
 
+def pool_figures(pool):
+    """Return the figures of a pool behind the warm-up; {} without one."""
+    if pool is None:
+        return {}
+    found = pool.statistics()
+    names = ("recent_peak_reserved", "recent_peak_allocated", "steps_learned", "plans_made")
+    return {name: getattr(found, name) for name in (*names, "plans_worse", "planned_share")}
+
+
 def run_one(name, allocator, arguments):
     """Run a program, and return its figures."""
     framework = PROGRAMS[name]
     kind, _, options = allocator.partition(":")
-    counter = attach(framework, options) if kind == "tarn" else None
+    pool, counter = attach(framework, options) if kind == "tarn" else (None, None)
     begin(framework)
     memory = Memory(counter)
     program, synchronize = make(name, arguments.scale, memory.note, arguments.dry)
+    few_steps = FewSteps(arguments.few_steps) if arguments.few_steps else None
     times = []
-    for _ in range(arguments.steps or program.steps):
+    for at in range(arguments.steps or program.steps):
+        if pool is not None and at == arguments.warm_up:
+            pool.reset_peaks()
+        if few_steps:
+            program.rng = few_steps.next()
         began = time.perf_counter()
+        if pool is not None:
+            pool.mark_step()
         program.step()
         synchronize()
         times.append(time.perf_counter() - began)
@@ -140,6 +171,7 @@ def run_one(name, allocator, arguments):
         "warm_up_seconds": sum(times[: arguments.warm_up]),
         "used": memory.used,
         "peak_live": memory.peak_live(),
+        **pool_figures(pool),
         "checksum": 0 if arguments.dry else program.checksum(),
     }
 
@@ -157,7 +189,7 @@ def environment():
 def run_process(name, allocator, arguments):
     """Run a program in a process, and return its figures; None if it failed."""
     command = [str(HERE / "compare.py"), "--one", name, allocator, *["--dry"] * arguments.dry]
-    command += turns.options(arguments, "scale", "steps", "warm_up")
+    command += turns.options(arguments, "scale", "steps", "warm_up", "few_steps")
     return turns.run_process(f"{name} {allocator}", command, environment(), LONGEST)
 
 
@@ -223,6 +255,19 @@ def print_table(pairs):
         )
 
 
+def print_peaks(runs):
+    """Print the peaks of each pool behind the warm-up, and what it learned."""
+    for run in runs:
+        if "recent_peak_reserved" not in run:
+            continue
+        reserved, live = run["recent_peak_reserved"], run["recent_peak_allocated"]
+        print(
+            f"{run['program']} {run['allocator']}: reserved {reserved / GIB:.3f} GiB, "
+            f"{reserved / max(live, 1):.4f} times the live bytes; plans: {run['plans_made']} made, "
+            f"{run['plans_worse']} worse, {run['planned_share']:.3f} planned"
+        )
+
+
 def failures(runs, arguments):
     """Return what does not hold, as lines."""
     pairs = compared(runs)
@@ -241,6 +286,7 @@ def failures(runs, arguments):
 def main():
     parser = turns.parser(__doc__.splitlines()[0], PROGRAMS, warm_up=2, seconds=140)
     parser.add_argument("--scale", type=int, help="elements, in place of each program's own scale")
+    parser.add_argument("--few-steps", type=int, metavar="N", help="repeat so many different steps")
     parser.add_argument("--dry", action="store_true", help="no kernels: Numba's memory alone")
     arguments = parser.parse_args()
     if arguments.one:
@@ -248,6 +294,8 @@ def main():
         return
     runs = turns.run_all(arguments, lambda name: allocators_of(name, arguments), run_process)
     print_table(compared(runs))
+    if arguments.few_steps:
+        print_peaks(runs)
     turns.save(runs, arguments.json)
     found = failures(runs, arguments)
     for line in found:
