@@ -198,7 +198,7 @@ class Stub:
     def checksum(self): return 5 if self.checked else 0
 
 compare.make = lambda name, scale, note, is_dry: (Stub(note), cuda.synchronize)
-arguments = argparse.Namespace(scale=None, steps=None, warm_up=1, dry=False)
+arguments = argparse.Namespace(scale=None, steps=None, few_steps=None, warm_up=1, dry=False)
 print(json.dumps(compare.run_one("sort", ALLOCATOR, arguments)))
 """
 
@@ -220,7 +220,7 @@ import argparse, json
 import tarn
 tarn.open_driver()
 import compare
-arguments = argparse.Namespace(scale=None, steps=None, warm_up=1, dry=True)
+arguments = argparse.Namespace(scale=None, steps=None, few_steps=None, warm_up=1, dry=True)
 print(json.dumps(compare.run_one("NAME", ALLOCATOR, arguments)))
 """
 
