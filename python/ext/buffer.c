@@ -449,8 +449,9 @@ PyDoc_STRVAR(
     "reserve($self, new_capacity, stream=0)\n--\n\n"
     "Increase the capacity to at least `new_capacity` bytes; the size stays.\n\n"
     "A new block is allocated if necessary. The copy into it is queued on `stream`,\n"
-    "which becomes the stream of the buffer. Raises OutOfMemoryError; then nothing\n"
-    "has changed.");
+    "which becomes the stream of the buffer. The copy does not wait for work on the\n"
+    "buffer's old stream: the caller orders the two. Raises OutOfMemoryError; then\n"
+    "nothing has changed.");
 
 static PyObject *buffer_reserve(PyObject *object, PyObject *args, PyObject *kwargs)
 {
@@ -468,6 +469,8 @@ PyDoc_STRVAR(
     "Change the size to `new_size` bytes.\n\n"
     "Up to the capacity the block stays. Above it the buffer gets a new block, and\n"
     "the copy into it is queued on `stream`, which becomes the stream of the buffer.\n"
+    "The copy does not wait for work on the buffer's old stream: the caller orders\n"
+    "the two.\n\n"
     "Arrays made of __cuda_array_interface__ before then have the old address: do not\n"
     "use them any more.\n\n"
     "Raises OutOfMemoryError; then nothing has changed.");

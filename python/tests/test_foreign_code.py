@@ -316,6 +316,7 @@ def test_a_block_in_use_outlives_the_streams_that_its_buffer_has_had():
     thread = threading.Thread(target=lambda: read.append(buffer.tobytes(slow)))
     thread.start()
     for size in (1000, 10_000):
+        buffer.stream.synchronize()  # the next move is on another stream
         buffer.resize(size, tarn.Stream(flags=1))
     gc.collect()
     gate.set()
