@@ -81,7 +81,9 @@ def fails(kind, call):
 
 
 def two(code):
-    return numba_support.fork_code(BEGIN + code, TARN_SIM="devices=2")
+    return numba_support.fork_code(
+        BEGIN + code, TARN_SIM="devices=2", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0"
+    )
 
 
 def test_each_framework_allocates_from_the_pool_of_each_device():
