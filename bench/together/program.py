@@ -16,6 +16,7 @@ place, and a third one checks every element before the owner drops it. Each has 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import random
 import time
@@ -195,6 +196,7 @@ def warm_up(together, pool):
                 together.hand(array, consumer, consumer.work.check, 5)
     together.wrong()
     together.passed.clear()
+    gc.collect()  # a cycle may hold an array, which the counters would lose in a later phase
     if pool is not None:
         pool.trim()
         return
