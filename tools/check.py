@@ -5,6 +5,7 @@
     ./check STEP...         these steps, and before them what they need
     ./check --only STEP...  these steps and nothing else
     ./check --full          every step there is
+    ./check --full --continue  those that have not passed on this commit
     ./check --list          the steps: usual time, CPU budget, what each does
 
 Two steps run side by side: where one waits or has a single process, the other uses the cores.
@@ -29,6 +30,7 @@ import count_results
 import steps
 
 RESULTS = pathlib.Path("build/check")
+PASSED = "passed.tsv"  # in RESULTS: commit, step, seconds, CPU seconds
 AT_ONCE = 2  # steps that run side by side
 SHOWN_LINES = 150  # of the output of a step that failed
 SLOWER = 10  # times its usual time, and a step is stopped
@@ -71,11 +73,29 @@ def fits(step: steps.Step) -> bool:
     return subprocess.run(asked, check=False).returncode == 0
 
 
+def commit() -> str | None:
+    """Return the commit of the checkout; None if files differ from it, or without git."""
+    asked = ["git", "status", "--branch", "--porcelain=v2"]
+    done = subprocess.run(asked, check=False, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    if not lines or not all(line.startswith("#") for line in lines):
+        return None
+    return lines[0].removeprefix("# branch.oid ")
+
+
+def passed(found: str | None) -> set[str]:
+    """Return the names of the steps that have passed on a commit."""
+    file = RESULTS / PASSED
+    rows = [line.split("\t") for line in file.read_text().splitlines()] if file.exists() else []
+    return {row[1] for row in rows if row[0] == found}
+
+
 class Running:
     """A step that runs, with all that it starts, until it ends or its limit is over."""
 
     def __init__(self, step: steps.Step) -> None:
         self.step = step
+        self.commit = commit()
         self.began = time.monotonic()
         self.limit = max(LEAST_LIMIT_S, SLOWER * step.wall)
         self.is_stopped = False
@@ -100,6 +120,10 @@ class Running:
         code = self.process.returncode = os.waitstatus_to_exitcode(status)
         why = f"stopped after {self.limit} s" if self.is_stopped else f"exit {code}"
         wall = time.monotonic() - self.began
+        if code == 0 and self.commit and self.commit == commit():
+            with open(RESULTS / PASSED, "a", encoding="utf-8") as file:
+                cpu = usage.ru_utime + usage.ru_stime
+                file.write(f"{self.commit}\t{self.step.name}\t{wall:.0f}\t{cpu:.0f}\n")
         return Outcome(code, wall, usage.ru_utime + usage.ru_stime, why)
 
 
@@ -218,6 +242,11 @@ def choose(given: argparse.Namespace) -> list[steps.Step]:
     left_out = [step for step in wanted if step.debian and not fits(step)]
     for step in left_out:
         print(f"{step.name}: left out, it needs Debian 12 with its own Python 3.11")
+    if given.resume:
+        names = passed(commit())
+        done = [step for step in wanted if step.name in names and not step.setup]
+        print(f"{len(done)} steps left out, which have passed on this commit")
+        left_out += done
     return [step for step in wanted if step not in left_out]
 
 
@@ -236,6 +265,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("steps", nargs="*", metavar="STEP")
     parser.add_argument("--only", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--full", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--continue", dest="resume", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--list", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     known = {step.name for step in steps.STEPS}
@@ -244,6 +274,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         parser.error(f"no step is named {', '.join(unknown)}; ./check --list has them")
     if given.only and not given.steps:
         parser.error("--only needs the name of a step")
+    if given.resume and not given.full:
+        parser.error("--continue goes with --full")
     if given.full and given.steps:
         parser.error("--full runs every step: name none")
     return given

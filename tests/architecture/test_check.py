@@ -54,6 +54,24 @@ class Runs(unittest.TestCase):
         code, said = run((step("a", write(PASSED), junit=True), step("b", "true")))
         self.assertEqual((code, said.splitlines()[-1]), (0, "3 passed, 0 failed"))
 
+    def test_full_continues_with_the_steps_that_have_not_passed_on_this_commit(self):
+        table = step("a", "true"), step("b", "test -e $RESULTS/good")
+        old = check.RESULTS, steps.STEPS, check.commit
+        chosen = []
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            check.RESULTS, steps.STEPS = pathlib.Path(folder), table
+            try:
+                for name in (None, "one", "one", "one", "two"):  # None: changed files
+                    check.commit = lambda name=name: name
+                    todo = check.choose(check.parse(["--full", "--continue"]))
+                    chosen.append([each.name for each in todo])
+                    check.run(todo)
+                    if name:
+                        (check.RESULTS / "good").touch()
+            finally:
+                check.RESULTS, steps.STEPS, check.commit = old
+        self.assertEqual(chosen, [["a", "b"], ["a", "b"], ["b"], [], ["a", "b"]])
+
     def test_a_step_that_fails_says_how_to_repeat_it_alone(self):
         code, said = run((step("a", "echo the reason; exit 3"),))
         self.assertEqual((code, said.splitlines()[-1]), (1, "0 passed, 1 failed"))
