@@ -37,7 +37,7 @@ from distributed.protocol.serialize import dask_deserialize, dask_serialize
 
 _ANNOUNCEMENT = "tarn"  # key in the handshake of a connection
 _HANDLER = "tarn_received"  # the handler of acknowledgements in a worker
-_IPC_MIN_BYTES = 1 << 18  # smaller blocks go faster through the host
+_IPC_MIN_BYTES = 1 << 20  # smaller blocks go faster through the host
 _KEEP_S = 60.0
 _ANSWER_S = 5.0
 

@@ -444,7 +444,7 @@ _dask_transfer.attach(worker)
 tarn.mr.set_current_device_resource(tarn.mr.PoolMemoryResource(tarn.mr.CudaMemoryResource()))
 here = {"recipient": {"tarn": {"place": _dask_transfer.place(), "process": 1}}}
 elsewhere = {"recipient": {"tarn": {"place": "", "process": 1}}}
-SIZE = 1 << 18
+SIZE = 1 << 20
 source = tarn.DeviceBuffer.to_device(b"\\1" * SIZE)
 stream = tarn.Stream(flags=1)
 

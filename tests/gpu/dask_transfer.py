@@ -1,19 +1,22 @@
-"""Dask's workers on one GPU: RMM's buffers from the pool, and the time of a buffer between workers.
+"""Two Dask workers: RMM's buffers from the pool, and the time of a buffer between the workers.
 
-    TARN_DRIVER= python tests/gpu/dask_transfer.py [BYTES...]
+    TARN_DRIVER= python tests/gpu/dask_transfer.py [--gpus 2] [BYTES...]
 
-It needs distributed. For each size it prints the time of a buffer by a handle and through the host,
-and how many times as fast the handle is. A task receives up to 16 buffers, and its own time is part
-of theirs. It exits with 1 if bytes are wrong.
+It needs distributed. With two GPUs each worker has a device of its own, as under dask-cuda. For each
+size it prints the time of a buffer by a handle and through the host, of an array of CuPy as Dask
+sends it, and of that array in a pickle, if CuPy is installed. A task receives up to 16 buffers, and
+its own time is part of theirs. It exits with 1 if bytes are wrong, or no handle was opened.
 """
 
+import argparse
+import importlib.util
+import pickle
 import statistics
-import sys
 import time
 
 import tarn
 import tarn.dask
-from distributed import Client, LocalCluster, wait
+from distributed import Client, LocalCluster, Nanny, Scheduler, SpecCluster, wait
 
 SIZES = [1 << 16, 1 << 18, 1 << 20, 1 << 24, 1 << 28]
 ROUNDS = 9
@@ -25,14 +28,35 @@ def make(size, value):
     return tarn.DeviceBuffer.to_device(bytes([value]) * size)
 
 
+def make_array(size, value):
+    """Return an array of CuPy with equal bytes, in a worker."""
+    import cupy
+
+    return cupy.full(size, value, "u1")
+
+
+def make_pickle(size, value):
+    """Return the pickle of an array of CuPy, which has its bytes in host memory."""
+    return pickle.dumps(make_array(size, value), protocol=5)
+
+
 def are_whole(buffers, size, value):
     """Return whether buffers that came from another worker are right."""
     return all(buffer.tobytes() == bytes([value]) * size for buffer in buffers)
 
 
 def arrive(buffers):
-    """Return the time at which buffers are in this worker, on the clock of the machine."""
+    """Return the time at which buffers are in this worker's device, on the clock of the machine."""
+    arrays = [pickle.loads(each) for each in buffers if isinstance(each, bytes)]
+    if arrays:
+        arrays[0].device.synchronize()
     return time.monotonic()
+
+
+def are_whole_arrays(buffers, size, value):
+    """Return whether arrays, or pickles of them, are right."""
+    arrays = [pickle.loads(each) if isinstance(each, bytes) else each for each in buffers]
+    return all(array.size == size and bool((array == value).all()) for array in arrays)
 
 
 def set_least(size):
@@ -62,7 +86,7 @@ def bytes_of_rmm(size):
     return pool.statistics().live - before if buffer.size else 0
 
 
-def seconds(client, first, second, size):
+def seconds(client, first, second, size, make=make, are_whole=are_whole):
     """Return the median time of a buffer's transfer, without the task that makes it."""
     count = max(1, min(TOGETHER[0], TOGETHER[1] // size))
     taken = []
@@ -74,14 +98,29 @@ def seconds(client, first, second, size):
         taken.append((arrived.result() - start) / count)
         right = client.submit(are_whole, made, size, value, workers=[second], pure=False)
         if not right.result():
-            raise SystemExit(f"{size} bytes arrived wrong")
+            raise SystemExit(f"{size} bytes of {make.__name__} arrived wrong")
     return statistics.median(taken)
 
 
-def main(sizes):
+def start(gpus):
+    """Return a cluster of two workers, on one device or each on one of two."""
+    if gpus == 1:
+        return LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+    workers = {
+        name: {
+            "cls": Nanny,
+            "options": {"nthreads": 1, "env": {"CUDA_VISIBLE_DEVICES": devices}},
+        }
+        for name, devices in enumerate(("0,1", "1,0"))
+    }
+    scheduler = {"cls": Scheduler, "options": {"dashboard_address": ":0"}}
+    return SpecCluster(workers=workers, scheduler=scheduler)
+
+
+def main(gpus, sizes):
     """Print a line for each size."""
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
-    with cluster, Client(cluster) as client:
+    with start(gpus) as cluster, Client(cluster) as client:
+        client.wait_for_workers(2)
         client.register_plugin(tarn.dask.TarnPlugin(rmm_pool_size="2GiB"))
         first, second = sorted(client.scheduler_info()["workers"])
         print("RMM's MiB in Tarn's pool:", client.run(bytes_of_rmm, 1 << 20))
@@ -90,13 +129,24 @@ def main(sizes):
             handle = seconds(client, first, second, size)
             client.run(set_least, 1 << 62)
             host = seconds(client, first, second, size)
-            print(f"{size:>11} bytes: handle {handle * 1e6:9.0f} us, host {host * 1e6:9.0f} us, "
-                  f"{host / handle:.2f} times")  # fmt: skip
-        print("handles opened, failures:", client.run(requests))
+            line = f"{size:>11} bytes: handle {handle * 1e6:9.0f} us, host {host * 1e6:9.0f} us"
+            if importlib.util.find_spec("cupy"):
+                array = seconds(client, first, second, size, make_array, are_whole_arrays)
+                pickled = seconds(client, first, second, size, make_pickle, are_whole_arrays)
+                line += f", CuPy {array * 1e6:9.0f} us, its pickle {pickled * 1e6:9.0f} us"
+            print(f"{line}, {host / handle:.2f} times", flush=True)
+        counts = client.run(requests)
+        print("handles opened, failures:", counts)
         print(
             "metrics:", [w["metrics"]["rmm"] for w in client.scheduler_info()["workers"].values()]
         )
+        if not any(opened for opened, _ in counts.values()) or any(f for _, f in counts.values()):
+            raise SystemExit("no handle was opened, or one failed")
 
 
 if __name__ == "__main__":
-    main([int(argument) for argument in sys.argv[1:]] or SIZES)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gpus", type=int, choices=(1, 2), default=1)
+    parser.add_argument("bytes", type=int, nargs="*", default=SIZES)
+    given = parser.parse_args()
+    main(given.gpus, given.bytes)

@@ -2,7 +2,7 @@
 
     python tests/gpu/nccl.py [--bytes 67108864] [--rounds 20]
 
-One process has a communicator of all GPUs, at most two. Each kind of memory is registered with
+One process has communicators of all GPUs, at most two. Each kind of memory is registered with
 ncclCommRegister() and, where the library has it, with ncclCommWindowRegister(). An all-reduce of
 float32 runs in it. The table has a line for each kind. Exit code 1: memory of a kind that has to
 work was rejected, or a sum is wrong.
@@ -215,6 +215,11 @@ class Ranks:
             )  # fmt: skip
         self.nccl.call("ncclGroupEnd")
 
+    def end(self) -> None:
+        """Destroy the communicators."""
+        for communicator in self.communicators:
+            self.nccl.call("ncclCommDestroy", communicator)
+
     def synchronize(self) -> None:
         """Wait for all devices."""
         for device in range(self.count):
@@ -257,8 +262,15 @@ class Ranks:
         return statistics.median(times[3:])
 
 
-def measure(ranks: Ranks, make: Maker, size: int, rounds: int) -> dict[str, Any]:
-    """Return the figures of one kind of memory."""
+def measure(
+    nccl: Nccl, torch: Any, count: int, make: Maker, size: int, rounds: int
+) -> dict[str, Any]:
+    """Return the figures of one kind of memory.
+
+    Each kind has communicators of its own: after a window that NCCL rejects, all further windows
+    of the communicator fail.
+    """
+    ranks = Ranks(nccl, torch, count)
     blocks = []
     for device in range(ranks.count):
         ranks.torch.cuda.set_device(device)
@@ -272,6 +284,7 @@ def measure(ranks: Ranks, make: Maker, size: int, rounds: int) -> dict[str, Any]
     is_right = is_right and ranks.check(blocks)
     window = ranks.time(blocks, rounds)
     ranks.unregister("ncclCommWindowDeregister", windows)
+    ranks.end()
     return {
         "register": error or "yes",
         "window": window_error or "yes",
@@ -296,14 +309,13 @@ def main() -> int:
     torch.empty(1, device="cuda:0")  # the primary context
     nccl = Nccl(find_library())
     print(f"NCCL {nccl.version()}, {count} ranks, {arguments.bytes} bytes, float32 all-reduce")
-    ranks = Ranks(nccl, torch, count)
     print(
         f"{'memory':28}{'register':>12}{'window':>12}{'sum':>8}{'plain':>10}{'reg.':>10}{'win.':>10} us"
     )
     failed = False
     for name, (make, has_to_work) in makers(nccl, torch, tarn).items():
         try:
-            line = measure(ranks, make, arguments.bytes, arguments.rounds)
+            line = measure(nccl, torch, count, make, arguments.bytes, arguments.rounds)
         except Exception as error:  # a row of its own: the others are still of interest
             print(f"{name:28}{type(error).__name__}: {error}")
             failed |= has_to_work
@@ -311,8 +323,6 @@ def main() -> int:
         times = "".join(f"{time:10.1f}" for time in line["times"])
         print(f"{name:28}{line['register']:>12.12}{line['window']:>12.12}{line['sum']:>8}{times}")
         failed |= line["sum"] != "right" or (has_to_work and line["register"] != "yes")
-    for communicator in ranks.communicators:
-        nccl.call("ncclCommDestroy", communicator)
     return int(failed)
 
 

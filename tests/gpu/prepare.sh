@@ -15,6 +15,7 @@ rm -rf .whl .gpu
 fetch_wheels .whl -c constraints.txt \
     numpy filecheck cffi pycparser rmm-cu13 librmm-cu13 rapids-logger \
     pytest iniconfig packaging pluggy pygments pytest-xdist execnet \
+    dask distributed locket partd tblib tornado zict \
     textual linkify-it-py markdown-it-py mdit-py-plugins mdurl platformdirs rich typing-extensions
 
 unpack_debian .gpu libcmocka-dev libcmocka0
