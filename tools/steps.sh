@@ -267,16 +267,20 @@ run_tidy() {
     xargs -0 -r -n 8 -P "$JOBS" .venv-lint/bin/clang-tidy --quiet -p build/release
 }
 
-# Build the reference of the C API with tools/reference.py.
-# docs: make the site, build/site, and the man page, build/man. Warnings are errors.
+# Make the site, build/site, and the man page, build/man. Warnings are errors. An interrupted build leaves
+# a search index that Sphinx warns of, so what it left is removed.
 docs() {
     .venv/bin/python tools/commands.py .venv/bin/tarn --check || return 1
+    [ -f build/docs/complete ] || rm -rf build/docs build/site build/man
+    rm -f build/docs/complete
     for builder in html man; do
         .venv-docs/bin/sphinx-build -q -W --keep-going -b "$builder" -d build/docs \
             docs "build/$([ $builder = html ] && echo site || echo man)" || return 1
     done
+    touch build/docs/complete
 }
 
+# Build the reference of the C API with tools/reference.py.
 reference() {
     "$PYTHON" tools/reference.py
 }

@@ -80,11 +80,15 @@ def environment(page):
 
 
 def runnable(command):
-    """Return the commands for this Python, without those that install: Tarn is installed."""
+    """Return the commands for this Python, without those that install Tarn or make an environment."""
     if ON_GPU:
         command = command.replace("tarn sim -- ", "python ").replace(" --driver sim", "")
         command = re.sub("export TARN_DRIVER=sim.*", "", command)
-    lines = [line for line in command.splitlines() if not line.startswith("pip install")]
+    lines = [
+        line
+        for line in command.splitlines()
+        if not line.startswith(("pip install", "python3 -m venv"))
+    ]
     if any(line.startswith("export ") for line in lines):
         lines.append("env -0 > .environment")
     return re.sub(r"\bpython (?=\S+\.py)", f"{sys.executable} ", "\n".join(lines))

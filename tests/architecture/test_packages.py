@@ -1,8 +1,9 @@
-"""The tools for packages: abi.py finds incompatible changes, audit.py bad wheels; versions agree."""
+"""The tools for packages: abi.py finds incompatible changes, audit.py bad wheels; metadata agree."""
 
 import pathlib
 import re
 import sys
+import tomllib
 import unittest
 
 from project import PROJECT
@@ -84,6 +85,87 @@ class Versions(unittest.TestCase):
         project = (PROJECT / "pyproject.toml").read_text()
         listed = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)
         self.assertEqual(listed, list(pythons.RELEASES))
+
+
+class Recipe(unittest.TestCase):
+    """tools/conda/recipe.yaml beside the metadata of the wheels. A build of it was not tried."""
+
+    def setUp(self):
+        text = (PROJECT / "tools/conda/recipe.yaml").read_text()
+        head, _, outputs = text.partition("\noutputs:\n")
+        self.head = head
+        outputs, _, self.about = outputs.partition("\nabout:\n")
+        self.outputs = outputs.split("  - package:\n")[1:]
+        self.projects = []
+        for folder in "", "python/prune":
+            with open(PROJECT / folder / "pyproject.toml", "rb") as file:
+                self.projects.append(tomllib.load(file))
+
+    def value(self, name, text):
+        return re.search(rf"\b{name}: (.+)", text)[1].strip('"')
+
+    def packages(self, section, text):
+        """Return the packages of one section of an output's requirements."""
+        return re.search(rf"^      {section}:\n((?:        - .*\n)+)", text, re.M)[1]
+
+    def test_it_has_an_output_for_each_distribution(self):
+        names = [self.value("name", output) for output in self.outputs]
+        self.assertEqual(names, [project["project"]["name"] for project in self.projects])
+
+    def test_licence_and_summary_are_those_of_the_wheels(self):
+        for project in self.projects:
+            self.assertEqual(self.value("license", self.about), project["project"]["license"])
+            files = project["project"]["license-files"]
+            self.assertEqual([self.value("license_file", self.about)], files)
+        self.assertTrue((PROJECT / files[0]).exists())
+        summary = self.value("summary", self.about)
+        self.assertEqual(summary, self.projects[0]["project"]["description"])
+
+    def test_its_addresses_are_those_of_the_wheels(self):
+        listed = {
+            url for project in self.projects for url in project["project"].get("urls", {}).values()
+        }
+        self.assertEqual(set(re.findall(r"https?://[^\s\"]+", self.head + self.about)), listed)
+
+    def test_the_source_is_this_checkout(self):
+        source = PROJECT / "tools/conda" / self.value("path", self.head)
+        self.assertTrue((source / "pyproject.toml").samefile(PROJECT / "pyproject.toml"))
+        self.assertIn("pip install ./python/prune ", self.outputs[1])
+
+    def test_it_builds_with_what_the_wheels_build_with(self):
+        for project, output in zip(self.projects, self.outputs, strict=True):
+            host, build = self.packages("host", output), self.packages("build", output)
+            (backend,) = project["build-system"]["requires"]
+            self.assertIn(f"- {backend.replace('>=', ' >=')}\n", host)
+            self.assertIn("- python\n", host)
+            cmake = self.projects[0]["tool"]["scikit-build"]["cmake"]["version"]
+            self.assertIn(f"- cmake {cmake}\n", build)
+            for name in "compiler", "stdlib":
+                self.assertIn("- ${{ " + name + "('c') }}\n", build)
+        self.assertIn("- zlib\n", self.packages("host", self.outputs[0]))
+        self.assertIn("- llvmdev ${{ llvm }}.*\n", self.packages("host", self.outputs[1]))
+
+    def test_it_leaves_out_the_pythons_that_the_wheels_reject(self):
+        for project in self.projects:
+            oldest = project["project"]["requires-python"].removeprefix(">=")
+            self.assertIn(f'    - match(python, "<{oldest}")\n', self.head)
+
+    def test_it_requires_at_run_time_what_the_wheels_require(self):
+        run = [self.packages("run", output).split("        - ")[1:] for output in self.outputs]
+        self.assertEqual(run[0], ["python\n"] + self.projects[0]["project"]["dependencies"])
+        dependencies = self.projects[1]["tool"]["scikit-build"]["metadata"]["dependencies"][
+            "result"
+        ]
+        self.assertEqual(dependencies, ["tarn-gpu=={project[version]}"])
+        pinned = "${{ pin_subpackage('tarn-gpu', exact=True) }}\n"
+        self.assertEqual(run[1], ["python\n", pinned])
+
+    def test_its_pruner_is_for_the_llvm_of_the_wheel(self):
+        page = (PROJECT / "docs/licences.md").read_text()
+        self.assertIn(f"LLVM, version {self.value('llvm', self.head).split(chr(34))[0]},", page)
+
+    def test_the_guide_says_that_it_was_not_tried(self):
+        self.assertIn("Its build was **not tried**", (PROJECT / "docs/python.md").read_text())
 
 
 if __name__ == "__main__":
