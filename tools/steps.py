@@ -379,7 +379,7 @@ FULL = (
     Step("wheels", "wheels for glibc 2.28, tried with each Python", "share_objects && .venv-wheels/bin/python tools/wheels.py",
          300, 200, ("pythons",), full=True),
     Step("first-contact", "four new users, from an empty folder",
-         "share_objects && tests/install/first_contact.sh c numba rapids cuda_core",
+         "share_objects && tests/install/first_contact.sh c numba rapids frameworks",
          400, 300, PACKAGES, full=True),
     Step("contributing", "the five commands of CONTRIBUTING.md, without root", "contributing",
          150, 120, PACKAGES, full=True),

@@ -1,7 +1,7 @@
 #!/bin/sh
 # first_contact.sh -- what five new users do, each from an empty folder and with the commands of the pages.
 #
-#     tests/install/first_contact.sh NAME...    c, numba, rapids, cuda_core, contributor
+#     tests/install/first_contact.sh NAME...    c, numba, rapids, frameworks, contributor
 #
 # A story clones this checkout, builds, installs and runs programs on the driver simulator. It prints the
 # commands with their output, and at its end the time. Python's packages come from the network.
@@ -10,22 +10,23 @@ TARN=$(cd "$(dirname "$0")/../.." && pwd)
 export TARN
 unset TARN_DRIVER TARN_SIM TARN_LOG
 
-# A C programmer: README's C commands, then pkg-config and CMake.
+# readme FIRST: the commands of README's block that begins with FIRST, with a folder here for DIR.
+readme() {
+    sed -n "/^$1/,/^\`\`\`/p" "$TARN/README.md" | sed "/^\`\`\`/d; s|DIR|$PWD/usr|g"
+}
+
+# A C programmer: README's commands, then CMake.
 story_c() {
+    readme "cmake --preset user" >commands
+    readme "export PKG_CONFIG_PATH" >>commands
+    [ "$(grep -c "$PWD/usr" commands)" -ge 3 ]
     git clone -q "$TARN" tarn
-    cd tarn
-    cmake --preset user >cmake.log
-    cmake --build --preset user >build.log
-    cmake --install build/user --prefix ../usr >install.log
-    cd ..
-    export PKG_CONFIG_PATH="$PWD/usr/lib/pkgconfig" TARN_DRIVER=sim
-    # shellcheck disable=SC2046 # several options
-    cc tarn/examples/c/first.c -o first $(pkg-config --cflags --libs tarn) "-Wl,-rpath,$PWD/usr/lib"
-    ./first
-    usr/bin/tarn info | head -n 3
+    (cd tarn && sh -eux ../commands >../output)
+    tail -n 1 output
+    TARN_DRIVER=sim usr/bin/tarn info | head -n 3
     cmake -S tarn/tests/install/consumer -B cmake "-DCMAKE_PREFIX_PATH=$PWD/usr" >cmake.log
     cmake --build cmake >build.log
-    cmake/consumer
+    TARN_DRIVER=sim cmake/consumer
 }
 
 # A Numba user whose memory grows: docs/leaks.md.
@@ -56,12 +57,14 @@ story_rapids() {
     TARN_DRIVER=sim python tarn/examples/python/rmm_bridge.py
 }
 
-# A user of several frameworks: docs/use.md.
-story_cuda_core() {
+# A user of CuPy and other frameworks: the first program of the tutorial, then docs/use.md.
+story_frameworks() {
     git clone -q "$TARN" tarn
     python3 -m venv env
     export PATH="$PWD/env/bin:$PATH"
-    pip install -q "./tarn[numba]" cuda-core
+    pip install -q "./tarn[numba]" cuda-core cupy-cuda13x
+    sed -n '/^# shared.py/,/^```/p' tarn/docs/tutorials/cupy.md | sed '/^```/d' >shared.py
+    tarn sim -- shared.py
     tarn sim -- python tarn/examples/frameworks/use.py
     tarn sim -- python tarn/examples/frameworks/shared_pool.py
     tarn run --driver sim --log use.log --stacks 16 tarn/examples/frameworks/together.py
