@@ -13,7 +13,7 @@ import textwrap
 import tarn._frameworks
 from docutils import nodes
 from docutils.statemachine import StringList
-from sphinx.addnodes import pending_xref
+from sphinx.addnodes import desc_signature, pending_xref
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -40,7 +40,8 @@ suppress_warnings = ["myst.header"]
 
 html_theme = "furo"
 html_title = f"Tarn {version}"
-html_static_path = []
+html_static_path = ["site"]
+html_css_files = ["narrow.css"]
 html_copy_source = False
 html_show_sphinx = False
 
@@ -116,6 +117,8 @@ WRITTEN_IN = {
     "security": "SECURITY.md",
 }  # fmt: skip
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+# A link to a page of the site that shows a file name. Without a text it shows the title.
+NAME_OF_PAGE = re.compile(r"\[[\w./-]+\.(?:md|rst)\](?=\((?!path:|[a-z]+:)[^)]+\))")
 
 
 def complete_page(app, page, source):
@@ -141,7 +144,7 @@ def complete_page(app, page, source):
 
     if page == "index":
         text = text.partition("\n## ")[0] + "".join(map(contents, text.split("\n## ")[1:]))
-    source[0] = LINK.sub(link, text)
+    source[0] = NAME_OF_PAGE.sub("[]", LINK.sub(link, text))
 
 
 def contents(shelf):
@@ -161,10 +164,18 @@ def leave_out_builtins(app, tree):
             node.replace_self(node.children)
 
 
+def name_unnamed_enums(app, tree):
+    """Name an enum without a name in the contents of its page, where Doxygen has a number."""
+    for signature in tree.findall(desc_signature):
+        if signature.get("_toc_name", "").startswith("@"):
+            signature["_toc_name"] = "constants"
+
+
 def setup(app):
     """Add what the pages of the reference use; Sphinx calls it."""
     app.connect("source-read", complete_page)
     app.connect("doctree-read", leave_out_builtins)
+    app.connect("doctree-read", name_unnamed_enums, priority=400)  # before Sphinx reads the names
     app.add_directive("header", Header)
     app.connect("autodoc-process-bases", leave_out_private_bases)
 
