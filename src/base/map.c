@@ -93,7 +93,7 @@ void *tarn__map_get(const struct tarn__map *map, uint64_t key)
     if (map->count == 0)
         return NULL;
     size_t slot = find_slot(map, key);
-    return *key_at(map, slot) == key ? key_at(map, slot) + 1 : NULL;
+    return *key_at(map, slot) == key && key != 0 ? key_at(map, slot) + 1 : NULL;
 }
 
 /* Move entries that probed past `hole` back into it, so that every probe stays unbroken.

@@ -32,7 +32,7 @@ bool tarn__map_reserve(struct tarn__map *map, size_t more);
  * there already. */
 bool tarn__map_put(struct tarn__map *map, uint64_t key, const void *value);
 
-/* Return the value under `key`, or NULL. Valid until the next change. */
+/* Return the value under `key`, or NULL, as for the key 0. Valid until the next change. */
 void *tarn__map_get(const struct tarn__map *map, uint64_t key);
 
 /* Remove `key`; `*out` (may be NULL) gets its value. Returns false if it is not there. */

@@ -258,8 +258,10 @@ static void knows_its_blocks(struct run *run, tarn_resource *resource)
     }
     EXPECT_STATUS(run, TARN_OK, status);
     EXPECT(run, bytes == 1000);
-    put(run, resource, block, 1000, 0, TARN_STREAM_DEFAULT);
     bytes = 77;
+    EXPECT_STATUS(run, TARN_INVALID_ARGUMENT,
+                  tarn_resource_requested_bytes(resource, 0, &bytes));
+    put(run, resource, block, 1000, 0, TARN_STREAM_DEFAULT);
     EXPECT_STATUS(run, TARN_INVALID_ARGUMENT,
                   tarn_resource_requested_bytes(resource, block, &bytes));
     EXPECT(run, bytes == 77);

@@ -20,6 +20,21 @@ TEST(map_returns_the_stored_value)
     tarn__map_free(&map);
 }
 
+/* 0 marks an empty slot. */
+TEST(map_has_nothing_under_the_key_0)
+{
+    struct tarn__map map;
+    uint64_t value = 7, got = 77;
+
+    tarn__map_init(&map, sizeof value);
+    CHECK(tarn__map_put(&map, 0x1000, &value));
+    CHECK(tarn__map_get(&map, 0) == NULL);
+    CHECK(!tarn__map_take(&map, 0, &got));
+    CHECK_EQUAL(77, got);
+    CHECK_EQUAL(1, map.count);
+    tarn__map_free(&map);
+}
+
 /* Against a plain array, with many keys that collide. */
 TEST(map_agrees_with_a_plain_array)
 {
