@@ -11,9 +11,9 @@
  *    Functions that need one return before: tarn__driver_gone() is true, or the object
  *    belongs to the parent.
  *
- * Three groups of locks have an order among each other and therefore handlers of their
- * own: the tables of host memory (resource/host.c), the runtime's (nrt/fork.c) and
- * those of descriptors (ipc/descriptor.c). The list of open logs (trace/open_logs.c) and
+ * Three groups of locks have an order among each other or with locks of others, and
+ * therefore handlers of their own: the tables of host memory (resource/host.c), the runtime's
+ * (nrt/fork.c) and the lock of descriptors (ipc/descriptor.c). The list of open logs (trace/open_logs.c) and
  * the lock of hooks (base/hook.c), which a thread may take while it holds others, are
  * reset in a child.
  *

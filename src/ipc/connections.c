@@ -81,7 +81,7 @@ void tarn__connections_counts(size_t *connections_out, uint64_t *requests_out,
  * `tarn__owner_mutex` held. */
 static size_t list_leases(tarn_ipc_lease *out, size_t capacity)
 {
-    tarn__assert_mutex_held(&tarn__owner_mutex);
+    tarn__assert_mutex_held(&tarn__owner_mutex.mutex);
 
     size_t count = 0;
 

@@ -8,10 +8,10 @@
 #define _GNU_SOURCE
 #include "ipc/descriptor.h"
 #include "base/mutex_assert.h"
-#include "ipc/owner.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,19 +19,18 @@
 static struct {
     pthread_mutex_t lock;
     bool *is_recorded; /* by descriptor */
-    size_t count, capacity;
+    atomic_size_t count;
+    size_t capacity;
 } recorded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void before_fork(void)
 {
-    tarn__owner_lock();
     pthread_mutex_lock(&recorded.lock);
 }
 
 static void after_fork(void)
 {
     pthread_mutex_unlock(&recorded.lock);
-    tarn__owner_unlock();
 }
 
 static void in_child(void)
@@ -126,11 +125,9 @@ void tarn__descriptor_close(int file)
     tarn__descriptor_unlock();
 }
 
-/* Installs no fork handler, as this may be called before the driver is open. */
+/* Takes no lock: this may be called before the driver is open, when no fork handler is
+ * installed yet. */
 size_t tarn__descriptor_count(void)
 {
-    pthread_mutex_lock(&recorded.lock);
-    size_t count = recorded.count;
-    tarn__descriptor_unlock();
-    return count;
+    return atomic_load(&recorded.count);
 }

@@ -44,7 +44,7 @@ size_t tarn__export_table_count(void)
 /* Return true if the owner has freed the block. `tarn__owner_mutex` held. */
 static bool is_freed(const struct entry *entry)
 {
-    tarn__assert_mutex_held(&tarn__owner_mutex);
+    tarn__assert_mutex_held(&tarn__owner_mutex.mutex);
 
     return tarn_pointer_use_count(entry->pointer) == 1 + entry->leases;
 }
@@ -65,7 +65,7 @@ static void unlink_entry(struct entry *entry)
 /* Remove the entry; the caller gets its reference. `tarn__owner_mutex` held. */
 static tarn_pointer *withdraw(struct entry *entry)
 {
-    tarn__assert_mutex_held(&tarn__owner_mutex);
+    tarn__assert_mutex_held(&tarn__owner_mutex.mutex);
 
     tarn_pointer *pointer = entry->pointer;
 
@@ -137,7 +137,7 @@ void tarn__export_table_sweep(void)
 static struct entry *entry_new(tarn_pointer *pointer,
                                const struct tarn__export_memory *memory)
 {
-    tarn__assert_mutex_held(&tarn__owner_mutex);
+    tarn__assert_mutex_held(&tarn__owner_mutex.mutex);
 
     struct entry *entry;
 

@@ -43,7 +43,7 @@ static struct {
 /* Return the link to the lease of a request, or to NULL. `tarn__owner_mutex` held. */
 static struct lease **find(const struct tarn__fabric_message *request)
 {
-    tarn__assert_mutex_held(&tarn__owner_mutex);
+    tarn__assert_mutex_held(&tarn__owner_mutex.mutex);
 
     unsigned char key[TARN__IDENTITY_BYTES + sizeof request->number];
     memcpy(key, request->importer, TARN__IDENTITY_BYTES);
@@ -60,7 +60,7 @@ static struct lease **find(const struct tarn__fabric_message *request)
 /* Set the end of a lease. `tarn__owner_mutex` held. */
 static void set_end(struct lease *lease, unsigned milliseconds)
 {
-    tarn__assert_mutex_held(&tarn__owner_mutex);
+    tarn__assert_mutex_held(&tarn__owner_mutex.mutex);
 
     lease->end_ns = tarn__clock_now_ns() + (uint64_t)milliseconds * 1000000;
     if (lease->end_ns < leases.first_end_ns)
@@ -112,7 +112,7 @@ static void drop(struct lease *lease)
 static bool enter(struct lease **made, const struct tarn__fabric_message *request,
                   struct tarn__fabric_message *reply)
 {
-    tarn__assert_mutex_held(&tarn__owner_mutex);
+    tarn__assert_mutex_held(&tarn__owner_mutex.mutex);
 
     struct lease **link = find(request);
 
@@ -168,7 +168,7 @@ tarn_status tarn__fabric_lease_renew(const struct tarn__fabric_message *request)
 /* Take a lease out of the table. `tarn__owner_mutex` held. */
 static struct lease *take(struct lease **link)
 {
-    tarn__assert_mutex_held(&tarn__owner_mutex);
+    tarn__assert_mutex_held(&tarn__owner_mutex.mutex);
 
     struct lease *lease = *link;
 
@@ -193,7 +193,7 @@ void tarn__fabric_lease_end(const struct tarn__fabric_message *request)
  * `tarn__owner_mutex` held. */
 static struct lease *take_expired(uint64_t now)
 {
-    tarn__assert_mutex_held(&tarn__owner_mutex);
+    tarn__assert_mutex_held(&tarn__owner_mutex.mutex);
 
     struct lease *expired = NULL;
 
@@ -233,7 +233,7 @@ void tarn__fabric_lease_sweep(void)
 
 size_t tarn__fabric_lease_list(tarn_ipc_lease *out, size_t capacity)
 {
-    tarn__assert_mutex_held(&tarn__owner_mutex);
+    tarn__assert_mutex_held(&tarn__owner_mutex.mutex);
 
     size_t count = 0;
 

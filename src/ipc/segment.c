@@ -71,7 +71,7 @@ static int compare(const void *one, const void *other)
 /* Return the segment around an address. `tarn__owner_mutex` held. */
 static struct segment *around(tarn_device_ptr address)
 {
-    tarn__assert_mutex_held(&tarn__owner_mutex);
+    tarn__assert_mutex_held(&tarn__owner_mutex.mutex);
 
     struct tarn__segment_memory byte = {.base = address, .bytes = 1};
     const struct segment place = {.memory = &byte};
