@@ -5,6 +5,7 @@
  * pointers for modules that Tarn does not call. Extensions have a second function of the
  * tool, and slots instead of a table.
  */
+#define _GNU_SOURCE
 #include "nvtx/tool.h"
 #include "base/host_checker.h"
 #include "base/warn.h"
@@ -128,7 +129,7 @@ static bool ranges_are_wanted(void)
 /* Return true if a tool was attached. */
 static bool attach(void)
 {
-    const char *path = getenv("NVTX_INJECTION64_PATH");
+    const char *path = secure_getenv("NVTX_INJECTION64_PATH");
     void *library = dlopen(path, RTLD_LAZY);
 
     if (!library) {
@@ -155,7 +156,7 @@ static bool attach(void)
 
 bool tarn__tool_is_named(void)
 {
-    const char *path = getenv("NVTX_INJECTION64_PATH");
+    const char *path = secure_getenv("NVTX_INJECTION64_PATH");
 
     return path && *path && strcmp(path, "./.") != 0; /* NVTX's value for no tool */
 }
