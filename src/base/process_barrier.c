@@ -36,8 +36,10 @@ void tarn__process_barrier_open(void)
 
 void tarn__process_barrier(void)
 {
-    if (!tarn__process_barrier_is_on)
+    if (!tarn__process_barrier_is_on) {
+        atomic_thread_fence(memory_order_seq_cst);
         return;
+    }
     /* The fast command can lack memory for a moment. The slow one needs none. */
     while (!call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) && !call(MEMBARRIER_CMD_GLOBAL))
         ;

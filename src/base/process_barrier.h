@@ -25,7 +25,7 @@ extern bool tarn__process_barrier_is_on __attribute__((visibility("hidden")));
 void tarn__process_barrier_open(void);
 
 /* Make a full memory barrier on all threads of the process, if the kernel offers that.
- * Otherwise do nothing: the caller's own accesses are seq_cst. */
+ * Otherwise make one on the calling thread; the frequent thread then makes its own. */
 void tarn__process_barrier(void);
 
 /* Set the flag of the frequent thread, which then reads the other one with
