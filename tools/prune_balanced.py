@@ -104,7 +104,7 @@ class Balanced(prune_random.Function):
             for block in self.blocks:
                 if rng.random() < (0.6 if not block.successors else 0.03):
                     self.raising.add(block.index)
-        self.giving = rng.choice((0.0, 0.15)) if self.keeping else 0.0
+        self.giving = rng.choice((0.0, 0.15, 0.5)) if self.keeping else 0.0
         self.sloppy = rng.choice((0.0, 0.0, 0.05))  # references that are never released
         self.number: dict[tuple[str, Place], int] = {}  # by value, and root of a class
         self.roots: dict[tuple[str, Place], Place] = {}
@@ -143,8 +143,15 @@ class Balanced(prune_random.Function):
         return place
 
     def join(self, name: str) -> None:
-        """One class for the places that edges connect, and a number for each class."""
+        """One class for the places that edges connect, and a number for each class. Often a
+        phi of an edge takes over a part: then the numbers before and behind it differ."""
         leaves = set()
+        takes = {
+            (source, self.home[phi])
+            for phi, arms in self.arms.items()
+            for source, value in arms.items()
+            if value == name and self.rng.random() < 0.7
+        }
         for block in self.blocks:
             if not self.has(name, block.index):
                 continue
@@ -152,6 +159,8 @@ class Balanced(prune_random.Function):
                 end = self.root(name, (block.index, True))
                 if not self.goes_on(name, target):
                     leaves.add(end)
+                    continue
+                if (block.index, target) in takes:
                     continue
                 start = self.root(name, (target, False))
                 if start != end:

@@ -51,7 +51,8 @@ struct carried {
     bool *raises;         /* by block: all paths from its start raise */
     bool *may_release;    /* by block: something outside of the set does, there or behind
                               */
-    unsigned char *end, *edge; /* scratch, by name */
+    unsigned char *end;   /* scratch, by name */
+    uint32_t *edge;       /* the same; many phis of one value have a large sum */
     uint32_t *stack;
     bool
         caller_holds; /* the function releases no more of its parameters than it takes, and
@@ -317,13 +318,13 @@ static void find_releases_behind(struct carried *carried)
 /* Count the part above the floors that the names behind an edge hand to those before it:
  * `passed`, by name. A phi of a value that is not followed has no such part. */
 static void pass_edge(struct carried *carried, uint32_t block, uint32_t target,
-                      unsigned char *passed)
+                      uint32_t *passed)
 {
     const struct tarn__demand *demand = &carried->demand;
     const unsigned char *behind = tarn__demand_at_start(demand, target);
 
     for (uint32_t name = 0; name < demand->name_count; name++)
-        passed[name] = (unsigned char)above(carried, name, behind[name]);
+        passed[name] = above(carried, name, behind[name]);
     for (uint32_t i = demand->first_phi[target]; i != 0; i = demand->phis[i - 1].next)
         passed[demand->phis[i - 1].name] = 0;
     for (uint32_t i = demand->first_phi[target]; i != 0; i = demand->phis[i - 1].next) {
@@ -332,8 +333,7 @@ static void pass_edge(struct carried *carried, uint32_t block, uint32_t target,
         if (name == TARN__NAME_OTHER)
             raise_floor(carried, phi->name, behind[phi->name]);
         else if (name != TARN__NAME_NULL)
-            passed[name] = (unsigned char)(passed[name] +
-                                           above(carried, phi->name, behind[phi->name]));
+            passed[name] += above(carried, phi->name, behind[phi->name]);
     }
 }
 
@@ -513,7 +513,7 @@ static bool open_tables(struct carried *carried)
     carried->raises = TARN__TAKE(arena, bool, blocks);
     carried->may_release = TARN__TAKE(arena, bool, blocks);
     carried->end = TARN__TAKE(arena, unsigned char, names);
-    carried->edge = TARN__TAKE(arena, unsigned char, names);
+    carried->edge = TARN__TAKE(arena, uint32_t, names);
     carried->stack = TARN__TAKE(arena, uint32_t, (size_t)blocks + 1);
     return !arena->failed;
 }

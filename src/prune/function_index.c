@@ -18,8 +18,9 @@ static enum kind kind_of_name(LLVMValueRef callee)
     return memcmp(name, "NRT_decref", length) == 0 ? DECREF : OTHER;
 }
 
-/* The name of the called function decides, whatever kind of value it is. A global is
- * known by its address; an argument or an instruction's result has to be queried. */
+/* The module's globals of these names count. For llvmlite's pass the name alone decides, so
+ * an argument or an instruction's result may have it too: what such a pointer calls is
+ * unknown, and the other modes do not count it. */
 static enum kind kind_of_call(const struct tarn__pruning *pruning, LLVMValueRef call)
 {
     LLVMValueRef callee = LLVMGetCalledValue(call);
@@ -28,6 +29,8 @@ static enum kind kind_of_call(const struct tarn__pruning *pruning, LLVMValueRef 
         return INCREF;
     if (callee == pruning->decref)
         return DECREF;
+    if (pruning->options.mode != TARN_PRUNE_LLVMLITE)
+        return OTHER;
     switch (LLVMGetValueKind(callee)) {
     case LLVMArgumentValueKind:
     case LLVMInstructionValueKind:

@@ -155,12 +155,28 @@ bool tarn__ownership_may_store(LLVMValueRef user, LLVMValueRef value)
     }
 }
 
-/* Does the reference stay in the function, under another name, or leave it at its end? */
-static bool goes_on(LLVMValueRef user)
+static bool merges(LLVMValueRef user)
 {
     LLVMOpcode opcode = LLVMGetInstructionOpcode(user);
 
-    return opcode == LLVMPHI || opcode == LLVMSelect || opcode == LLVMRet;
+    return opcode == LLVMPHI || opcode == LLVMSelect;
+}
+
+/* Does the reference stay in the function, or leave it at its end? A phi takes it over, and
+ * a select that was a phi once. Their results may give it away. Where those are merged
+ * again, they count as if they did. */
+static bool goes_on(struct tarn__ownership *ownership, LLVMValueRef user)
+{
+    if (!merges(user))
+        return LLVMGetInstructionOpcode(user) == LLVMRet;
+    for (LLVMUseRef use = LLVMGetFirstUse(user); use; use = LLVMGetNextUse(use)) {
+        LLVMValueRef next = LLVMGetUser(use);
+        ownership->regions->steps++;
+        if (next != user && LLVMGetInstructionOpcode(next) != LLVMRet &&
+            tarn__ownership_may_store(next, user))
+            return false;
+    }
+    return true;
 }
 
 /* Find the blocks that lead to a decref of the value, one that was removed included. */
@@ -208,7 +224,7 @@ static unsigned mark_stores(struct tarn__ownership *ownership, uint32_t number,
         }
         if (!tarn__ownership_may_store(user, value))
             continue;
-        stored |= goes_on(user) ? 0 : ANYWHERE;
+        stored |= goes_on(ownership, user) ? 0 : ANYWHERE;
         uint32_t block = tarn__cfg_number(regions->cfg, LLVMGetInstructionParent(user));
         stored |= ownership->before_raise[block] ? BEFORE_RAISE : 0;
         if (ownership->leads[block])

@@ -219,6 +219,40 @@ TEST(a_reference_that_is_taken_later_keeps_nothing_now)
                        .removed);
 }
 
+/* One path releases both references. On the other one `%p` takes one over, and `more` says
+ * what becomes of it. */
+static uint64_t removed_beside(const char *merge, const char *more)
+{
+    char text[2048];
+
+    snprintf(text, sizeof text,
+             ANY "@kept = external global i8*\n"
+                 "define void @f(i8** %%l, i1 %%c) {\nentry:\n"
+                 "  %%x = load i8*, i8** %%l\n" INCREF("%%x")
+                     INCREF("%%x") "  br i1 %%c, label %%two, label %%give\n"
+                                   "two:\n" DECREF("%%x") DECREF(
+                                       "%%x") "  ret void\n"
+                                              "give:\n  %%p = %s\n%s  call void @any()\n"
+                                              "  br label %%last\nlast:\n" USE("%%x")
+                                                  DECREF("%%x") "  ret void\n}\n",
+             merge, more);
+    return prune_soundly(text).removed;
+}
+
+TEST(a_reference_that_a_phi_gives_away_keeps_nothing)
+{
+    const char *phi = "phi i8* [ %x, %entry ]",
+               *select = "select i1 %c, i8* null, i8* %x";
+    const char *store = "  store i8* %p, i8** @kept\n";
+
+    CHECK_EQUAL(0, removed_beside(phi, store));
+    CHECK_EQUAL(0, removed_beside(select, store));
+    CHECK_EQUAL(0, removed_beside(phi, "  %q = select i1 %c, i8* %p, i8* null\n"));
+    CHECK_EQUAL(3, removed_beside(phi, ""));
+    CHECK_EQUAL(3, removed_beside(phi, USE("%p")));
+    CHECK_EQUAL(3, removed_beside(select, "  %v = load i8, i8* %p\n"));
+}
+
 TEST(one_function_alone_is_pruned_without_reading_other_bodies)
 {
     LLVMContextRef context = LLVMContextCreate();
