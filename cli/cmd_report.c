@@ -22,6 +22,8 @@ struct job {
     char **logs;
     size_t count;
     const char *output;
+    const char *plan_name; /* NULL: no pictures */
+    tarn_plan *plan;
     bool compares, shows_progress;
     struct window window;
     struct process *processes;
@@ -92,6 +94,11 @@ static int read_log(const struct job *job, size_t number)
     if (stat(path, &file) == 0 && S_ISREG(file.st_mode))
         reading.size = file.st_size;
     struct aggregate *aggregate = aggregate_create(&job->window);
+    struct pictures pictures = {.name = NULL};
+    if (job->plan) {
+        pictures_init(&pictures, job->plan, job->plan_name);
+        aggregate->pictures = &pictures;
+    }
     if (input_read(aggregate, reading.source.name, read_source, &reading) != TARN_OK)
         code = source_failed(&verb_report, &reading.source);
     else
@@ -99,7 +106,25 @@ static int read_log(const struct job *job, size_t number)
                      budget_of(job->count), number == 0);
     if (job->shows_progress)
         fputs("\r\033[K", stderr);
+    pictures_free(&pictures);
     aggregate_free(aggregate);
+    source_close(&reading.source);
+    return code;
+}
+
+/* Read the plan that the page is to show, if any. */
+static int read_plan(struct job *job)
+{
+    struct reading reading = {.shows_progress = false};
+    int code = 0;
+
+    if (!job->plan_name)
+        return 0;
+    if (!source_open(&reading.source, job->plan_name))
+        return failed(&verb_report, "cannot open %s: %s", reading.source.name,
+                      strerror(errno));
+    if (tarn_plan_read(reading.source.name, read_source, &reading, &job->plan) != TARN_OK)
+        code = source_failed(&verb_report, &reading.source);
     source_close(&reading.source);
     return code;
 }
@@ -175,10 +200,13 @@ static int report(struct job *job)
     for (size_t i = 0; i < job->count; i++)
         if (is_same_file(job->logs[i], job->output))
             return failed(&verb_report, "%s is the log itself", job->output);
+    if (job->plan_name && is_same_file(job->plan_name, job->output))
+        return failed(&verb_report, "%s is the plan itself", job->output);
     if (!job->compares)
         skip_empty(job);
     job->processes = memory_new(job->count, sizeof *job->processes);
-    while (done < job->count && (code = read_log(job, done)) == 0)
+    code = read_plan(job);
+    while (code == 0 && done < job->count && (code = read_log(job, done)) == 0)
         done++;
     if (code == 0) {
         workers_compare(job->processes, job->count);
@@ -187,6 +215,7 @@ static int report(struct job *job)
     for (size_t i = 0; i < done; i++)
         process_free(&job->processes[i]);
     free(job->processes);
+    tarn_plan_release(job->plan);
     return code;
 }
 
@@ -231,6 +260,9 @@ static int take_option(void *data, int option)
     case 'c':
         job->compares = true;
         break;
+    case 'l':
+        job->plan_name = optarg;
+        break;
     case 'p':
         job->shows_progress = true;
         break;
@@ -247,6 +279,11 @@ static int check_job(const struct job *job)
     if (job->compares && job->count != 2)
         return wrong_use(&verb_report, "--compare requires two logs, not %zu",
                          job->count);
+    if (job->plan_name && job->count != 1)
+        return wrong_use(&verb_report, "--plan requires one log, not %zu", job->count);
+    if (job->plan_name && strcmp(job->plan_name, "-") == 0 &&
+        strcmp(job->logs[0], "-") == 0)
+        return wrong_use(&verb_report, "the log and the plan cannot both be stdin");
     if (!job->output || !*job->output)
         return wrong_use(&verb_report, "-o FILE is required");
     if (job->window.from_ns >= job->window.to_ns)
@@ -260,6 +297,7 @@ static int run(int argc, char **argv)
                                             {"from", required_argument, NULL, 'f'},
                                             {"to", required_argument, NULL, 't'},
                                             {"compare", no_argument, NULL, 'c'},
+                                            {"plan", required_argument, NULL, 'l'},
                                             {"progress", no_argument, NULL, 'p'},
                                             HELP_OPTION,
                                             LAST_OPTION};
@@ -276,7 +314,8 @@ static int run(int argc, char **argv)
 
 const struct verb verb_report = {
     "report", "makes an HTML page of logs",
-    "report LOG... -o FILE [--from TIME] [--to TIME] [--compare] [--progress]",
+    "report LOG... -o FILE [--from TIME] [--to TIME] [--compare] [--plan PLAN] "
+    "[--progress]",
     "Reads logs as `tarn log` does and writes one HTML page: memory over time, what "
     "holds\n"
     "the memory at the peak, what is held until exit, and findings. The page needs no\n"
@@ -287,5 +326,7 @@ const struct verb verb_report = {
     "  --to TIME          end that long after the first row\n"
     "  --compare          compare the second of two logs (after) with the first "
     "(before)\n"
+    "  --plan PLAN        show a plan of `tarn plan` as a picture, and the run beside "
+    "it\n"
     "  --progress         show the progress on stderr even if that is not a terminal\n",
     run};

@@ -201,6 +201,25 @@ static void free_at_exit(struct aggregate *aggregate, const struct block *block,
     hold(aggregate, block);
 }
 
+static struct picture_block picture_of(const struct aggregate *aggregate,
+                                       const struct block *block)
+{
+    return (struct picture_block){.start = block->operation,
+                                  .address = block->address,
+                                  .bytes = block->bytes,
+                                  .node = aggregate->series.items[block->node].of};
+}
+
+/* Note the end of a block in the picture of the run, which has the window alone. Blocks
+ * without bytes are in no plan. */
+static void end_picture(struct aggregate *aggregate, const struct block *block)
+{
+    struct picture_block picture = picture_of(aggregate, block);
+
+    if (aggregate->pictures && aggregate->columns.is_begun && block->bytes > 0)
+        pictures_end(aggregate->pictures, &picture);
+}
+
 /* End a block. `event` is its free; NULL if the log does not have it. */
 static void end_block(struct aggregate *aggregate, const struct block *block,
                       const tarn_trace_event *event, uint64_t time_ns)
@@ -215,6 +234,7 @@ static void end_block(struct aggregate *aggregate, const struct block *block,
 
     if (event && event->end_ns > event->start_ns)
         note.duration_ns = event->end_ns - event->start_ns;
+    end_picture(aggregate, block);
     series_end(&aggregate->series, block->node, block->bytes);
     series_end(&aggregate->series, block->stream, block->bytes);
     series_end(&aggregate->series, block->size, block->bytes);
@@ -251,6 +271,9 @@ static tarn_status begin_block(struct aggregate *aggregate, const tarn_trace_eve
         histogram_add(&aggregate->call_ns[event->stream != UINT64_MAX], note.duration_ns,
                       1);
     }
+    if (aggregate->pictures && aggregate->columns.is_begun && block.bytes > 0)
+        block.operation = pictures_begin(aggregate->pictures, block.bytes,
+                                         aggregate->series.items[node].of);
     live_add(&aggregate->live, &block);
     series_begin(&aggregate->series, block.node, block.bytes);
     series_begin(&aggregate->series, block.stream, block.bytes);
@@ -447,6 +470,19 @@ tarn_status aggregate_mark(void *self, const char *name, uint64_t time_ns)
     return TARN_OK;
 }
 
+static void finish_pictures(struct aggregate *aggregate, const struct block *live,
+                            size_t count)
+{
+    if (!aggregate->pictures)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        struct picture_block picture = picture_of(aggregate, &live[i]);
+        if (live[i].bytes > 0)
+            pictures_keep(aggregate->pictures, &picture);
+    }
+    pictures_finish(aggregate->pictures);
+}
+
 void aggregate_finish(struct aggregate *aggregate)
 {
     struct columns *columns = &aggregate->columns;
@@ -461,6 +497,7 @@ void aggregate_finish(struct aggregate *aggregate)
     for (size_t i = 0; i < aggregate->sites.count; i++)
         sites_finish(aggregate->sites.items[i], columns);
     struct block *blocks = live_list(&aggregate->live, false, &count);
+    finish_pictures(aggregate, blocks, count);
     for (size_t i = 0; i < count; i++)
         if (!aggregate->has_exit || blocks[i].sequence <= aggregate->exit_sequence)
             hold(aggregate, &blocks[i]);

@@ -12,6 +12,7 @@
 #define TARN_CLI_REPORT_AGGREGATE_H
 
 #include "live.h"
+#include "pictures.h"
 #include "pools.h"
 #include "sites.h"
 
@@ -33,7 +34,8 @@ struct aggregate {
     struct columns columns;
     struct live live;
     struct pools pools;
-    uint32_t *owners; /* node -> series + 1 */
+    struct pictures *pictures; /* borrowed; NULL: the page has none */
+    uint32_t *owners;          /* node -> series + 1 */
     size_t owner_capacity;
     size_t owner_count;
     uint32_t *owner_sites; /* series -> site, for series of nodes */

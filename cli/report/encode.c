@@ -1,5 +1,6 @@
 /* encode.c -- the data block of one log: its figures, stacks, columns and snapshots. */
 #include "encode.h"
+#include "encode_pictures.h"
 #include "encode_pool.h"
 #include "memory.h"
 #include <inttypes.h>
@@ -426,6 +427,7 @@ void encode_view(const struct view *view, const char *program, struct data_block
     add_list(&view->held, "EXIT", block);
     add_list(&view->total, "TOTL", block);
     encode_pool_sections(view, block);
+    encode_pictures(view, block);
     free(shown.number_of);
     free(shown.frames);
 }

@@ -13,6 +13,7 @@ struct block {
     uint64_t address, bytes;
     uint64_t time_ns;            /* of the end of its allocation */
     uint64_t sequence;           /* number of its row */
+    uint64_t operation;          /* of its allocation, if the page has pictures */
     uint32_t node, stream, size; /* series */
     uint32_t site;
     int device;

@@ -12,6 +12,7 @@
 
 enum { SITES = 200, POINTS = 400, BOXES = 300, DEPTH = 64 };
 enum { CHART_WIDTH = 1000, CHART_HEIGHT = 240 };
+enum { PICTURE_BLOCKS = 1000 };
 
 void static_html_bytes(FILE *out, uint64_t bytes)
 {
@@ -225,6 +226,58 @@ static void write_failures(FILE *out, const struct view *view)
     fputs("</section>\n", out);
 }
 
+/* --- a plan, and the run beside it --------------------------------------------------- */
+
+/* Draw a picture: time to the right, addresses upwards, blocks of `height` bytes at most. */
+static void write_picture(FILE *out, const struct picture *picture, uint64_t height,
+                          const char *what)
+{
+    double wide = (double)(picture->operations ? picture->operations : 1);
+    size_t every = picture->count / PICTURE_BLOCKS + 1;
+
+    fprintf(out,
+            "<svg class=\"plain\" viewBox=\"0 0 %d %d\" role=\"img\" width=\"100%%\" "
+            "preserveAspectRatio=\"none\" height=\"%d\" aria-label=\"%s: blocks by time "
+            "and address, %s of addresses\"><path fill=\"currentColor\" "
+            "fill-opacity=\"0.3\" stroke=\"currentColor\" stroke-width=\"0.3\" d=\"",
+            CHART_WIDTH, CHART_HEIGHT, CHART_HEIGHT, what,
+            text_bytes(picture->height).text);
+    for (size_t i = 0; i < picture->count; i += every) {
+        const struct picture_block *block = &picture->blocks[i];
+        double scale = (double)CHART_HEIGHT / (double)height;
+        double life = (double)(block->end - block->start) / wide * CHART_WIDTH;
+        fprintf(out, "M%.1f,%.1fh%.1fv%.1fh%.1fz",
+                (double)block->start / wide * CHART_WIDTH,
+                CHART_HEIGHT - (double)block->offset * scale, life,
+                -(double)block->bytes * scale, -life);
+    }
+    fputs("\"/></svg>\n", out);
+}
+
+static void write_pictures(FILE *out, const struct pictures *pictures)
+{
+    const struct picture *plan = &pictures->of_plan, *run = &pictures->of_run;
+    uint64_t height = plan->height > run->height ? plan->height : run->height;
+
+    fputs("<section id=\"tarn-plan\"><h2>Plan and run</h2>\n<p>The plan ", out);
+    text_html(out, pictures->name, TEXT_BOX);
+    fprintf(
+        out,
+        ": <span data-bytes=\"%" PRIu64 "\">%s</span> of addresses for <span "
+        "data-bytes=\"%" PRIu64 "\">%s</span> live, %s blocks.</p>\n",
+        plan->height, text_bytes(plan->height).text, pictures->summary.peak_live_bytes,
+        text_bytes(pictures->summary.peak_live_bytes).text, text_count(plan->all).text);
+    if (plan->count > 0)
+        write_picture(out, plan, height, "Plan");
+    fprintf(out,
+            "<p>The run: <span data-bytes=\"%" PRIu64 "\">%s</span> of addresses, "
+            "without gaps of more than 64 MiB, %s blocks.</p>\n",
+            run->height, text_bytes(run->height).text, text_count(run->all).text);
+    if (run->count > 0)
+        write_picture(out, run, height, "Run");
+    fputs("</section>\n", out);
+}
+
 /* --- sites -------------------------------------------------------------------------- */
 
 static void write_site(FILE *out, const struct view *view, uint32_t number)
@@ -333,5 +386,7 @@ void static_html_write(FILE *out, const struct view *view)
         write_flame(out, view);
         write_sites(out, view);
     }
+    if (view->aggregate->pictures)
+        write_pictures(out, view->aggregate->pictures);
     write_quality(out, view->aggregate);
 }

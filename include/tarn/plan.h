@@ -64,6 +64,18 @@ typedef struct tarn_plan_summary {
     uint64_t waits;
 } tarn_plan_summary;
 
+/** The place of one block in a plan. */
+typedef struct tarn_plan_block {
+    size_t size; /**< The caller sets it to sizeof(tarn_plan_block). */
+    uint64_t
+        begin_operation; /**< Number of its allocation among all operations, from 0. */
+    /** Number of its free; the number of all operations if it lives to the end. */
+    uint64_t end_operation;
+    uint64_t bytes;        /**< Its size, rounded up to a multiple of 512. */
+    uint64_t offset_bytes; /**< Its address, from the begin of the range. */
+    uint64_t stream; /**< Number of the stream that allocates it; UINT64_MAX: none. */
+} tarn_plan_block;
+
 /** What following a plan under a limit of physical memory costs. */
 typedef struct tarn_plan_moves {
     size_t size;          /**< The caller sets it to sizeof(tarn_plan_moves). */
@@ -95,6 +107,22 @@ TARN_API void tarn_plan_release(tarn_plan *plan);
  * @since 0.2
  */
 TARN_API tarn_status tarn_plan_summarize(const tarn_plan *plan, tarn_plan_summary *out);
+
+/** Copy the place of one block.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param plan     the plan.
+ * @param index    number of the block, by its allocation, from 0.
+ * @param[out] out the place; the caller sets `size`.
+ * @return
+ * - TARN_OK: the place is copied.
+ * - TARN_INVALID_ARGUMENT: `plan` or `out` is NULL, `size` is wrong, or the plan has not so
+ *   many blocks.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_plan_get_block(const tarn_plan *plan, uint64_t index,
+                                         tarn_plan_block *out);
 
 /** Count the page moves that a plan needs under a limit of physical memory.
  *

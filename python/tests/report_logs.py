@@ -177,6 +177,24 @@ def _maps(r, s):
     return found
 
 
+def _plan(r, s):
+    if r.v() == 0:
+        return None
+    plan = {"name": s[r.v()], "live": r.v(), "streams": r.v(), "waits": r.v(), "pictures": []}
+    for _ in range(2):
+        one = {"operations": r.v(), "height": r.v(), "all": r.v(), "share": r.v()}
+        count = r.v()
+        fields = ["start", "life", "offset", "bytes", "address", "node"]
+        arrays = [r.array(count) for _ in fields]
+        one["blocks"] = [dict(zip(fields, values)) for values in zip(*arrays)]
+        start = 0
+        for block in one["blocks"]:
+            start += block["start"]
+            block["start"], block["node"] = start, block["node"] - 1
+        plan["pictures"].append(one)
+    return plan
+
+
 def _findings(r, s):
     found = []
     for _ in range(r.v()):
@@ -220,6 +238,7 @@ def decode(data):
     block["marks"] = [(r.v(), r.v(), s[r.v()], r.v()) for _ in range(r.v())]
     block["failures"] = _failures(found["FAIL"], s)
     block["maps"] = _maps(found["MAPS"], s)
+    block["plan"] = _plan(found["PLAN"], s) if "PLAN" in found else None
     block["findings"] = _findings(found["FIND"], s)
     assert all(part.at == len(part.data) for part in found.values())
     return block

@@ -135,6 +135,40 @@ class Map:
 
 
 @dataclasses.dataclass
+class PictureBlock:
+    """A block of a picture: by time in operations, and by address."""
+
+    start: int
+    life: int
+    offset: int
+    bytes: int
+    address: int = 0
+    node: int = -1
+
+
+@dataclasses.dataclass
+class Picture:
+    """Blocks in the order of their starts; `all` counts those that are left out, too."""
+
+    operations: int
+    height: int
+    blocks: list[PictureBlock]
+    all: int
+    share: int = 10000  # of the bytes and the time that the blocks have, in 10,000 parts
+
+
+@dataclasses.dataclass
+class Plan:
+    """A plan, and the run beside it."""
+
+    name: str
+    live: int
+    streams: int
+    waits: int
+    pictures: list[Picture]
+
+
+@dataclasses.dataclass
 class Finding:
     """A sentence about the log, and why it holds."""
 
@@ -171,6 +205,7 @@ class Block:
     marks: list[Mark] = dataclasses.field(default_factory=list)
     failures: list[Failure] = dataclasses.field(default_factory=list)
     maps: list[Map] = dataclasses.field(default_factory=list)
+    plan: Plan | None = None
     findings: list[Finding] = dataclasses.field(default_factory=list)
 
 
@@ -335,6 +370,24 @@ def maps(out: Stream, block: Block) -> None:
                 out.v(one.node + 1)
 
 
+def plan(out: Stream, block: Block) -> None:
+    if block.plan is None:
+        out.v(0)
+        return
+    out.v(len(block.plan.pictures))
+    out.s(block.plan.name)
+    out.v(block.plan.live, block.plan.streams, block.plan.waits)
+    for it in block.plan.pictures:
+        out.v(it.operations, it.height, it.all, it.share, len(it.blocks))
+        before = 0
+        for one in it.blocks:
+            out.v(one.start - before)
+            before = one.start
+        for field in ("life", "offset", "bytes", "address"):
+            out.v(*(getattr(one, field) for one in it.blocks))
+        out.v(*(one.node + 1 for one in it.blocks))
+
+
 def findings(out: Stream, block: Block) -> None:
     out.v(len(block.findings))
     for finding in block.findings:
@@ -375,6 +428,7 @@ SECTIONS = {
     "MARK": marks,
     "FAIL": failures,
     "MAPS": maps,
+    "PLAN": plan,
     "FIND": findings,
 }
 

@@ -17,6 +17,7 @@ from playwright.sync_api import sync_playwright
 PAGES = {
     "training": lambda: [logs.training()],
     "fragmented": lambda: [logs.fragmented()],
+    "planned": lambda: [logs.planned()],
     "workers": logs.workers,
     "compare": logs.before_and_after,
     "empty": lambda: [logs.empty()],

@@ -29,6 +29,9 @@ from block import (
     Map,
     MapBlock,
     Mark,
+    Picture,
+    PictureBlock,
+    Plan,
     Site,
 )
 
@@ -556,6 +559,40 @@ def pool_map(title: str, time_ns: int, kind: int, nodes: list[int], seed: int) -
     return Map(title, time_ns, kind, largest, segments)
 
 
+PLANNED_MORE = 123  # blocks of the run that are left out of its picture
+
+
+def planned() -> Block:
+    """A loop beside its plan: the run has gaps, and the plan has none."""
+    rng = random.Random(3)
+    block = fragmented()
+    nodes = sorted(block.peak)
+    ends, laid_out, run = [], [], []
+    time_ns = 0
+    for index in range(120):
+        size = rng.choice([64, 128, 200, 256, 512]) * MIB
+        ends = [(end, place, bytes_) for end, place, bytes_ in ends if end > time_ns]
+        offset = 0
+        for _, place, bytes_ in sorted(ends, key=lambda each: each[1]):
+            if place - offset >= size:
+                break
+            offset = max(offset, place + bytes_)
+        life = rng.choice([2, 5, 9, 40, 240 - time_ns])
+        life = min(life, 240 - time_ns)
+        node = rng.choice(nodes) if index % 5 else -1
+        ends.append((time_ns + life, offset, size))
+        laid_out.append(PictureBlock(time_ns, life, offset, size, offset, node))
+        apart = offset + index % 4 * 96 * MIB
+        run.append(PictureBlock(time_ns, life, apart, size, 0x7F0000000000 + apart, node))
+        time_ns += rng.choice([1, 2])
+    height = max(one.offset + one.bytes for one in laid_out)
+    high = max(one.offset + one.bytes for one in run)
+    pictures = [Picture(240, height, laid_out, len(laid_out)),
+                Picture(240, high, run, len(run) + PLANNED_MORE, 9876)]  # fmt: skip
+    block.plan = Plan("train.plan", height - 96 * MIB, 4, 17, pictures)
+    return block
+
+
 def workers(count: int = 8) -> list[Block]:
     """Processes of one command, of which one needs far more memory."""
     out = []
@@ -668,6 +705,8 @@ def hostile() -> Block:
     block.marks = [Mark(4 * MS, MARK, name)]
     segments = [(4096, [MapBlock(MIB, 0, MIB - 1, name, 2), MapBlock(MIB, 3, 0, name)])]
     block.maps = [Map(name, 5, 2, MIB, segments)]
+    pictures = [Picture(9, 2**63, [PictureBlock(0, 9, 5, 2**62, 2**64 - 1, 2)], 2**63)] * 2
+    block.plan = Plan(name, 0, 2**63, 1, pictures)
     return block
 
 

@@ -16,6 +16,7 @@ PANELS = [
     "flame",
     "failures",
     "map",
+    "plan",
     "sites",
     "compare",
     "processes",

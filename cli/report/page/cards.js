@@ -362,7 +362,7 @@ function makeQuality() {
 }
 
 const KEYS = [
-    ["1 to 6", "findings, chart, stacks, address map, sites, processes"],
+    ["1 to 7", "findings, chart, stacks, address map, sites, processes, plan"],
     ["← →", "select the column before or after; with Shift: ten columns"],
     ["p", "select the peak"],
     ["o", "select the next failure"],

@@ -380,6 +380,38 @@ function readMapBlocks(reader, block, address) {
     return blocks;
 }
 
+/** The blocks of a picture, as arrays. Offsets are in bytes from its lower edge. */
+function readPicture(reader, block) {
+    const [operations, height, all, share] = reader.numbers(4);
+    const count = reader.count(6);
+    const picture = {operations, height, all, share: share / 10000, count};
+    const start = picture.start = reader.numbers(count);
+    for (let index = 1; index < count; index++) start[index] += start[index - 1];
+    for (const field of ["life", "offset", "bytes", "address"])
+        picture[field] = reader.numbers(count);
+    picture.node = Int32Array.from(
+        reader.indexes(count, block.trie.count + 1, "node"), (node) => node - 1);
+    for (let index = 0; index < count; index++)
+        if (start[index] + picture.life[index] > operations ||
+            picture.offset[index] + picture.bytes[index] > height * (1 + 1e-9))
+            reader.fail(`block ${index} is outside of the picture`);
+    return picture;
+}
+
+/** A plan and the run beside it; undefined if the page has none. */
+function readPlan(reader, block) {
+    const count = reader.v();
+    if (count === 0) return undefined;
+    if (count !== 2) reader.fail(`${count} pictures`);
+    return {
+        name: readText(reader, block),
+        live: reader.v(),
+        streams: reader.v(),
+        waits: reader.v(),
+        pictures: [readPicture(reader, block), readPicture(reader, block)]
+    };
+}
+
 function readFindings(reader, block) {
     return readList(reader, 9, () => ({
         rule: readText(reader, block),
@@ -410,6 +442,7 @@ const EMPTY = {
     MARK: [0],
     FAIL: [0],
     MAPS: [0],
+    PLAN: [0],
     FIND: [0],
 };
 
@@ -431,6 +464,7 @@ function decodeBlock(text) {
     block.marks = readMarks(of("MARK"), block);
     block.failures = readFailures(of("FAIL"), block);
     block.maps = readMaps(of("MAPS"), block);
+    block.plan = readPlan(of("PLAN"), block);
     block.findings = readFindings(of("FIND"), block);
     block.readSnapshots = () => (block.snapshots ??= readSnapshots(of("SNAP"), block));
     return block;

@@ -1,6 +1,6 @@
 /* main.js -- decodes the first block, makes the panels, and listens to keys. */
 
-const PANELS = ["findings", "timeline", "flame", "map", "sites", "processes"];
+const PANELS = ["findings", "timeline", "flame", "map", "sites", "processes", "plan"];
 
 /** The lines key=value of the page. */
 function readPage() {
@@ -71,7 +71,7 @@ function onKey(event) {
         return;
     }
     if (isTyping(event.target)) return;
-    if (/^[1-6]$/.test(event.key)) return goTo(PANELS[event.key - 1]);
+    if (/^[1-7]$/.test(event.key)) return goTo(PANELS[event.key - 1]);
     const arrow = event.key.startsWith("Arrow");
     if (arrow && event.target.closest(".scroll, summary")) return;
     const command = Object.hasOwn(COMMANDS, event.key) ? COMMANDS[event.key] : undefined;
@@ -135,6 +135,7 @@ function start() {
     makeFailures();
     makeFlame();
     makeMap();
+    makePlan();
     makeSites();
     makeProcesses();
     makeQuality();
