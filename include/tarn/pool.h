@@ -282,7 +282,8 @@ typedef struct tarn_pool_options {
      * thread of the pool lays it out, which takes about a second for 100,000 blocks. The
      * pool then follows the plan in each step of this shape, as it follows `plan`. Blocks
      * that live for more than a step are in no plan: they stay where they are. The mark
-     * that begins with a new plan trims the pool: see tarn_resource_trim().
+     * that begins with the first plan trims the pool, and so does one behind the last plan:
+     * see tarn_resource_trim().
      *
      * A pool has plans for up to 8 shapes. A step of more than 262,144 allocations is not
      * planned. After 64 steps in a row of which none was repeated, learning ends. It ends

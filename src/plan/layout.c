@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Candidates for each block, and the blocks that a small plan counts as. */
-enum { CANDIDATES_A_BLOCK = 1200, BLOCKS_MIN = 20000 };
+/* Candidates for each block; and those that take as long as to sort and place an item. */
+enum { CANDIDATES_A_BLOCK = 1200, CANDIDATES_AN_ITEM = 1 };
 
 /* A way to group: blocks up to peak >> shift; 0: none. The finest come first. */
 struct level {
@@ -42,6 +42,7 @@ struct attempt {
 struct search {
     struct tarn_plan *plan;
     uint64_t bound;  /* quanta: no layout is lower */
+    uint64_t enough; /* quanta: no lower layout is searched for */
     uint64_t budget; /* candidates that are left */
     uint32_t *best;  /* by slot: offsets of the best layout */
     uint32_t height; /* of the best layout; UINT32_MAX: there is none */
@@ -133,7 +134,8 @@ static uint32_t place(struct search *search, struct attempt *attempt, uint32_t l
 
     sort_by_keys(attempt);
     uint32_t height = tarn__placer_run(attempt->placer, attempt->order, limit);
-    uint64_t visits = attempt->placer->visits - before + attempt->boxes.count;
+    uint64_t visits =
+        attempt->placer->visits - before + CANDIDATES_AN_ITEM * attempt->boxes.count;
     search->budget -= visits < search->budget ? visits : search->budget;
     if (height < search->height) {
         search->height = height;
@@ -149,7 +151,7 @@ static bool is_affordable(const struct search *search, const struct attempt *att
 
 static void try_orders(struct search *search, struct attempt *attempt, unsigned level)
 {
-    for (int order = 0; order < ORDERS && search->height > search->bound; order++) {
+    for (int order = 0; order < ORDERS && search->height > search->enough; order++) {
         uint32_t before = search->height;
         if (before < UINT32_MAX && !is_affordable(search, attempt))
             return;
@@ -186,7 +188,7 @@ static bool improve(struct search *search)
         return false;
     set_keys(&attempt, search->order == BY_START ? BY_SIZE : search->order);
     for (unsigned round = 0;
-         search->height > search->bound && is_affordable(search, &attempt); round++) {
+         search->height > search->enough && is_affordable(search, &attempt); round++) {
         if (place(search, &attempt, UINT32_MAX) == UINT32_MAX)
             break;
         raise_keys(search, &attempt, round);
@@ -202,7 +204,7 @@ static bool try_levels(struct search *search)
 
     for (int level = LEVELS_TRIED - 1; level >= 0; level--) {
         struct attempt attempt;
-        if (search->height <= search->bound || search->budget < budget / 2)
+        if (search->height <= search->enough || search->budget < budget / 2)
             break;
         if (!attempt_init(&attempt, search, (unsigned)level))
             return false;
@@ -244,15 +246,17 @@ bool tarn__layout_bound(const struct tarn_plan *plan, uint64_t *out)
     return true;
 }
 
-tarn_status tarn__layout_make(struct tarn_plan *plan, unsigned effort)
+tarn_status tarn__layout_make(struct tarn_plan *plan,
+                              const struct tarn__layout_effort *effort)
 {
-    size_t blocks = plan->count > BLOCKS_MIN ? plan->count : BLOCKS_MIN;
     struct search search = {.plan = plan,
-                            .budget = (uint64_t)blocks * CANDIDATES_A_BLOCK * effort,
+                            .budget = effort->blocks * CANDIDATES_A_BLOCK,
                             .best = malloc((plan->count + 1) * sizeof *search.best),
                             .height = UINT32_MAX};
     bool has_memory = search.best && tarn__layout_bound(plan, &search.bound);
 
+    search.enough =
+        search.bound + (effort->enough_part ? search.bound / effort->enough_part : 0);
     if (has_memory && search.bound < UINT32_MAX && plan->count > 0)
         has_memory =
             try_levels(&search) && (search.height == UINT32_MAX || improve(&search));

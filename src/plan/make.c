@@ -7,6 +7,10 @@
 #include <stdlib.h>
 
 enum { LAG_DEFAULT = 500, EFFORT_MAX = 1000, PRICE_SHARE = 1024 };
+/* Blocks that a small plan counts as, for the time of its search: of a log, and of a step. */
+enum { BLOCKS_MIN = 20000, STEP_BLOCKS_MIN = 1000 };
+/* A layout of a step that is higher than the peak by such a part of it is good enough. */
+enum { STEP_ENOUGH_PART = 256 };
 
 tarn_status tarn__make_empty(uint64_t blocks, tarn_plan **out)
 {
@@ -72,6 +76,23 @@ tarn_status tarn__make_layout(tarn_plan *plan, const tarn_plan_options *given)
     plan->rules = (struct tarn__plan_rules){
         .lag = options.lag_operations ? options.lag_operations : LAG_DEFAULT,
         .price = price_of(price < UINT64_MAX / 2 ? price : UINT64_MAX / 2)};
-    status = tarn__layout_make(plan, options.effort ? options.effort : 1);
+    uint64_t blocks = plan->count > BLOCKS_MIN ? plan->count : BLOCKS_MIN;
+    const struct tarn__layout_effort effort = {
+        .blocks = blocks * (options.effort ? options.effort : 1)};
+    status = tarn__layout_make(plan, &effort);
+    return status == TARN_OK ? tarn__waits_count(plan) : status;
+}
+
+tarn_status tarn__make_layout_of_step(tarn_plan *plan)
+{
+    const struct tarn__layout_effort effort = {
+        .blocks = plan->count > STEP_BLOCKS_MIN ? plan->count : STEP_BLOCKS_MIN,
+        .enough_part = STEP_ENOUGH_PART};
+
+    plan->rules =
+        (struct tarn__plan_rules){.lag = LAG_DEFAULT,
+                                  .price = price_of(plan->peak_live_bytes / PRICE_SHARE),
+                                  .waits_for_device = true};
+    tarn_status status = tarn__layout_make(plan, &effort);
     return status == TARN_OK ? tarn__waits_count(plan) : status;
 }

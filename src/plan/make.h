@@ -14,5 +14,8 @@ tarn_status tarn__make_empty(uint64_t blocks, tarn_plan **out);
  * TARN_INVALID_ARGUMENT: an option is invalid. TARN_OUT_OF_MEMORY: no host memory.
  * TARN_NOT_SUPPORTED: the blocks need 2^32 quanta or more. */
 tarn_status tarn__make_layout(tarn_plan *plan, const tarn_plan_options *options);
+/* Do the same for a step that a pool has recorded, in less time: the pool moves pages where
+ * the plan is a little too high. Work without a stream waits for the device. */
+tarn_status tarn__make_layout_of_step(tarn_plan *plan);
 
 #endif

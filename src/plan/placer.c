@@ -11,18 +11,19 @@ enum { STRIDE_MIN = 16, INSERTION_MAX = 48, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_
 static uint32_t largest_margin(const struct tarn__boxes *boxes,
                                const struct tarn__plan_rules *rules)
 {
-    bool has_streams = false, never_waits = false;
+    bool has_streams = false, has_no_stream = false, never_waits = false;
 
     for (size_t i = 0; i < boxes->count; i++) {
         const struct tarn__item *item = &boxes->items[i];
-        if (item->stream == TARN__PLAN_NO_STREAM ||
-            item->free_stream == TARN__PLAN_NO_STREAM)
-            return rules->lag;
+        has_no_stream |= item->stream == TARN__PLAN_NO_STREAM ||
+                         item->free_stream == TARN__PLAN_NO_STREAM;
         has_streams |= item->stream != boxes->items[0].stream ||
                        item->free_stream != boxes->items[0].stream;
         never_waits |= item->never_waits;
     }
-    return has_streams && never_waits ? rules->lag : 0;
+    if (has_no_stream && (has_streams || !rules->waits_for_device))
+        return rules->lag;
+    return (has_streams || has_no_stream) && never_waits ? rules->lag : 0;
 }
 
 /* The first item that starts at `time` or later. */

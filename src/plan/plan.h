@@ -19,7 +19,9 @@
  * reached that free: it is assumed to be `lag` operations behind. Then the stream of the
  * slot has to wait for the other one. A wait has a price in memory: a block below
  * `price` saves less memory than a wait costs, so its slot keeps the lag as a margin, and
- * no wait is expected. Work without a stream cannot wait, so it always keeps the margin.
+ * no wait is expected. Work without a stream cannot wait for a stream, so it keeps the margin.
+ * With `waits_for_device` it waits for the device instead, for memory that was freed without
+ * a stream, too: blocks from `price` on keep no margin then.
  *
  * A plan says where blocks may go. It never says that memory is free: whoever follows a
  * plan asks the pool.
@@ -56,8 +58,9 @@ struct tarn__plan_slot {
 };
 
 struct tarn__plan_rules {
-    uint32_t lag;   /* operations that the device is behind */
-    uint32_t price; /* quanta; a smaller block waits for no other stream */
+    uint32_t lag;          /* operations that the device is behind */
+    uint32_t price;        /* quanta; a smaller block waits for no other stream */
+    bool waits_for_device; /* work without a stream does; in no file */
 };
 
 struct tarn_plan {
@@ -75,9 +78,13 @@ static inline uint32_t tarn__plan_margin(const struct tarn__plan_rules *rules,
                                          uint32_t from_free_stream, uint32_t to_stream,
                                          bool to_never_waits)
 {
-    if (from_free_stream == TARN__PLAN_NO_STREAM || to_stream == TARN__PLAN_NO_STREAM)
-        return rules->lag;
-    return from_free_stream != to_stream && to_never_waits ? rules->lag : 0;
+    bool is_no_stream =
+        from_free_stream == TARN__PLAN_NO_STREAM || to_stream == TARN__PLAN_NO_STREAM;
+
+    if (from_free_stream == to_stream)
+        return is_no_stream && (!rules->waits_for_device || to_never_waits) ? rules->lag
+                                                                            : 0;
+    return is_no_stream || to_never_waits ? rules->lag : 0;
 }
 
 static inline bool tarn__plan_never_waits(const struct tarn__plan_rules *rules,

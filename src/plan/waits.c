@@ -32,7 +32,7 @@ static bool note(void *data, const struct tarn__plan_slot *from,
     if (count->consumer != to)
         count->handovers++;
     count->consumer = to;
-    /* Work without a stream keeps the margin: its memory is completed. */
+    /* Work without a stream waits for no stream. */
     if (to->stream == TARN__PLAN_NO_STREAM || from->free_stream == TARN__PLAN_NO_STREAM ||
         to->start - from->end >= count->lag)
         return true;

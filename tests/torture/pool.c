@@ -169,7 +169,8 @@ static void without_a_stream_by(tarn_pool_no_stream_policy no_stream_policy)
     tarn_pool_options options = {.size = sizeof options,
                                  .maximum_bytes = 8 * MIB,
                                  .no_stream_policy = no_stream_policy,
-                                 .no_stream_limit_bytes = 2 * MIB};
+                                 .no_stream_limit_bytes = 2 * MIB,
+                                 .plan = plan};
     tarn_resource *pool = NULL;
 
     IN_THE_END(tarn_pool_create(0, NULL, &options, &pool));
@@ -340,6 +341,30 @@ TEST(pool_follows_a_plan_whatever_call_fails)
         tarn_plan_release(random);
     }
     CHECK(planned > 0);
+}
+
+/* Planned blocks wait for the device, as others do. */
+TEST(pool_follows_a_plan_of_no_stream_whatever_call_fails)
+{
+    static const uint32_t sizes[] = {MIB / 512, 8 * MIB / 512};
+    const struct random_plan wanted = {.seed = 1,
+                                       .slots = 512,
+                                       .streams = 1,
+                                       .threads = 1,
+                                       .height = 8 * MIB / 512,
+                                       .sizes = sizes,
+                                       .size_count = 2,
+                                       .unit = MIB / 512};
+    tarn_plan *random = random_plan(&wanted);
+
+    CHECK(random != NULL);
+    plan = random;
+    tortured(without_a_stream);
+    CHECK(seen.planned > 0 && seen.device_synchronizations > 1);
+    tortured(without_a_stream_by_events);
+    CHECK(seen.planned > 0);
+    plan = NULL;
+    tarn_plan_release(random);
 }
 
 TEST(pool_moves_and_trims_whatever_call_fails)

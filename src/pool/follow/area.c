@@ -23,6 +23,8 @@ static enum tarn__area_use use_of(const struct tarn__heap *heap,
     if (tarn__heap_may_use_after_wait(heap, stream_state, node))
         return TARN__AREA_WAIT;
     const struct tarn__stream_state *owner = tarn__heap_state(heap, node->stream_state);
+    if (owner->identity.key == TARN__KEY_NO_STREAM && owner == stream_state)
+        return TARN__AREA_DEVICE; /* freed without a stream, for another such block */
     return owner->in_order && !owner->is_capture ? TARN__AREA_FENCE : TARN__AREA_BLOCKED;
 }
 

@@ -17,6 +17,7 @@ enum tarn__area_use {
     TARN__AREA_NOW,    /* use them at once */
     TARN__AREA_WAIT,   /* use them after a wait for event fences */
     TARN__AREA_FENCE,  /* wait for another stream's event fence, once it has one */
+    TARN__AREA_DEVICE, /* use them after a device-wide wait */
     TARN__AREA_MAP,    /* some have no memory */
     TARN__AREA_BLOCKED /* not use them: some are in use */
 };

@@ -8,6 +8,7 @@
 #include "pool/follow/match.h"
 #include "pool/follow/state.h"
 #include "pool/order/fence.h"
+#include "pool/order/no_stream.h"
 #include "pool/order/wait_set.h"
 #include "base/thread.h"
 #include <stdlib.h>
@@ -223,7 +224,7 @@ struct follow_search {
     const struct tarn__request *request;
     struct tarn__followed *followed;
     struct tarn__area_look look;
-    bool has_polled;
+    bool has_polled, has_waited;
     unsigned requests;
 };
 
@@ -322,6 +323,38 @@ static bool has_requested_now(struct follow_search *search)
     return true;
 }
 
+/* Complete all frees, if the block is so large that its memory is worth a device-wide wait.
+ * The ordinary search waits for the device, too, once much is free without a stream. */
+static bool has_waited_now(struct follow_search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+
+    if (search->has_waited)
+        return false;
+    search->has_waited = true;
+    tarn__pool_lock(pool);
+    bool is_worth_it = search->request->quanta >= pool->follow->price;
+    tarn__pool_unlock(pool);
+    return is_worth_it && tarn__fences_wait_for_device(pool) == TARN_OK;
+}
+
+/* Complete what was freed without a stream, before an allocation without one has the pool
+ * grow beyond its aim: only completed pages can move. */
+static void complete_beyond_aim(struct follow_search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+
+    tarn__pool_lock(pool);
+    uint64_t reserved = tarn__pages_reserved(pool->pages),
+             bytes = (uint64_t)search->request->quanta << TARN__QUANTUM_SHIFT;
+    bool is_due = tarn__follow_is_on(pool) && tarn__no_stream_bytes(pool) > 0 &&
+                  search->caller->stream_state->identity.key == TARN__KEY_NO_STREAM &&
+                  (reserved > pool->follow->aim || bytes > pool->follow->aim - reserved);
+    tarn__pool_unlock(pool);
+    if (is_due)
+        has_waited_now(search);
+}
+
 /* Map memory at the first addresses of the slot that have none. */
 static bool has_mapped(struct follow_search *search)
 {
@@ -356,7 +389,11 @@ static bool has_mapped(struct follow_search *search)
 static bool has_prepared(struct follow_search *search, enum tarn__area_use use)
 {
     if (use == TARN__AREA_MAP)
+        complete_beyond_aim(search);
+    if (use == TARN__AREA_MAP)
         return has_mapped(search);
+    if (use == TARN__AREA_DEVICE)
+        return has_waited_now(search);
     if (use == TARN__AREA_FENCE)
         return has_requested_now(search);
     return use == TARN__AREA_WAIT && has_polled_now(search);
@@ -400,19 +437,18 @@ void tarn__follow_note(struct tarn__pool *pool, tarn__index index, uint64_t key,
 
 /* --- marks --- */
 
-/* Enter the plan of a planner that has done its work. Returns true if there is one. */
-static bool enter_plan(struct tarn__pool *pool)
+/* Enter the plan of a planner that has done its work, if there is one. */
+static void enter_plan(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
     struct tarn__planner *planner = tarn__learn_take_done(pool);
     tarn__pool_unlock(pool);
     if (!planner)
-        return false;
+        return;
     struct tarn__sequences *sequences = tarn__planner_finish(planner);
     tarn__pool_lock(pool);
-    bool is_new = tarn__learn_enter(pool, sequences);
+    tarn__learn_enter(pool, sequences);
     tarn__pool_unlock(pool);
-    return is_new;
 }
 
 static void start_planner(struct tarn__pool *pool, struct tarn__planner *planner)
@@ -420,23 +456,23 @@ static void start_planner(struct tarn__pool *pool, struct tarn__planner *planner
     bool has_started = tarn__planner_start(planner);
 
     tarn__pool_lock(pool);
-    tarn__learn_started(pool, has_started ? planner : NULL);
+    tarn__learn_started(pool, has_started);
     tarn__pool_unlock(pool);
     if (!has_started)
         tarn__planner_finish(planner);
 }
 
-/* Mark a step of a pool that learns. Returns true if it has a new plan. */
+/* Mark a step of a pool that learns. Returns true if free memory is to be returned. */
 static bool mark_learned(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
     bool was_on = tarn__learn_is_on(pool);
     tarn__guard_end_step(pool);
     tarn__pool_unlock(pool);
-    bool is_new = enter_plan(pool);
+    enter_plan(pool);
     tarn__pool_lock(pool);
     pool->follow->is_marked = true;
-    bool is_smaller = tarn__learn_take_dropped(pool);
+    bool is_due = tarn__learn_is_trim_due(pool);
     struct tarn__planner *planner = tarn__learn_mark(pool);
     bool begins = !was_on && tarn__learn_is_on(pool);
     tarn__pool_unlock(pool);
@@ -444,7 +480,7 @@ static bool mark_learned(struct tarn__pool *pool)
         start_planner(pool, planner);
     if (begins) /* what is cached would be missing in the record */
         tarn__thread_caches_drain(pool);
-    return is_new || is_smaller;
+    return is_due;
 }
 
 bool tarn__follow_mark(struct tarn__pool *pool)

@@ -55,7 +55,7 @@ void tarn__follow_note(struct tarn__pool *pool, tarn__index index, uint64_t key,
                        const struct tarn__followed *followed) TARN__REQUIRES(pool_lock);
 /* Note the begin of a step of the program: all sequences begin anew. A pool that learns
  * records the step, or follows the plan of an earlier one. Returns true if memory is
- * to be returned: a new plan has other addresses, or a plan made the pool reserve too much. No
+ * to be returned: new plans have other addresses, or a plan made the pool reserve too much. No
  * lock held. */
 bool tarn__follow_mark(struct tarn__pool *pool);
 

@@ -32,8 +32,9 @@ void tarn__learn_free(struct tarn__pool *pool)
 
     if (!learn)
         return;
-    if (learn->planner)
-        tarn__sequences_free(tarn__planner_finish(learn->planner));
+    for (unsigned i = 0; i < learn->job_count; i++)
+        if (learn->jobs[i].planner)
+            tarn__sequences_free(tarn__planner_finish(learn->jobs[i].planner));
     free_shapes(learn);
     tarn__record_free(&learn->record);
     free(learn);
@@ -46,8 +47,10 @@ size_t tarn__learn_metadata(const struct tarn__pool *pool)
 
     for (int i = 0; i < TARN__LEARN_SHAPES; i++)
         bytes += learn->shapes[i].sequences ? learn->shapes[i].sequences->bytes : 0;
-    if (learn->planner)
-        bytes += sizeof *learn->planner + tarn__record_metadata(&learn->planner->record);
+    for (unsigned i = 0; i < learn->job_count; i++)
+        if (learn->jobs[i].planner)
+            bytes += sizeof *learn->jobs[i].planner +
+                     tarn__record_metadata(&learn->jobs[i].planner->record);
     return bytes;
 }
 
@@ -137,8 +140,9 @@ bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t qu
         follow_shape(pool, shape_that_begins_so(learn));
         return learn->active;
     }
-    /* decided: this step needs no record */
+    /* decided: this step needs no record, but for the ends in the next one */
     learn->is_recording = learn->present.count < TARN__LEARN_PREFIX;
+    learn->record.has_places_alone = !learn->is_recording;
     return false;
 }
 
@@ -147,7 +151,7 @@ void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t
     struct tarn__learn *learn = pool->follow->learn;
 
     tarn__assert_held(&pool->lock);
-    if (!learn->is_on || !learn->is_recording)
+    if (!learn->is_on)
         return;
     uint64_t reserved = tarn__pages_reserved(pool->pages);
     tarn__record_allocate(&learn->record, tarn__node(&pool->heap.nodes, index), index,
@@ -163,9 +167,33 @@ void tarn__learn_note_free(struct tarn__pool *pool, tarn__index index, uint64_t 
     struct tarn__learn *learn = pool->follow->learn;
 
     tarn__assert_held(&pool->lock);
-    if (learn->is_on && learn->is_recording)
+    if (learn->is_on)
         tarn__record_deallocate(&learn->record, tarn__node(&pool->heap.nodes, index),
                                 index, key);
+}
+
+/* --- steps to be planned --- */
+
+static void remove_first_job(struct tarn__learn *learn)
+{
+    learn->job_count--;
+    memmove(learn->jobs, learn->jobs + 1, learn->job_count * sizeof *learn->jobs);
+}
+
+/* Forget the steps that wait to be planned. */
+static void drop_waiting(struct tarn__learn *learn)
+{
+    while (learn->job_count > 0 && !learn->jobs[learn->job_count - 1].is_taken)
+        tarn__planner_finish(learn->jobs[--learn->job_count].planner);
+}
+
+/* Return the planner of the first step if it is to be started. */
+static struct tarn__planner *to_be_started(struct tarn__learn *learn)
+{
+    if (learn->job_count == 0 || learn->jobs[0].is_taken)
+        return NULL;
+    learn->jobs[0].is_taken = true;
+    return learn->jobs[0].planner;
 }
 
 /* --- the end of learning --- */
@@ -179,6 +207,7 @@ static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     tarn__state_end(pool);
     pool->follow->sequences = NULL;
     free_shapes(learn);
+    drop_waiting(learn);
 }
 
 static void end_unrepeated(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
@@ -244,14 +273,16 @@ static bool is_worse_than_none(const struct tarn__learn *learn, uint64_t signatu
     return false;
 }
 
-bool tarn__learn_take_dropped(struct tarn__pool *pool)
+bool tarn__learn_is_trim_due(struct tarn__pool *pool)
 {
     struct tarn__learn *learn = pool->follow->learn;
-    bool has = learn->has_dropped;
+    bool is_due = learn->has_dropped;
 
     tarn__assert_held(&pool->lock);
     learn->has_dropped = false;
-    return has;
+    if (learn->marks_to_trim > 0 && --learn->marks_to_trim == 0)
+        is_due = true;
+    return is_due;
 }
 
 bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
@@ -284,46 +315,49 @@ bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
 struct tarn__planner *tarn__learn_take_done(struct tarn__pool *pool)
 {
     struct tarn__learn *learn = pool->follow->learn;
-    struct tarn__planner *planner = learn->planner;
+    bool is_at_work = learn->job_count > 0 && learn->jobs[0].has_started;
+    struct tarn__planner *planner = is_at_work ? learn->jobs[0].planner : NULL;
 
     tarn__assert_held(&pool->lock);
     if (!planner || !atomic_load(&planner->is_done))
         return NULL;
-    learn->planner = NULL;
+    learn->jobs[0].planner = NULL;
     return planner;
 }
 
-bool tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequences)
+void tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequences)
 {
     struct tarn__learn *learn = pool->follow->learn;
-    struct tarn__learn_shape *shape = unused_shape(learn);
+    struct tarn__learn_shape *shape = unused_shape(learn), planned = learn->jobs[0].shape;
 
     tarn__assert_held(&pool->lock);
-    learn->is_planning = false;
+    remove_first_job(learn);
     if (!sequences || !shape || !learn->is_on || !tarn__state_has_room(pool, sequences)) {
         tarn__sequences_free(sequences);
         learn->failures += learn->is_on;
-        return false;
+        return;
     }
     if (tarn__state_expected(sequences) >
         tarn__learn_most_reserved(learn, sequences->peak_allocated)) {
-        note_worse(learn, learn->planning.signature);
+        note_worse(learn, planned.signature);
         tarn__sequences_free(sequences);
-        return false;
+        return;
     }
-    *shape = learn->planning;
+    *shape = planned;
     shape->sequences = sequences;
     learn->guess = shape;
     learn->counts.plans++;
+    learn->marks_to_trim = learn->counts.plans == 1 ? 1 : TARN__LEARN_SETTLED;
     pool->learned_bytes = tarn__learn_most_reserved(learn, 0);
-    return true;
 }
 
 /* Return true if a shape has a plan, or gets one. */
 static bool is_known(const struct tarn__learn *learn, uint64_t signature)
 {
-    bool is = learn->is_planning && learn->planning.signature == signature;
+    bool is = false;
 
+    for (unsigned i = 0; i < learn->job_count; i++)
+        is = is || learn->jobs[i].shape.signature == signature;
     for (int i = 0; i < TARN__LEARN_SHAPES; i++)
         is =
             is || (learn->shapes[i].sequences && learn->shapes[i].signature == signature);
@@ -341,45 +375,54 @@ static bool is_repeated(struct tarn__learn *learn, uint64_t signature)
     return false;
 }
 
-/* Plan the present step, which was recorded, if it is a repeated one. */
-static struct tarn__planner *plan_step(struct tarn__learn *learn)
+/* Return true if one more shape may have a plan. */
+static bool has_space_for_shape(const struct tarn__learn *learn)
+{
+    unsigned count = learn->job_count;
+
+    for (int i = 0; i < TARN__LEARN_SHAPES; i++)
+        count += learn->shapes[i].sequences != NULL;
+    return count < TARN__LEARN_SHAPES;
+}
+
+/* Have the present step planned, which was recorded, if it is a repeated one. */
+static void plan_step(struct tarn__learn *learn)
 {
     learn->counts.steps++;
     if (is_known(learn, learn->present.signature)) {
         learn->unrepeated = 0;
-        return NULL;
+        return;
     }
     if (is_worse_than_none(learn, learn->present.signature) ||
-        !is_repeated(learn, learn->present.signature) || !unused_shape(learn)) {
+        !is_repeated(learn, learn->present.signature) || !has_space_for_shape(learn)) {
         learn->unrepeated++;
-        return NULL;
+        return;
     }
     learn->unrepeated = 0;
-    if (learn->is_planning)
-        return NULL;
+    if (learn->job_count == TARN__LEARN_JOBS)
+        return;
     struct tarn__planner *planner = tarn__planner_new(&learn->record);
-    learn->is_planning = planner != NULL;
-    learn->planning = learn->present;
     learn->failures += planner == NULL;
-    return planner;
+    if (planner)
+        learn->jobs[learn->job_count++] =
+            (struct tarn__learn_job){.planner = planner, .shape = learn->present};
 }
 
 /* Note the end of the present step. */
-static struct tarn__planner *end_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+static void end_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     struct tarn__learn *learn = pool->follow->learn;
 
     if (learn->allocations == 0)
-        return NULL;
+        return;
     if (!learn->active)
         note_plain(pool);
     if (learn->active)
         learn->unrepeated = 0;
     else if (learn->is_recording && learn->record.is_whole && learn->record.count > 0)
-        return plan_step(learn);
+        plan_step(learn);
     else
         learn->unrepeated++;
-    return NULL;
 }
 
 static void begin_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
@@ -403,25 +446,26 @@ struct tarn__planner *tarn__learn_mark(struct tarn__pool *pool)
     if (pool->follow->state != TARN_POOL_PLAN_LEARNING &&
         pool->follow->state != TARN_POOL_PLAN_FOLLOWED)
         return NULL;
-    struct tarn__planner *planner = learn->is_on ? end_step(pool) : NULL;
+    if (learn->is_on)
+        end_step(pool);
     learn->is_on = true;
     if (learn->unrepeated >= TARN__LEARN_UNREPEATED ||
         learn->failures >= TARN__LEARN_FAILURES)
         end_unrepeated(pool);
     else
         begin_step(pool);
-    return planner;
+    return to_be_started(learn);
 }
 
-void tarn__learn_started(struct tarn__pool *pool, struct tarn__planner *planner)
+void tarn__learn_started(struct tarn__pool *pool, bool has_thread)
 {
     struct tarn__learn *learn = pool->follow->learn;
 
     tarn__assert_held(&pool->lock);
-    if (planner) {
-        learn->planner = planner;
+    if (has_thread) {
+        learn->jobs[0].has_started = true;
         return;
     }
-    learn->is_planning = false;
+    remove_first_job(learn);
     learn->failures++;
 }

@@ -26,9 +26,11 @@
 
 enum {
     TARN__LEARN_SHAPES = 8,
+    TARN__LEARN_JOBS = 4,    /* steps that are planned, or wait for that */
     TARN__LEARN_PREFIX = 32, /* first allocations, which decide about the shape */
     TARN__LEARN_RECENT = 32, /* signatures of steps without a plan */
     TARN__LEARN_WORSE = 32,  /* signatures of shapes whose plan was worse than none */
+    TARN__LEARN_SETTLED = 8, /* marks after a new plan, without another one */
     TARN__LEARN_UNREPEATED = 64,
     TARN__LEARN_FAILURES = 3
 };
@@ -40,6 +42,14 @@ struct tarn__learn_shape {
     struct tarn__sequences *sequences;       /* NULL: this shape is unused */
 };
 
+/* A step to be planned. */
+struct tarn__learn_job {
+    struct tarn__planner *planner; /* NULL: a caller has taken it */
+    struct tarn__learn_shape shape;
+    bool is_taken;    /* a caller starts it, or has done so */
+    bool has_started; /* and is done with that */
+};
+
 /* One of the first allocations of the present step. */
 struct tarn__learn_request {
     uint64_t thread, key;
@@ -47,8 +57,9 @@ struct tarn__learn_request {
 };
 
 struct tarn__learn {
-    bool is_on;        /* from the first mark on, until learning ends */
-    bool is_recording; /* this step: its shape is not decided, or it has no plan */
+    bool is_on; /* from the first mark on, until learning ends */
+    bool
+        is_recording; /* this step in full: its shape is not decided, or it has no plan */
     struct tarn__record record;
     uint32_t allocations; /* of this step, while it is recorded */
     struct tarn__learn_shape
@@ -63,11 +74,11 @@ struct tarn__learn {
     uint64_t worse[TARN__LEARN_WORSE];
     /* most bytes, of all steps that were recorded without a plan */
     uint64_t plain_allocated, plain_reserved;
-    bool has_dropped; /* a plan that was worse, since the last mark */
+    bool has_dropped;       /* a plan that was worse, since the last mark */
+    unsigned marks_to_trim; /* until free memory is to be returned; 0: it is not */
 
-    struct tarn__planner *planner;     /* at work; NULL: none */
-    struct tarn__learn_shape planning; /* what it plans, if `is_planning` */
-    bool is_planning;
+    struct tarn__learn_job jobs[TARN__LEARN_JOBS]; /* the first one is at work */
+    unsigned job_count;
     unsigned unrepeated, failures;
     struct {
         uint64_t steps, plans, worse;
@@ -101,20 +112,23 @@ uint64_t tarn__learn_most_reserved(const struct tarn__learn *learn, uint64_t all
 /* The plan that is followed does not pay: forget it. `is_worse`: it has the pool reserve
  * more than that. Returns false if learning ends. */
 bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse) TARN__REQUIRES(pool_lock);
-/* Return true if a plan that was worse was dropped since the last call: its memory is to be
- * returned. */
-bool tarn__learn_take_dropped(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+/* Return true if the mark that calls this is to return free memory: a new plan has other
+ * addresses, or a plan that was worse was dropped. The pool returns it for the first plan at
+ * once. For later ones it does so when no further plan has come for TARN__LEARN_SETTLED
+ * marks: most memory is at addresses of plans by then. */
+bool tarn__learn_is_trim_due(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 
 /* Return the planner if it has done its work: the caller finishes it, without a lock. */
 struct tarn__planner *tarn__learn_take_done(struct tarn__pool *pool)
     TARN__REQUIRES(pool_lock);
-/* Enter its result; NULL: no plan was made. Returns true if the pool has one plan more. */
-bool tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequences)
+/* Enter its result; NULL: no plan was made. */
+void tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequences)
     TARN__REQUIRES(pool_lock);
 /* End a step, and begin the next one. Returns a planner that the caller starts without a
- * lock, and then passes to tarn__learn_started(); NULL: there is nothing to plan. */
+ * lock; NULL: there is nothing to plan, or a planner is at work. */
 struct tarn__planner *tarn__learn_mark(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
-void tarn__learn_started(struct tarn__pool *pool, struct tarn__planner *planner)
+/* Note that the planner was started, or that it could not be: then the caller frees it. */
+void tarn__learn_started(struct tarn__pool *pool, bool has_thread)
     TARN__REQUIRES(pool_lock);
 
 #endif

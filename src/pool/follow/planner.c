@@ -185,7 +185,7 @@ struct tarn__sequences *tarn__planner_plan(const struct tarn__record *record)
     if (tarn__make_empty(record->count, &plan) != TARN_OK)
         return NULL;
     if (make_circle(&circle) && add_planned(&circle, plan) && plan->count > 0 &&
-        tarn__make_layout(plan, NULL) == TARN_OK && order_by_step(&circle, plan))
+        tarn__make_layout_of_step(plan) == TARN_OK && order_by_step(&circle, plan))
         sequences = tarn__sequences_new(plan);
     if (sequences) {
         sequences->peak_allocated = record->peak_allocated;
@@ -198,15 +198,16 @@ struct tarn__sequences *tarn__planner_plan(const struct tarn__record *record)
 
 /* --- the thread --- */
 
-struct tarn__planner *tarn__planner_new(struct tarn__record *record)
+struct tarn__planner *tarn__planner_new(const struct tarn__record *record)
 {
     struct tarn__planner *planner = calloc(1, sizeof *planner);
 
     if (!planner)
         return NULL;
-    planner->record = *record;
-    tarn__record_init(record);
-    return planner;
+    if (tarn__record_copy(record, &planner->record))
+        return planner;
+    tarn__planner_finish(planner);
+    return NULL;
 }
 
 static void *run(void *data)

@@ -29,9 +29,9 @@ struct tarn__planner {
  * can be planned. */
 struct tarn__sequences *tarn__planner_plan(const struct tarn__record *record);
 
-/* Create a planner, which takes the record: `*record` is a new one. Returns NULL without
- * host memory. */
-struct tarn__planner *tarn__planner_new(struct tarn__record *record);
+/* Create a planner with a copy of the record: the next step needs the places of the blocks,
+ * too. Returns NULL without host memory. */
+struct tarn__planner *tarn__planner_new(const struct tarn__record *record);
 /* Start its thread. Returns false if the system cannot create it. */
 bool tarn__planner_start(struct tarn__planner *planner);
 /* Wait for the thread, and free the planner. Returns the result, which is the caller's. */

@@ -2,6 +2,7 @@
 #include "pool/follow/record.h"
 #include "pool/blocks/stream_state.h"
 #include <stdlib.h>
+#include <string.h>
 
 void tarn__record_init(struct tarn__record *record)
 {
@@ -18,6 +19,25 @@ void tarn__record_free(struct tarn__record *record)
     tarn__ordinals_free(&record->streams);
 }
 
+bool tarn__record_copy(const struct tarn__record *record, struct tarn__record *out)
+{
+    const size_t bytes = TARN__RECORD_CHUNK * sizeof *record->chunks[0];
+
+    *out = *record;
+    memset(out->chunks, 0, sizeof out->chunks);
+    tarn__ordinals_init(&out->threads);
+    tarn__ordinals_init(&out->streams);
+    out->threads.next = record->threads.next;
+    out->streams.next = record->streams.next;
+    for (uint32_t i = 0; i * TARN__RECORD_CHUNK < record->count; i++) {
+        out->chunks[i] = malloc(bytes);
+        if (!out->chunks[i])
+            return false;
+        memcpy(out->chunks[i], record->chunks[i], bytes);
+    }
+    return true;
+}
+
 void tarn__record_restart(struct tarn__record *record, uint64_t allocated)
 {
     tarn__ordinals_clear(&record->threads);
@@ -27,6 +47,7 @@ void tarn__record_restart(struct tarn__record *record, uint64_t allocated)
     record->begin_allocated = record->peak_allocated = allocated;
     record->peak_reserved = 0;
     record->is_whole = true;
+    record->has_places_alone = false;
 }
 
 size_t tarn__record_metadata(const struct tarn__record *record)
@@ -85,13 +106,14 @@ void tarn__record_allocate(struct tarn__record *record, struct tarn__node *node,
     record->is_whole = record->is_whole && has_room(record);
     if (!record->is_whole)
         return;
-    uint16_t stream = tarn__record_stream(record, key);
     struct tarn__record_block *block = tarn__record_at(record, record->count);
     block->start = record->operations++;
-    block->end = TARN__RECORD_LIVE;
-    block->quanta = node->quanta;
-    block->stream = block->free_stream = stream;
-    block->thread = tarn__record_thread(record, thread);
+    if (!record->has_places_alone) {
+        block->end = TARN__RECORD_LIVE;
+        block->quanta = node->quanta;
+        block->stream = block->free_stream = tarn__record_stream(record, key);
+        block->thread = tarn__record_thread(record, thread);
+    }
     block->node[record->parity] = index;
     if (block->node[!record->parity]) /* it may be freed later in this step */
         block->wrapped_end = 0;
@@ -109,7 +131,8 @@ void tarn__record_deallocate(struct tarn__record *record, const struct tarn__nod
     struct tarn__record_block *block = tarn__record_at(record, place);
     if (place < record->count && block->node[record->parity] == index) {
         block->end = record->operations++;
-        block->free_stream = tarn__record_stream(record, key);
+        if (!record->has_places_alone)
+            block->free_stream = tarn__record_stream(record, key);
         block->node[record->parity] = 0;
     } else if (block->node[!record->parity] == index) {
         block->wrapped_end = ++record->operations;

@@ -7,6 +7,9 @@
  * The next step has a block at the same place, and the record notes there when the old
  * one was freed: its wrapped end. So a repeated record has whole lives, on a circle.
  *
+ * A step that follows a plan needs no record. Only the places of its blocks are noted, for
+ * the wrapped ends of the next step.
+ *
  * A live block knows its place in the record: `previous` of its node. A place is its own
  * only where the record names the node, too. So a stale place is never mistaken.
  *
@@ -46,6 +49,7 @@ struct tarn__record {
     uint32_t count, operations;
     unsigned parity; /* of the step: 0 or 1 */
     bool is_whole;
+    bool has_places_alone; /* from here on: the step follows a plan */
     struct tarn__ordinals threads, streams;
     /* bytes of the pool that were live when the step began, and most during it */
     uint64_t begin_allocated, peak_allocated;
@@ -54,6 +58,9 @@ struct tarn__record {
 
 void tarn__record_init(struct tarn__record *record);
 void tarn__record_free(struct tarn__record *record);
+/* Copy the blocks of a record, and the numbers of its streams and threads. Returns false
+ * without host memory; the copy can be freed then, too. */
+bool tarn__record_copy(const struct tarn__record *record, struct tarn__record *out);
 /* Begin a step, with so many bytes live. Memory of the last one is kept for it. */
 void tarn__record_restart(struct tarn__record *record, uint64_t allocated);
 /* Return the bytes of host memory. */

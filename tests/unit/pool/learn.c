@@ -2,6 +2,7 @@
 #include "learn.h"
 #include "plan/check.h"
 #include "plan/make.h"
+#include "pool/follow/learn.h"
 #include "pool/follow/planner.h"
 
 static tarn_stream streams[STEP_STREAMS];
@@ -198,6 +199,35 @@ TEST(shapes_that_begin_alike_are_told_apart_where_they_differ)
     learn_rounds(run_alike, 2, (const uint64_t[]){200, 200});
 }
 
+/* The steps are run faster than they are planned. Empty steps enter the plans. */
+TEST(steps_that_are_repeated_while_another_is_planned_wait_for_their_turn)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (uint64_t i = 0; i < 2 * TARN__LEARN_JOBS; i++) {
+        mark(pool);
+        step_run(pool, &(struct step){.seed = i / 2 + 1, .count = 2000, .streams = 4},
+                 streams);
+    }
+    mark(pool);
+    wait_for_plans(pool, TARN__LEARN_JOBS);
+    CHECK_EQUAL(2 * TARN__LEARN_JOBS, statistics(pool).steps_learned);
+    end(pool);
+}
+
+TEST(a_pool_can_be_released_while_steps_wait_to_be_planned)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (uint64_t i = 0; i < 8; i++) {
+        mark(pool);
+        step_run(pool, &(struct step){.seed = i / 2 + 1, .count = 4000, .streams = 4},
+                 streams);
+    }
+    mark(pool);
+    end(pool);
+}
+
 TEST(at_most_eight_shapes_have_plans)
 {
     begin();
@@ -387,6 +417,67 @@ TEST(a_plan_that_needs_more_than_the_pool_had_is_dropped_for_good)
     }
     CHECK_EQUAL(1, statistics(pool).plans_made);
     CHECK(statistics(pool).reserved <= plain);
+    end(pool);
+}
+
+enum { MANY_STREAMS = 100, HUGE_BLOCKS = 6 };
+
+/* Run a step of huge blocks that live for all of it, and small ones of many streams, of which
+ * one is live at a time. The device is always done. */
+static void run_on_many_streams(tarn_resource *pool, const tarn_stream *many)
+{
+    const size_t huge = 1024 * MIB, small = 5 * MIB;
+    tarn_device_ptr blocks[HUGE_BLOCKS];
+
+    for (int i = 0; i < HUGE_BLOCKS; i++)
+        blocks[i] = take(pool, huge, streams[0]);
+    for (int i = 0; i < MANY_STREAMS; i++) {
+        put(pool, take(pool, small, many[i]), small, many[i]);
+        CU(cuCtxSynchronize());
+    }
+    for (int i = 0; i < HUGE_BLOCKS; i++)
+        put(pool, blocks[i], huge, streams[0]);
+}
+
+/* The planner expects a device that is behind, so each small block has its own place. That is
+ * 500 MiB more than the pool has without a plan. */
+TEST(a_plan_that_is_expected_to_need_more_is_not_followed)
+{
+    const tarn_pool_options options = {
+        .size = sizeof options, .learn = true, .growth_bytes = 2 * MIB};
+    const struct timespec pause = {.tv_nsec = 1000000};
+    tarn_stream raw[MANY_STREAMS], many[MANY_STREAMS];
+
+    begin();
+    for (int i = 0; i < MANY_STREAMS; i++) {
+        raw[i] = new_stream();
+        CHECK_OK(tarn_stream_register(0, raw[i], &many[i]));
+    }
+    tarn_resource *pool = new_pool(&options);
+    for (int i = 0; i < 3; i++) {
+        mark(pool);
+        run_on_many_streams(pool, many);
+    }
+    uint64_t plain = statistics(pool).peak_reserved;
+    CHECK(plain < 6144 * MIB + 40 * MIB);
+    for (int i = 0; i < 120000 && statistics(pool).plans_worse == 0; i++) {
+        nanosleep(&pause, NULL);
+        mark(pool);
+    }
+    for (int i = 0; i < 4; i++) { /* it is not planned again */
+        mark(pool);
+        run_on_many_streams(pool, many);
+    }
+    mark(pool);
+    CHECK_EQUAL(1, statistics(pool).plans_worse);
+    CHECK_EQUAL(0, statistics(pool).plans_made);
+    CHECK_EQUAL(0, statistics(pool).planned);
+    CHECK_EQUAL(TARN_POOL_PLAN_LEARNING, statistics(pool).plan_state);
+    CHECK_EQUAL(plain, statistics(pool).peak_reserved);
+    for (int i = 0; i < MANY_STREAMS; i++) {
+        CHECK_OK(tarn_stream_unregister(many[i]));
+        CU(cuStreamDestroy_v2(raw[i]));
+    }
     end(pool);
 }
 
