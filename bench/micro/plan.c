@@ -2,7 +2,7 @@
  *
  *     bench-plan [--passes N] [--cap PERCENT] [--plain | --learn] [--threads] [--raw]
  *                [--json FILE] LOG...
- *     bench-plan --training [--passes N] [--plain | --learn]
+ *     bench-plan --training [--passes N] [--plain | --learn] [--shapes N] [--step-ms N]
  *     bench-plan --pairs
  *
  * Makes a plan of the first LOG, and replays each LOG on one pool that follows it: so the
@@ -13,7 +13,10 @@
  *
  * --training measures steps of a loop like training: weights that stay, activations that
  * live from the forward to the backward pass, temporary blocks, and gradients that the next
- * step frees. Sizes and order are the same in each step. A step is a pass.
+ * step frees. Sizes and order are the same in each step. A step is a pass. --shapes: steps of
+ * so many shapes come in a random order, and each has other sizes. --step-ms: a step takes so
+ * long, so that the planner has the time that it has on a GPU. The last line tells
+ * the memory of the second half of the passes.
  *
  * --pairs measures one allocation and its free: a cache hit, the heap's, and a planned
  * one.
@@ -29,8 +32,9 @@
 static struct {
     unsigned passes;
     unsigned cap; /* percent; 0: none */
+    unsigned shapes, step_ms;
     bool plain, learn, threads, raw;
-} bench = {.passes = 3};
+} bench = {.passes = 3, .shapes = 1};
 
 /* --- logs ------------------------------------------------------------------------------ */
 
@@ -173,14 +177,22 @@ struct training {
     tarn_stream stream;
     tarn_device_ptr weights[LAYERS], gradients[LAYERS], activations[LAYERS];
     uint64_t live, peak; /* bytes */
+    unsigned shape;      /* of the step */
+    uint64_t random;
+    uint64_t most_live, most_reserved; /* of the second half of the passes */
 };
 
-/* Return the bytes of a block: the same in each step, of every kind and layer. */
-static size_t training_bytes(unsigned kind, unsigned layer)
+enum { GRADIENT = 1, SHAPES_MOST = 64 };
+
+/* Return the bytes of a block: the same in each step of a shape, of every kind and layer.
+ * Gradients are as large as weights in each shape. */
+static size_t training_bytes(const struct training *training, unsigned kind,
+                             unsigned layer)
 {
     uint64_t drawn = (kind * 1000003u + layer + 1) * 0x9e3779b97f4a7c15u;
+    size_t bytes = ((size_t)(drawn >> 40) % (48u << 20) >> kind % 3) + 4096;
 
-    return ((size_t)(drawn >> 40) % (48u << 20) >> kind % 3) + 4096;
+    return kind == GRADIENT ? bytes : bytes / 16 * (16 + training->shape);
 }
 
 static tarn_device_ptr training_take(struct training *training, size_t bytes)
@@ -210,47 +222,73 @@ static void training_compute(struct training *training, unsigned layer, unsigned
     tarn_device_ptr last = 0;
 
     for (unsigned i = 0; i < TEMPORARIES; i++) {
-        tarn_device_ptr block = training_take(training, training_bytes(kind + i, layer));
+        tarn_device_ptr block =
+            training_take(training, training_bytes(training, kind + i, layer));
         if (i > 0)
-            training_put(training, last, training_bytes(kind + i - 1, layer));
+            training_put(training, last, training_bytes(training, kind + i - 1, layer));
         last = block;
     }
-    training_put(training, last, training_bytes(kind + TEMPORARIES - 1, layer));
+    training_put(training, last, training_bytes(training, kind + TEMPORARIES - 1, layer));
 }
 
 static void training_step(struct training *training)
 {
     for (unsigned i = 0; i < LAYERS; i++) {
-        training_put(training, training->gradients[i], training_bytes(1, i));
+        training_put(training, training->gradients[i],
+                     training_bytes(training, GRADIENT, i));
         training->gradients[i] = 0;
     }
     for (unsigned i = 0; i < LAYERS; i++) {
-        training->activations[i] = training_take(training, training_bytes(0, i));
+        training->activations[i] =
+            training_take(training, training_bytes(training, 0, i));
         training_compute(training, i, 10);
     }
     for (unsigned i = LAYERS; i-- > 0;) {
         training_compute(training, i, 40);
-        training->gradients[i] = training_take(training, training_bytes(1, i));
-        training_put(training, training->activations[i], training_bytes(0, i));
+        training->gradients[i] =
+            training_take(training, training_bytes(training, GRADIENT, i));
+        training_put(training, training->activations[i], training_bytes(training, 0, i));
     }
+}
+
+/* Pause until a step has taken its time. */
+static void end_step(uint64_t start)
+{
+    uint64_t end = start + bench.step_ms * (uint64_t)1000000, now = bench_now_ns();
+    const struct timespec pause = {.tv_sec = (time_t)((end - now) / 1000000000),
+                                   .tv_nsec = (long)((end - now) % 1000000000)};
+
+    if (now < end)
+        nanosleep(&pause, NULL);
 }
 
 static void run_training_pass(struct training *training, unsigned pass)
 {
-    if (bench.learn)
+    training->random = training->random * 6364136223846793005u + 1442695040888963407u;
+    training->shape = (unsigned)((training->random >> 33) % bench.shapes);
+    if (bench.learn && bench.shapes > 1)
+        bench_must(tarn_pool_mark_step(training->pool), "mark_step");
+    else if (bench.learn)
         mark(training->pool, pass);
     bench_must(tarn_pool_reset_peaks(training->pool), "reset_peaks");
     training->peak = training->live;
     uint64_t start = bench_now_ns(), before = statistics_of(training->pool).planned;
     training_step(training);
     double ns = (double)(bench_now_ns() - start);
+    end_step(start);
     tarn_pool_statistics after = statistics_of(training->pool);
     double ratio = (double)after.recent_peak_reserved / (double)training->peak;
     double allocations = LAYERS * (2.0 + 2.0 * TEMPORARIES);
-    printf("training %u: reserved : live %.4f, %.1f %% planned, %lu moves, %.0f ns an "
-           "allocation\n",
-           pass, ratio, 100.0 * (double)(after.planned - before) / allocations,
-           (unsigned long)after.moves, ns / allocations);
+    if (pass > bench.passes / 2 && training->most_live < training->peak)
+        training->most_live = training->peak;
+    if (pass > bench.passes / 2 && training->most_reserved < after.recent_peak_reserved)
+        training->most_reserved = after.recent_peak_reserved;
+    printf("training %u, shape %u: reserved : live %.4f, %.1f %% planned, %lu moves, %lu "
+           "plans, %.0f "
+           "ns an allocation\n",
+           pass, training->shape, ratio,
+           100.0 * (double)(after.planned - before) / allocations,
+           (unsigned long)after.moves, (unsigned long)after.plans_made, ns / allocations);
     bench_result(name_of_pool(), "training", "reserved:live", ratio);
 }
 
@@ -264,12 +302,17 @@ static void run_training(void)
     bench_must(tarn_stream_register(0, raw, &training.stream), "register");
     bench_must(tarn_pool_create(0, NULL, &options, &training.pool), "pool");
     for (unsigned i = 0; i < LAYERS; i++)
-        training.weights[i] = training_take(&training, training_bytes(1, i));
+        training.weights[i] =
+            training_take(&training, training_bytes(&training, GRADIENT, i));
     for (unsigned pass = 1; pass <= bench.passes; pass++)
         run_training_pass(&training, pass);
+    printf("second half: reserved : live %.4f, %.3f GiB live\n",
+           (double)training.most_reserved / (double)training.most_live,
+           (double)training.most_live / (1 << 30));
     for (unsigned i = 0; i < LAYERS; i++) {
-        training_put(&training, training.weights[i], training_bytes(1, i));
-        training_put(&training, training.gradients[i], training_bytes(1, i));
+        size_t bytes = training_bytes(&training, GRADIENT, i);
+        training_put(&training, training.weights[i], bytes);
+        training_put(&training, training.gradients[i], bytes);
     }
     tarn_resource_release(training.pool);
     bench_must(tarn_stream_unregister(training.stream), "unregister");
@@ -364,12 +407,18 @@ static void measure_pairs(void)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"passes", required_argument, NULL, 'p'}, {"cap", required_argument, NULL, 'c'},
-        {"plain", no_argument, NULL, 'n'},        {"learn", no_argument, NULL, 'l'},
-        {"threads", no_argument, NULL, 't'},      {"raw", no_argument, NULL, 'w'},
-        {"json", required_argument, NULL, 'j'},   {"pairs", no_argument, NULL, 'r'},
-        {"training", no_argument, NULL, 'g'},     {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"passes", required_argument, NULL, 'p'},
+                                            {"cap", required_argument, NULL, 'c'},
+                                            {"plain", no_argument, NULL, 'n'},
+                                            {"learn", no_argument, NULL, 'l'},
+                                            {"threads", no_argument, NULL, 't'},
+                                            {"raw", no_argument, NULL, 'w'},
+                                            {"json", required_argument, NULL, 'j'},
+                                            {"pairs", no_argument, NULL, 'r'},
+                                            {"training", no_argument, NULL, 'g'},
+                                            {"shapes", required_argument, NULL, 's'},
+                                            {"step-ms", required_argument, NULL, 'm'},
+                                            {NULL, 0, NULL, 0}};
     int option;
     bool pairs = false, training = false;
 
@@ -380,6 +429,10 @@ int main(int argc, char **argv)
             bench.passes = (unsigned)strtoul(optarg, NULL, 10);
         if (option == 'c')
             bench.cap = (unsigned)strtoul(optarg, NULL, 10);
+        if (option == 's')
+            bench.shapes = (unsigned)strtoul(optarg, NULL, 10);
+        if (option == 'm')
+            bench.step_ms = (unsigned)strtoul(optarg, NULL, 10);
         bench.plain = bench.plain || option == 'n';
         bench.learn = bench.learn || option == 'l';
         bench.threads = bench.threads || option == 't';
@@ -389,6 +442,8 @@ int main(int argc, char **argv)
         if (option == 'j')
             bench_results_open("plan", optarg);
     }
+    if (bench.shapes == 0 || bench.shapes > SHAPES_MOST)
+        bench_die("--shapes: from 1 to %d", SHAPES_MOST);
     setenv("TARN_DRIVER", TARN_SIM_PATH, 0);
     setenv("TARN_SIM", "devices=1,memory=192GiB", 0);
     if (pairs)
