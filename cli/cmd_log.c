@@ -180,7 +180,8 @@ static void print_end(const struct job *job)
     const tarn_trace_end *end = &job->end;
 
     if (end->is_cut)
-        printf("  its program did not close the log\n");
+        printf("  the log has no end: a signal (Ctrl-C, kill), a crash or _exit() ended "
+               "its program, it still runs, or the file was cut\n");
     if (end->begin_ns)
         printf("  a ring: complete from %s on\n", time_text((double)end->begin_ns).text);
     if (end->torn_rows)

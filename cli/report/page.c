@@ -78,8 +78,8 @@ static void write_facts(FILE *out, const struct process *process)
             process->is_cut ? "live at the end" : "held until exit", process->held,
             text_bytes(process->held).text);
     if (process->is_cut)
-        fputs("<p class=\"bad\">The log is cut: figures at the end are those of its last "
-              "row.</p>\n",
+        fputs("<p class=\"bad\">The log has no end: figures at the end are those of its "
+              "last row.</p>\n",
               out);
     fputs("</header>\n", out);
 }

@@ -353,9 +353,9 @@ static void write_quality(FILE *out, const struct aggregate *aggregate)
 
     fputs("<section id=\"tarn-quality\"><h2>Data quality</h2>\n", out);
     if (aggregate->is_cut)
-        fputs("<p class=\"bad\">The log is cut: the process was killed, or the log was "
-              "read while it was written. Figures at the end are those of the last "
-              "row.</p>",
+        fputs("<p class=\"bad\">The log has no end: a signal (Ctrl-C, kill), a crash or "
+              "_exit() ended the program, it still runs, or the file was cut. Figures at "
+              "the end are those of the last row.</p>",
               out);
     if (aggregate->is_ring)
         fprintf(out,

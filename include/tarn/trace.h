@@ -427,6 +427,22 @@ TARN_API unsigned tarn_trace_writer_stack_depth(const tarn_trace_writer *writer)
  */
 TARN_API tarn_status tarn_trace_flush(tarn_trace_writer *writer);
 
+/** Flush all logs of the process, as exit() does.
+ *
+ * A program that ends by _exit() or by a signal can call it before. Its text logs then
+ * have all their events, and its binary logs have an end: readers set
+ * tarn_trace_end.is_cut to false. Python's package calls it when the interpreter ends,
+ * also after Ctrl-C.
+ *
+ * The logs go on: a program may write more events. A log that cannot be written is a
+ * warning. In a forked child the call has no effect on the logs of its parent.
+ *
+ * Thread-safety: any thread. A signal handler must not call it.
+ *
+ * @since 0.2
+ */
+TARN_API void tarn_trace_flush_all(void);
+
 /** Choose whether each event goes to the file or to the function at once.
  *
  * With automatic flushes a process that is killed loses no event. Each event then
@@ -502,7 +518,10 @@ typedef struct tarn_trace_limits {
 /** Counts and findings of a reader about a whole log. */
 typedef struct tarn_trace_end {
     size_t size; /**< sizeof(tarn_trace_end). */
-    /** The program did not close this binary log: it was killed, or still runs. */
+    /** This binary log has no end.
+     *
+     * A signal, a crash or _exit() ended its program before tarn_trace_flush_all(), the
+     * program still runs, or the file was cut. */
     bool is_cut;
     /** Damaged or incomplete rows, records and chunks, which the reader left out. */
     uint64_t torn_rows;

@@ -104,9 +104,9 @@ static void after_fork_in_child(void)
     tarn__log_file_forget();
 }
 
-/* The interpreter has ended and has freed its blocks: a binary log gets its end. Interrupted
- * by Ctrl-C, Python ends by a signal, without exit(). A program that embeds Python can call
- * exit() without an end of the interpreter. */
+/* The interpreter has ended and has freed its blocks: the logs get their end, also those of
+ * loggers. Interrupted by Ctrl-C, Python ends by a signal, without exit(). A program that
+ * embeds Python can call exit() without an end of the interpreter. */
 static void at_exit(void)
 {
     pthread_mutex_lock(&tarn__log_rows.lock);
@@ -116,6 +116,7 @@ static void at_exit(void)
     pthread_mutex_unlock(&tarn__log_rows.lock);
     if (out)
         tarn_trace_writer_release(out); /* it warns of a failure */
+    tarn_trace_flush_all();
 }
 
 int tarn__log_init(PyObject *module)

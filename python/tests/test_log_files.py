@@ -14,7 +14,8 @@ LOGGER = """
 import os, signal, sys, time
 import tarn
 logger = tarn.mr.LoggingResourceAdaptor(
-    tarn.mr.CudaMemoryResource(), sys.argv[1], auto_flush=sys.argv[2] == "True"
+    tarn.mr.CudaMemoryResource(), sys.argv[1], auto_flush=sys.argv[2] == "True",
+    format="binary" if sys.argv[1].endswith(".tlog") else "rmm",
 )
 blocks = [logger.allocate(100) for _ in range(5)]
 """
@@ -43,6 +44,22 @@ def test_a_process_that_ends_at_once_loses_no_row_with_auto_flush(tmp_path, end,
     process.communicate()
     assert process.returncode == code
     assert len(rows_of(tmp_path / "log.dev0.csv")) == 5
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.tlog"])
+def test_the_log_of_a_process_that_ctrl_c_ends_is_whole(tmp_path, name):
+    """Python ends by the signal then, without exit(); the registry keeps the logger."""
+    end = """
+tarn.mr.set_current_device_resource(logger)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+signal.raise_signal(signal.SIGINT)
+"""
+    process = start(end, tmp_path / name)
+    _, said = process.communicate()
+    assert process.returncode == -signal.SIGINT and "KeyboardInterrupt" in said
+    done = tarn_tool("log", "--check", tmp_path / name.replace("log", "log.dev0", 1))
+    assert done.returncode == 0, done.stderr
+    assert "5 rows" in done.stdout and "no end" not in done.stdout
 
 
 def test_a_process_that_logs_no_more_has_its_rows_in_the_file(tmp_path):

@@ -80,11 +80,16 @@ bool tarn__open_logs_flush_soon(void)
     return runs;
 }
 
+void tarn_trace_flush_all(void)
+{
+    flush_all();
+    tarn__binary_writer_trim_all();
+}
+
 static void end_all(void)
 {
     atomic_store(&all.exiting, true);
-    flush_all();
-    tarn__binary_writer_trim_all();
+    tarn_trace_flush_all();
 }
 
 static void begin_watch(void)

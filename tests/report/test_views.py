@@ -502,7 +502,8 @@ def test_what_a_log_lacks_is_absent_and_said(opened):
     assert values == ["site", "size"]
     assert "--stacks 16" in tab.text("#tarn-flame")
     head = tab.text("#tarn-head")
-    assert "cut at 89 ms" in head and "12 problems in 80 rows" in head and "reserved" not in head
+    assert "no end after 89 ms" in head and "12 problems in 80 rows" in head
+    assert "reserved" not in head
     assert "at least" in head
 
 

@@ -81,7 +81,8 @@ function warningsOf(block) {
     const when = timeText(figure(block, "duration_ns") ?? 0);
     if (figure(block, "is_cut"))
         texts.push(
-            `The log is cut at ${when}: the process was killed or is still running. ` +
+            `The log has no end after ${when}: a signal (Ctrl-C, kill), a crash or ` +
+            "_exit() ended the program, it still runs, or the file was cut. " +
             "Figures at the end are those of the last row.");
     if (figure(block, "is_ring"))
         texts.push(

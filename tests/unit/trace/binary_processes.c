@@ -225,6 +225,40 @@ TEST(exit_returns_the_space_behind_the_last_chunk)
     unlink(file.path);
 }
 
+/* Log rows before and after the flush of all logs, and end by a signal. */
+static int log_and_be_interrupted(void *path)
+{
+    if (tarn_trace_writer_open(path, TARN_TRACE_BINARY, &its.writer) != TARN_OK)
+        return 1;
+    for (uint64_t i = 1; i <= 3000; i++) {
+        if (write_row(0, i) != TARN_OK)
+            return 2;
+        if (i % 1000 == 0) /* the log goes on after each */
+            tarn_trace_flush_all();
+    }
+    signal(SIGINT, SIG_DFL); /* a shell's background job ignores it */
+    raise(SIGINT);
+    return 3;
+}
+
+TEST(a_process_that_flushes_all_logs_and_ends_by_a_signal_leaves_a_log_with_an_end)
+{
+    struct file file = file_new();
+    pid_t child = fork();
+    int how = 0;
+
+    if (child == 0)
+        _exit(log_and_be_interrupted(file.path));
+    CHECK_EQUAL(child, waitpid(child, &how, 0));
+    CHECK(WIFSIGNALED(how) && WTERMSIG(how) == SIGINT);
+    struct decoded log = decode(file.path);
+    CHECK_EQUAL(3000, log.count);
+    /* the header, one chunk of records and three of rows: nothing is unused */
+    CHECK_EQUAL(4096 + 4 * 65536, size_of(file.path));
+    decoded_free(&log);
+    unlink(file.path);
+}
+
 /* --- fork --- */
 
 static void path_of_child(const struct file *file, pid_t child, char out[64])

@@ -405,6 +405,30 @@ TEST(unreleased_writer_is_flushed_at_exit)
     unlink(path);
 }
 
+static int log_and_leave(void *path)
+{
+    tarn_trace_writer *writer;
+
+    if (tarn_trace_writer_open(path, TARN_TRACE_RMM, &writer) != TARN_OK)
+        return 1;
+    if (tarn_trace_write(writer, &allocation) != TARN_OK)
+        return 2;
+    tarn_trace_flush_all();
+    _exit(0);
+}
+
+TEST(a_process_that_flushes_all_logs_may_end_without_exit)
+{
+    char path[] = "/tmp/tarn-writer-XXXXXX";
+
+    close(mkstemp(path));
+    CHECK_EQUAL(0, in_child(log_and_leave, path));
+    CHECK_EQUAL(strlen(RMM_HEADER) +
+                    strlen("4711,00:00:01.105490,allocate,0x7fae06600000,80,0\n"),
+                size_of(path));
+    unlink(path);
+}
+
 /* Two logs that cannot be written, and one that can. */
 static int fill_the_disk_and_exit(void *path)
 {
