@@ -183,9 +183,7 @@ def test_narrow_boxes_are_one_box_with_their_sum(opened):
     drawn = tab.js("flame.boxes.filter(each => each.level === 2 && each.rest !== undefined)"
                    ".map(each => [each.rest, each.count])")  # fmt: skip
     assert drawn == [[32 << 20, 4321]]
-    assert (
-        tab.js("boxName(flame.tree, flame.tree.key.indexOf('smaller'))") == "4,321 smaller stacks"
-    )
+    assert tab.js("boxName(flame.tree, flame.tree.key.indexOf(SMALLER))") == "4,321 smaller stacks"
 
 
 def test_the_map_has_the_bytes_of_its_blocks(opened):

@@ -74,16 +74,34 @@ class BoxTree {
         this.sourceBefore = [null];
         this.folds = [1];
         this.smaller = [0];
-        this.lookup = new Map();
+        this.slots = new Int32Array(1024);  // a hash table: the boxes, 0 if it is free
         this.children = null;
     }
 
+    /** The place of a box in the hash table, or the free one where it belongs. */
+    slotOf(parent, key) {
+        const mask = this.slots.length - 1;
+        const hash = Math.imul(Math.imul(parent, 0x9e3779b1) + key, 0x85ebca6b);
+        let slot = (hash ^ (hash >>> 15)) & mask;
+        for (let box; (box = this.slots[slot]) !== 0; slot = (slot + 1) & mask)
+            if (this.parent[box] === parent && this.key[box] === key) break;
+        return slot;
+    }
+
+    /** Keep half of the hash table free. */
+    widen() {
+        if (this.parent.length * 2 < this.slots.length) return;
+        this.slots = new Int32Array(this.slots.length * 2);
+        for (let box = 1; box < this.parent.length; box++)
+            this.slots[this.slotOf(this.parent[box], this.key[box])] = box;
+    }
+
     child(parent, key, source, isBefore) {
-        const id = `${parent} ${key}`;
-        let box = this.lookup.get(id);
-        if (box === undefined) {
-            box = this.parent.length;
-            this.lookup.set(id, box);
+        this.widen();
+        const slot = this.slotOf(parent, key);
+        let box = this.slots[slot];
+        if (box === 0) {
+            box = this.slots[slot] = this.parent.length;
             this.parent.push(parent);
             this.key.push(key);
             for (const array of [this.bytes, this.before, this.blocks, this.smaller])
@@ -138,16 +156,16 @@ class BoxTree {
     find(path) {
         let box = 0;
         for (const key of path ? path.split(".") : []) {
-            const next = this.lookup.get(`${box} ${key}`);
-            if (next === undefined || this.bytes[next] === 0) break;
+            const next = this.slots[this.slotOf(box, Number(key))];
+            if (next === 0 || this.bytes[next] === 0) break;
             box = next;
         }
         return box;
     }
 }
 
-const NO_LOCATION = "none";  // keys of boxes that are no frame
-const SMALLER = "smaller";
+const NO_LOCATION = -2;  // keys of boxes that are no frame
+const SMALLER = -3;
 
 /** Put the own bytes of a block into a tree. `keyOf` says which frames are the same. */
 function growTree(tree, block, own, keyOf, isBefore, factor = 1) {

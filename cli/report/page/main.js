@@ -93,8 +93,7 @@ function listenPage() {
         hideTip();
         request();
     });
-    matchMedia("(prefers-color-scheme: dark)")
-        .addEventListener("change", () => request());
+    DARK.addEventListener("change", () => request());
     const print = (isPrinting) => {
         printing = isPrinting;
         patterns.clear();

@@ -40,11 +40,12 @@ const THEMES = {
     },
 };
 
+const DARK = matchMedia("(prefers-color-scheme: dark)");
+
 let printing = false;  // on white paper
 
 function theme() {
-    const dark = state.theme ? state.theme === "dark"
-                             : matchMedia("(prefers-color-scheme: dark)").matches;
+    const dark = state.theme ? state.theme === "dark" : DARK.matches;
     return THEMES[dark && !printing ? "dark" : "light"];
 }
 

@@ -24,8 +24,9 @@ function digits(value) {
     return String(Number(value.toPrecision(3)));
 }
 
+/** A whole number with a comma before each three digits. Loading a locale takes longer. */
 function grouped(value) {
-    return Math.round(value).toLocaleString("en-US");
+    return String(Math.round(value)).replace(/\B(?=(?:\d{3})+$)/g, ",");
 }
 
 const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

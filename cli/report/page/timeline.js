@@ -321,10 +321,10 @@ function drawBands({context, colours}, frame, steps, block, most) {
     }
     context.strokeStyle = colours.paper;
     context.lineWidth = 0.75;
+    const numbered = steps.map(({left, right}, at) => ({left, right, at}));
     for (let index = 0; index < bands.length - 1; index++) {
         context.beginPath();
-        stepPath(context, frame, most, steps.map((step, at) => ({...step, at})),
-            (step) => tops[index][step.at], true);
+        stepPath(context, frame, most, numbered, (step) => tops[index][step.at], true);
         context.stroke();
     }
 }
