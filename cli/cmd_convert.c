@@ -39,7 +39,8 @@ static tarn_status on_process(void *data, const tarn_trace_process *process)
     convert->seen |= PART_PROCESS;
     convert->pid = process->pid;
     convert->start_unix_ns = process->start_unix_ns;
-    return TARN_OK;
+    return convert->form->on_process ? convert->form->on_process(convert, process)
+                                     : TARN_OK;
 }
 
 static tarn_status on_stack(void *data, tarn_stack stack, const tarn_stack_frame *frames,

@@ -66,6 +66,7 @@ struct convert_form {
     bool opens_path;    /* `begin` opens the output itself */
     bool has_at;        /* --at selects what it shows */
     tarn_status (*begin)(struct convert *convert);
+    tarn_status (*on_process)(struct convert *convert, const tarn_trace_process *process);
     /* `event->stack` is a number of this process. */
     tarn_status (*on_event)(struct convert *convert, const tarn_trace_event *event,
                             uint64_t line);

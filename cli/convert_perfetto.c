@@ -45,6 +45,19 @@ static tarn_status begin(struct convert *convert)
     return TARN_OK;
 }
 
+/* Name the process: the viewer shows its command line above its tracks. */
+static tarn_status on_process(struct convert *convert, const tarn_trace_process *process)
+{
+    if (!process->command || !*process->command)
+        return TARN_OK;
+    struct json *json = open_event(convert, "M", "process_name", 0, 0);
+    json_open(json, "args", '{');
+    json_text(json, "name", process->command);
+    json_close(json, '}');
+    json_close(json, '}');
+    return TARN_OK;
+}
+
 /* Write a counter with its value from that time on. */
 static void write_counter(struct convert *convert, const char *name, uint64_t number,
                           uint64_t time_ns, uint64_t bytes)
@@ -179,6 +192,7 @@ const struct convert_form form_perfetto = {
     .keeps = PART_THREADS | PART_DEVICES | PART_PLACES | PART_POOLS | PART_MARKS |
              PART_PROCESS,
     .begin = begin,
+    .on_process = on_process,
     .on_event = on_event,
     .on_pool = on_pool,
     .on_mark = on_mark,

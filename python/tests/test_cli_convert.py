@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 def sample():
     """A log of two devices: two blocks are live at the end, and one of them was held until exit."""
-    made = binary_log.BinaryLog(host="box")
+    made = binary_log.BinaryLog(host="box", command="python train.py")
     main = ("main", "/me/a;\n.py", 9)
     deep = made.stack(("empty", "/v/site-packages/x.py", 3), main)
     flat = made.stack(main)
@@ -120,7 +120,7 @@ def test_speedscope_has_a_sample_for_each_stack(source):
 
 def test_perfetto_has_async_events_with_an_end_for_each_freed_block(source):
     events = json.loads(convert(source, "perfetto").read_text())["traceEvents"]
-    by_phase = {phase: [e for e in events if e["ph"] == phase] for phase in "beCi"}
+    by_phase = {phase: [e for e in events if e["ph"] == phase] for phase in "beCiM"}
     ended = {event["id"]: event for event in by_phase["e"]}
     begun = {event["id"]: event for event in by_phase["b"]}
     assert len(begun) == 4 and len(ended) == 2
@@ -134,6 +134,31 @@ def test_perfetto_has_async_events_with_an_end_for_each_freed_block(source):
     assert "reserved bytes of pool 1" in {event["name"] for event in by_phase["C"]}
     assert {e["name"] for e in by_phase["i"]} == {"growth", "failed allocation", "<exit>"}
     assert {event["pid"] for event in events} == {4711}
+    assert [(e["name"], e["args"]) for e in by_phase["M"]] == [
+        ("process_name", {"name": "python train.py"})
+    ]
+
+
+def test_perfetto_has_the_fields_that_the_viewer_requires(source):
+    """The format of trace events: what Perfetto's importer counts as an error otherwise."""
+    told = json.loads(convert(source, "perfetto").read_text())
+    assert told["displayTimeUnit"] == "ns"
+    alive = set()
+    for event in told["traceEvents"]:
+        assert type(event["pid"]) is int and type(event["tid"]) is int
+        assert type(event["ts"]) in (int, float) and event["ts"] >= 0  # microseconds
+        assert type(event["name"]) is str and event["name"]
+        if event["ph"] in "be":  # an async event is known by its category and its id
+            key = (event["cat"], event["id"])
+            assert (key in alive) == (event["ph"] == "e"), event
+            alive ^= {key}
+        elif event["ph"] == "C":
+            assert [type(value) for value in event["args"].values()] == [int]
+        elif event["ph"] == "i":
+            assert event["s"] == "g"
+        else:
+            assert (event["ph"], event["name"]) == ("M", "process_name")
+    assert len(alive) == 2  # blocks that are never freed
 
 
 def test_a_torch_snapshot_has_its_documented_fields(source):
