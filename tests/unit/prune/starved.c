@@ -74,10 +74,15 @@ static LLVMModuleRef parse(LLVMContextRef context, const char *text)
     return module;
 }
 
-/* Prune with the nth allocation failing; false: fewer allocations were made. */
-static bool prune_starved(const char *text, unsigned n, tarn_prune_mode mode)
+static uint64_t *count(void *data, const tarn_prune_kept *kept)
 {
-    tarn_prune_options options = {.mode = mode};
+    CHECK(kept->message && kept->incref.block && kept->at.block);
+    return data;
+}
+
+/* Prune with the nth allocation failing; false: fewer allocations were made. */
+static bool prune_starved(const char *text, unsigned n, tarn_prune_options options)
+{
     tarn_prune_report report = {.increfs = 77};
     LLVMContextRef context = LLVMContextCreate();
     LLVMModuleRef module = parse(context, text);
@@ -109,9 +114,13 @@ TEST(each_failed_allocation_is_reported_and_the_module_stays_valid)
 {
     char *text = make_text();
 
-    for (int mode = 0; mode < 2; mode++) {
+    for (int way = 0; way < 6; way++) { /* three modes, without counters and with them */
+        uint64_t counter;
+        tarn_prune_options options = {.mode = (tarn_prune_mode)(way % 3),
+                                      .counter = way < 3 ? NULL : count,
+                                      .explain_data = &counter};
         unsigned n = 1;
-        while (prune_starved(text, n, (tarn_prune_mode)mode))
+        while (prune_starved(text, n, options))
             n++;
         CHECK(n > 5);
     }
