@@ -63,7 +63,9 @@ typedef struct tarn_guard_options {
      *
      * All items apply to the chosen blocks alone. */
     uint64_t sample;
-    /** Most frames of the call stacks in reports, up to TARN_STACK_DEPTH_MAX; 0: 16. */
+    /** Most frames of the call stacks in reports, up to TARN_STACK_DEPTH_MAX.
+     *
+     * 0: 16. With `sample` it is 16 frames of Python, or else the caller alone. */
     unsigned stack_depth;
 } tarn_guard_options;
 

@@ -12,9 +12,9 @@ void tarn__blocks_init_list(struct tarn__guard_list *list)
     *list = (struct tarn__guard_list){.end = &list->first};
 }
 
-/* `lock` held. */
-static void list_append(struct tarn__guard *guard, struct tarn__guard_list *list,
-                        struct tarn__guard_block *block)
+/* Append a block to a list. `lock` held. */
+void tarn__blocks_append(struct tarn__guard *guard, struct tarn__guard_list *list,
+                         struct tarn__guard_block *block)
 {
     tarn__assert_mutex_held(&guard->lock.mutex);
 
@@ -26,9 +26,9 @@ static void list_append(struct tarn__guard *guard, struct tarn__guard_list *list
 }
 
 /* Take the oldest block of `resource` (NULL: of any). `lock` held. */
-static struct tarn__guard_block *list_take(struct tarn__guard *guard,
-                                           struct tarn__guard_list *list,
-                                           const tarn_resource *resource)
+struct tarn__guard_block *tarn__blocks_take(struct tarn__guard *guard,
+                                            struct tarn__guard_list *list,
+                                            const tarn_resource *resource)
 {
     tarn__assert_mutex_held(&guard->lock.mutex);
 
@@ -122,7 +122,7 @@ void tarn__blocks_put_freed(struct tarn__guard *guard, struct tarn__guard_list *
     guard->pending += tarn__map_take(&guard->freed, block->site.address, NULL);
     tarn__map_put(&guard->freed, block->site.address, &block);
     guard->pending--;
-    list_append(guard, list, block);
+    tarn__blocks_append(guard, list, block);
     tarn__mutex_unlock(&guard->lock);
 }
 
@@ -138,7 +138,7 @@ struct tarn__guard_block *tarn__blocks_take_freed(struct tarn__guard *guard,
     tarn__blocks_lock_live(guard);
     tarn__mutex_lock(&guard->lock);
     if (list->bytes > keep_bytes)
-        found = list_take(guard, list, resource);
+        found = tarn__blocks_take(guard, list, resource);
     entry = found ? tarn__map_get(&guard->freed, found->site.address) : NULL;
     if (entry && *entry == found)
         guard->pending += tarn__map_take(&guard->freed, found->site.address, NULL);
@@ -159,8 +159,9 @@ void tarn__blocks_leave_hand(struct tarn__guard *guard)
 
 /* --- frees --- */
 
-static tarn_status check_free(const struct tarn__guard_block *block,
-                              const tarn_resource *resource, size_t bytes)
+/* Fail if a live block is freed with other arguments than those of its allocation. */
+tarn_status tarn__blocks_check_free(const struct tarn__guard_block *block,
+                                    const tarn_resource *resource, size_t bytes)
 {
     if (block->site.bytes != bytes)
         return tarn_error_set(
@@ -176,7 +177,7 @@ static tarn_status check_free(const struct tarn__guard_block *block,
 }
 
 /* Return true if the address may be another owner's by now. */
-static bool is_stale(const struct tarn__guard_block *block)
+bool tarn__blocks_is_stale(const struct tarn__guard_block *block)
 {
     return !tarn__context_generation_is_current(block->site.device,
                                                 block->context_generation);
@@ -196,7 +197,7 @@ tarn_status tarn__blocks_take_live(struct tarn__guard *guard,
     tarn__mutex_lock(&guard->lock);
     live = tarn__map_get(&guard->blocks, address);
     freed = live ? NULL : tarn__map_get(&guard->freed, address);
-    if (freed && !is_stale(*freed))
+    if (freed && !tarn__blocks_is_stale(*freed))
         *site_out = (*freed)->site;
     if (live)
         copy = **live;
@@ -210,7 +211,7 @@ tarn_status tarn__blocks_take_live(struct tarn__guard *guard,
     if (found)
         count_unmarked(guard, found, true);
     else if (live)
-        status = check_free(&copy, resource, bytes);
+        status = tarn__blocks_check_free(&copy, resource, bytes);
     *out = found;
     return status;
 }

@@ -6,6 +6,14 @@
 
 void tarn__blocks_init_list(struct tarn__guard_list *list);
 
+/* Append a block to a list, and take the oldest one of `resource` (NULL: of any). `lock`
+ * held. */
+void tarn__blocks_append(struct tarn__guard *guard, struct tarn__guard_list *list,
+                         struct tarn__guard_block *block);
+struct tarn__guard_block *tarn__blocks_take(struct tarn__guard *guard,
+                                            struct tarn__guard_list *list,
+                                            const tarn_resource *resource);
+
 /* Keep live and freed blocks as they are, while they are checked. A forked child does not
  * take this lock: its parent may hold it across calls of the driver. */
 void tarn__blocks_lock_live(struct tarn__guard *guard);
@@ -37,5 +45,12 @@ struct tarn__guard_block *tarn__blocks_take_freed(struct tarn__guard *guard,
                                                   const tarn_resource *resource,
                                                   uint64_t keep_bytes);
 void tarn__blocks_leave_hand(struct tarn__guard *guard);
+
+/* Fail if a live block is freed with other arguments than those of its allocation. */
+tarn_status tarn__blocks_check_free(const struct tarn__guard_block *block,
+                                    const tarn_resource *resource, size_t bytes);
+
+/* Return true if the address of a block may be another owner's by now. */
+bool tarn__blocks_is_stale(const struct tarn__guard_block *block);
 
 #endif

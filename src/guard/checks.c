@@ -7,6 +7,7 @@
 #include "guard/checks.h"
 #include "base/error.h"
 #include "guard/damage.h"
+#include "guard/slot_sets.h"
 #include "resource/discards.h"
 #include <stdlib.h>
 
@@ -16,8 +17,8 @@ struct tarn__check {
     struct tarn__check *next;
     struct tarn__guard_site site;
     bool is_repeated;               /* another check of the same bytes will follow */
-    size_t front, back, head, tail; /* bytes of each part, in this order in the slot */
-    struct tarn__workspace_slot *slot;
+    size_t front, back, head, tail; /* bytes of each part, in this order in the buffer */
+    struct tarn__workspace_buffer *buffer;
     CUevent_ event;
     uint64_t context_generation;
 };
@@ -65,7 +66,7 @@ static void choose_parts(const struct tarn__guard_block *block, unsigned parts,
         check->head = check->tail = TARN__WORKSPACE_WINDOW / 2;
 }
 
-/* Queue the copies into the slot. */
+/* Queue the copies into the buffer. */
 static bool copy(const struct tarn__check *check, const struct tarn__calls *calls,
                  CUstream_ stream)
 {
@@ -77,7 +78,7 @@ static bool copy(const struct tarn__check *check, const struct tarn__calls *call
                  {end, check->back},
                  {address, check->head},
                  {end - check->tail, check->tail}};
-    unsigned char *to = check->slot->bytes;
+    unsigned char *to = check->buffer->bytes;
 
     /* cuMemcpyAsync() would take memory that a suspended pool has unmapped for host memory,
      * and read it. */
@@ -104,12 +105,14 @@ bool tarn__checks_queue(struct tarn__guard *guard, struct tarn__workspace_use *u
     struct tarn__check *check = malloc(sizeof *check);
     if (!check)
         return false;
-    chosen.slot = tarn__workspace_take_slot(guard, use, chosen.head > 0);
-    chosen.event = chosen.slot ? tarn__workspace_take_event(guard, use) : NULL;
+    chosen.buffer = tarn__workspace_take_buffer(
+        guard, use,
+        chosen.head > 0 ? TARN__WORKSPACE_FOR_WINDOW : TARN__WORKSPACE_FOR_ZONES);
+    chosen.event = chosen.buffer ? tarn__workspace_take_event(guard, use) : NULL;
     *check = chosen;
     bool is_copied = chosen.event && copy(check, use->scope.calls, stream);
-    /* Copies may be under way even if one failed. Without an event behind them the slot
-     * cannot be used again. */
+    /* Copies may be under way even if one failed. Without an event behind them the
+     * buffer cannot be used again. */
     bool is_recorded =
         chosen.event &&
         (use->scope.calls->event_record(chosen.event, stream) == CUDA_SUCCESS_ ||
@@ -122,8 +125,8 @@ bool tarn__checks_queue(struct tarn__guard *guard, struct tarn__workspace_use *u
     }
     if (chosen.event)
         tarn__workspace_put_event(guard, use, chosen.event);
-    else if (chosen.slot)
-        tarn__workspace_put_slot(guard, use, chosen.slot);
+    else if (chosen.buffer)
+        tarn__workspace_put_buffer(guard, use, chosen.buffer);
     free(check);
     return false;
 }
@@ -139,8 +142,11 @@ static void note_report(struct tarn__guard *guard, const struct tarn__check *che
     tarn__mutex_lock(&guard->lock);
     struct tarn__guard_block **found =
         check->is_repeated ? tarn__map_get(map, check->site.address) : NULL;
-    if (found && (*found)->context_generation == check->context_generation)
-        (*found)->is_reported = true;
+    struct tarn__guard_block *block =
+        found ? *found : tarn__slot_sets_find(guard, check->site.address);
+    if (check->is_repeated && block &&
+        block->context_generation == check->context_generation)
+        block->is_reported = true;
     tarn__mutex_unlock(&guard->lock);
 }
 
@@ -176,7 +182,7 @@ static void compare_poison(struct tarn__guard *guard, const struct tarn__check *
 
 static void compare(struct tarn__guard *guard, const struct tarn__check *check)
 {
-    const unsigned char *bytes = check->slot->bytes;
+    const unsigned char *bytes = check->buffer->bytes;
 
     compare_zone(guard, check, bytes, check->front, -(int64_t)check->front,
                  TARN_GUARD_BEFORE);
@@ -187,6 +193,24 @@ static void compare(struct tarn__guard *guard, const struct tarn__check *check)
     tarn__mutex_lock(&guard->lock);
     guard->counts.checks++;
     tarn__mutex_unlock(&guard->lock);
+}
+
+void tarn__checks_compare(struct tarn__guard *guard,
+                          const struct tarn__guard_block *block,
+                          const unsigned char *copy)
+{
+    struct tarn__check check = {.site = block->site};
+    const unsigned char *bytes = copy + block->front;
+
+    choose_parts(block, TARN__CHECKS_ZONES | TARN__CHECKS_POISON, &check);
+    if (!block->is_reported) {
+        compare_zone(guard, &check, copy, check.front, -(int64_t)check.front,
+                     TARN_GUARD_BEFORE);
+        compare_zone(guard, &check, bytes + check.site.bytes, check.back,
+                     (int64_t)check.site.bytes, TARN_GUARD_BEHIND);
+    }
+    /* The block is not larger than what compare_poison() takes as one part. */
+    compare_poison(guard, &check, bytes);
 }
 
 /* --- the end of a check --- */
@@ -225,7 +249,7 @@ static enum result try_check(struct tarn__guard *guard, struct tarn__check *chec
         return WAITS;
     }
     compare(guard, check);
-    tarn__workspace_put_slot(guard, &use, check->slot);
+    tarn__workspace_put_buffer(guard, &use, check->buffer);
     tarn__workspace_put_event(guard, &use, check->event);
     tarn__workspace_leave(&use);
     free(check);

@@ -17,6 +17,11 @@ bool tarn__checks_queue(struct tarn__guard *guard, struct tarn__workspace_use *u
                         struct tarn__guard_block *block, CUstream_ stream,
                         unsigned parts);
 
+/* Compare a copy of a whole slot, whose block is freed. No lock is held. */
+void tarn__checks_compare(struct tarn__guard *guard,
+                          const struct tarn__guard_block *block,
+                          const unsigned char *copy);
+
 /* Query the oldest events, and compare the copies that have arrived. No lock is held. */
 void tarn__checks_poll(struct tarn__guard *guard);
 

@@ -17,10 +17,10 @@ bool tarn__damage_find(const unsigned char *bytes, size_t count, unsigned char f
 {
     size_t first = 0, last = count, changed = 0;
 
+    if (count == 0 || (bytes[0] == fill && memcmp(bytes, bytes + 1, count - 1) == 0))
+        return false;
     while (first < count && bytes[first] == fill)
         first++;
-    if (first == count)
-        return false;
     while (bytes[last - 1] == fill)
         last--;
     for (size_t i = first; i < last; i++)

@@ -59,7 +59,7 @@ tarn_status tarn__grammar_complete(const tarn_guard_options *options,
         all.zone_bytes = DEFAULT_ZONE;
     if (all.sample == 0)
         all.sample = 1;
-    if (all.stack_depth == 0)
+    if (all.stack_depth == 0 && all.sample == 1)
         all.stack_depth = DEFAULT_STACKS;
     status = check(&all);
     if (status == TARN_OK)

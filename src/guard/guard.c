@@ -14,9 +14,13 @@
 #include "guard/damage.h"
 #include "guard/order.h"
 #include "guard/quarantine.h"
+#include "guard/slot_batches.h"
+#include "guard/samples.h"
 #include "guard/sweep.h"
 #include "guard/zones.h"
+#include "resource/intercept.h"
 #include "resource/operations.h"
+#include "trace/stack.h"
 #include <stdlib.h>
 
 /* --- allocations --- */
@@ -46,7 +50,29 @@ static void count_allocation(struct tarn__guard *guard, bool is_guarded)
     tarn__mutex_unlock(&guard->lock);
 }
 
-/* Allocate a guarded block. In a workspace. */
+/* Capture the call stack of an allocation or a free. */
+static tarn_stack capture_site(const struct tarn__guard *guard)
+{
+    unsigned depth = guard->options.stack_depth;
+
+    return depth > 0 ? tarn_stack_capture(depth)
+                     : tarn__stack_capture_caller(tarn__intercept_caller);
+}
+
+/* Enter a block of the program. Its address, bytes and red zones are set. */
+static void begin_block(struct tarn__guard *guard, struct tarn__guard_block *block,
+                        tarn_stream stream, tarn_device_ptr *out)
+{
+    block->site.allocated_on = tarn__stream_number(stream);
+    block->site.allocation = capture_site(guard);
+    *out = block->site.address; /* once it is live, another thread may free it */
+    if (block->set)
+        tarn__samples_begin(guard, block);
+    else
+        tarn__blocks_put_live(guard, block);
+}
+
+/* Allocate a guarded block that is no slot. In a workspace. */
 static tarn_status allocate_guarded(struct tarn__guard *guard,
                                     struct tarn__workspace_use *use,
                                     tarn_resource *resource, size_t bytes,
@@ -74,40 +100,68 @@ static tarn_status allocate_guarded(struct tarn__guard *guard,
     block->resource = resource;
     block->site.resource = tarn_resource_name(resource);
     block->site.device = tarn_resource_device(resource);
-    block->site.allocated_on = tarn__stream_number(stream);
-    block->site.allocation = tarn_stack_capture(guard->options.stack_depth);
     tarn__zones_begin(guard, use, block, order, handle);
-    *out = block->site.address;
-    tarn__blocks_put_live(guard, block);
+    count_allocation(guard, true);
+    begin_block(guard, block, stream, out);
     return TARN_OK;
+}
+
+/* Allocate a slot, or another guarded block. In a workspace. */
+static tarn_status allocate_any(struct tarn__guard *guard,
+                                struct tarn__workspace_use *use, tarn_resource *resource,
+                                size_t bytes, size_t alignment, tarn_stream stream,
+                                tarn_device_ptr *out)
+{
+    CUstream_ handle = NULL;
+    enum tarn__order order = tarn__order_find(resource, &use->scope, stream, &handle);
+
+    if (order == TARN__ORDER_CAPTURED)
+        return TARN_NOT_SUPPORTED;
+    struct tarn__guard_block *slot =
+        tarn__samples_take(guard, use, resource, bytes, alignment);
+    if (!slot)
+        return allocate_guarded(guard, use, resource, bytes, alignment, stream, order,
+                                handle, out);
+    begin_block(guard, slot, stream, out);
+    return TARN_OK;
+}
+
+/* Allocate a guarded block. Returns false if the block can have no guard. */
+static bool allocate_in_workspace(struct tarn__guard *guard, tarn_resource *resource,
+                                  size_t bytes, size_t alignment, tarn_stream stream,
+                                  tarn_device_ptr *out)
+{
+    int device = tarn_resource_device(resource);
+    tarn_status status = TARN_NOT_SUPPORTED;
+    struct tarn__workspace_use use;
+
+    if (device == TARN_DEVICE_NONE || tarn__driver_gone())
+        return false;
+    struct tarn__kept_error last = tarn__error_keep();
+    tarn__checks_poll(guard);
+    if (tarn__workspace_enter(guard, device, &use) == TARN_OK) {
+        status = allocate_any(guard, &use, resource, bytes, alignment, stream, out);
+        tarn__workspace_leave(&use);
+    }
+    tarn__error_restore(&last);
+    return status == TARN_OK;
 }
 
 tarn_status tarn__guard_allocate(struct tarn__guard *guard, tarn_resource *resource,
                                  size_t bytes, size_t alignment, tarn_stream stream,
                                  tarn_device_ptr *out)
 {
-    int device = tarn_resource_device(resource);
-    tarn_status status = TARN_NOT_SUPPORTED;
-    struct tarn__workspace_use use;
-    CUstream_ handle = NULL;
+    struct tarn__guard_block *slot =
+        tarn__samples_take_quickly(guard, resource, bytes, alignment, stream);
 
-    if (device != TARN_DEVICE_NONE && !tarn__driver_gone()) {
-        struct tarn__kept_error last = tarn__error_keep();
-        tarn__checks_poll(guard);
-        if (tarn__workspace_enter(guard, device, &use) == TARN_OK) {
-            enum tarn__order order =
-                tarn__order_find(resource, &use.scope, stream, &handle);
-            if (order != TARN__ORDER_CAPTURED)
-                status = allocate_guarded(guard, &use, resource, bytes, alignment, stream,
-                                          order, handle, out);
-            tarn__workspace_leave(&use);
-        }
-        tarn__error_restore(&last);
+    if (slot) {
+        begin_block(guard, slot, stream, out);
+        return TARN_OK;
     }
-    count_allocation(guard, status == TARN_OK);
-    return status == TARN_OK
-               ? TARN_OK
-               : tarn__operations_allocate(resource, bytes, alignment, stream, out);
+    if (allocate_in_workspace(guard, resource, bytes, alignment, stream, out))
+        return TARN_OK;
+    count_allocation(guard, false);
+    return tarn__operations_allocate(resource, bytes, alignment, stream, out);
 }
 
 /* --- frees --- */
@@ -118,7 +172,7 @@ static tarn_status reject_second_free(struct tarn__guard *guard,
 {
     tarn_guard_report report = {.damage = TARN_GUARD_FREED_TWICE};
 
-    report.again = tarn_stack_capture(guard->options.stack_depth);
+    report.again = capture_site(guard);
     tarn__damage_report(guard, site, &report);
     return tarn_error_set(TARN_INVALID_ARGUMENT,
                           "guard: 0x%llx of %zu bytes was freed before", site->address,
@@ -141,17 +195,14 @@ static tarn_status free_on_stream(struct tarn__guard *guard,
     return tarn__quarantine_return(block, stream);
 }
 
-/* Free a block whose record was taken. Sets `*is_kept_out` if the guard keeps it. In a
+/* Free a block that is no slot. Sets `*is_kept_out` if the guard keeps it. In a
  * workspace. */
-static tarn_status free_block(struct tarn__guard *guard, struct tarn__workspace_use *use,
-                              struct tarn__guard_block *block, tarn_stream stream,
-                              bool *is_kept_out)
+static tarn_status free_ordinary(struct tarn__guard *guard,
+                                 struct tarn__workspace_use *use,
+                                 struct tarn__guard_block *block, enum tarn__order order,
+                                 tarn_stream stream, CUstream_ handle, bool *is_kept_out)
 {
-    CUstream_ handle = NULL;
-
-    if (block->context_generation != use->scope.context_generation)
-        return tarn__quarantine_return(block, stream);
-    switch (tarn__order_find(block->resource, &use->scope, stream, &handle)) {
+    switch (order) {
     case TARN__ORDER_STREAM:
         return free_on_stream(guard, use, block, stream, handle, is_kept_out);
     case TARN__ORDER_NONE:
@@ -164,20 +215,54 @@ static tarn_status free_block(struct tarn__guard *guard, struct tarn__workspace_
     }
 }
 
+/* Return a block to its resource without a check: its context was reset, or the
+ * driver is gone. */
+static tarn_status free_without_check(struct tarn__guard *guard,
+                                      struct tarn__guard_block *block, tarn_stream stream)
+{
+    tarn__samples_leave(guard, block);
+    return tarn__quarantine_return(block, stream);
+}
+
+/* Free a block whose record was taken. Sets `*is_kept_out` if the guard keeps it. In a
+ * workspace. */
+static tarn_status free_block(struct tarn__guard *guard, struct tarn__workspace_use *use,
+                              struct tarn__guard_block *block, tarn_stream stream,
+                              bool *is_kept_out)
+{
+    CUstream_ handle = NULL;
+
+    if (block->context_generation != use->scope.context_generation)
+        return free_without_check(guard, block, stream);
+    enum tarn__order order =
+        tarn__order_find(block->resource, &use->scope, stream, &handle);
+    *is_kept_out = tarn__samples_free(guard, use, block, order, stream, handle);
+    return *is_kept_out ? TARN_OK
+                        : free_ordinary(guard, use, block, order, stream, handle,
+                                        is_kept_out);
+}
+
+/* Note the free of a block whose record was taken. */
+static void note_free(const struct tarn__guard *guard, struct tarn__guard_block *block,
+                      tarn_stream stream)
+{
+    block->site.is_freed = true;
+    block->site.freed_on = tarn__stream_number(stream);
+    block->site.free = capture_site(guard);
+}
+
+/* Free a block whose record was taken. If that fails, the block is live again. */
 static tarn_status free_taken(struct tarn__guard *guard, struct tarn__guard_block *block,
                               tarn_stream stream)
 {
     struct tarn__workspace_use use;
     bool is_kept = false;
 
-    block->site.is_freed = true;
-    block->site.freed_on = tarn__stream_number(stream);
-    block->site.free = tarn_stack_capture(guard->options.stack_depth);
     bool has_workspace =
         !tarn__driver_gone() &&
         tarn__workspace_enter(guard, block->site.device, &use) == TARN_OK;
     tarn_status status = has_workspace ? free_block(guard, &use, block, stream, &is_kept)
-                                       : tarn__quarantine_return(block, stream);
+                                       : free_without_check(guard, block, stream);
     if (status == TARN_OK && !is_kept)
         tarn__quarantine_end_block(guard, has_workspace ? &use : NULL, block);
     if (has_workspace)
@@ -194,13 +279,24 @@ tarn_status tarn__guard_deallocate(struct tarn__guard *guard, tarn_resource *res
                                    tarn_device_ptr address, size_t bytes,
                                    size_t alignment, tarn_stream stream)
 {
-    struct tarn__kept_error last = tarn__error_keep();
     struct tarn__guard_site freed_before = {0};
     struct tarn__guard_block *block;
-
-    tarn__checks_poll(guard);
     tarn_status status =
-        tarn__blocks_take_live(guard, resource, address, bytes, &block, &freed_before);
+        tarn__samples_take_live(guard, resource, address, bytes, &block, &freed_before);
+
+    if (status == TARN_OK && block) {
+        note_free(guard, block, stream);
+        if (tarn__samples_free_quickly(guard, block, stream))
+            return TARN_OK;
+    }
+    struct tarn__kept_error last = tarn__error_keep();
+    if (status == TARN_OK && !block && !freed_before.address) {
+        tarn__checks_poll(guard);
+        status = tarn__blocks_take_live(guard, resource, address, bytes, &block,
+                                        &freed_before);
+        if (block)
+            note_free(guard, block, stream);
+    }
     if (status != TARN_OK)
         return status;
     if (!block && freed_before.address)
@@ -226,13 +322,15 @@ bool tarn__guard_requested_bytes(struct tarn__guard *guard, tarn_device_ptr bloc
     struct tarn__guard_block **found = tarn__map_get(&guard->blocks, block);
     if (found)
         *out = (*found)->site.bytes;
+    bool is_found = found || tarn__samples_requested_bytes(guard, block, out);
     tarn__mutex_unlock(&guard->lock);
-    return found;
+    return is_found;
 }
 
 void tarn__guard_flush(struct tarn__guard *guard, tarn_resource *resource)
 {
     tarn__quarantine_settle(guard);
+    tarn__samples_flush(guard, resource);
     tarn__quarantine_shorten(guard, resource, 0);
 }
 
@@ -251,6 +349,7 @@ tarn_status tarn__guard_check(struct tarn__guard *guard)
     if (status != TARN_OK)
         return status;
     tarn__quarantine_settle(guard);
+    status = tarn__samples_settle(guard);
     for (int device = 0; device < TARN__DEVICES_MAX; device++) {
         tarn_status checked = tarn__workspace_is_used(guard, device)
                                   ? tarn__sweep_device(guard, device)
@@ -265,11 +364,15 @@ tarn_status tarn__guard_check(struct tarn__guard *guard)
 void tarn__guard_counts(struct tarn__guard *guard, tarn_guard_counts *out)
 {
     size_t size = out->size;
+    uint64_t bytes;
 
     tarn__mutex_lock(&guard->lock);
+    size_t waiting = tarn__samples_waiting(guard, &bytes);
     *out = guard->counts;
-    out->quarantined_blocks = guard->quarantine.count + guard->unordered.count;
-    out->quarantined_bytes = guard->quarantine.bytes + guard->unordered.bytes;
+    out->pending += waiting;
+    out->quarantined_blocks =
+        waiting + guard->quarantine.count + guard->unordered.count;
+    out->quarantined_bytes = bytes + guard->quarantine.bytes + guard->unordered.bytes;
     tarn__mutex_unlock(&guard->lock);
     out->size = size;
 }
@@ -293,16 +396,29 @@ struct tarn__guard *tarn__guard_create(const tarn_guard_options *options, bool h
     tarn__blocks_init_list(&guard->quarantine);
     tarn__blocks_init_list(&guard->unordered);
     guard->check_end = &guard->first_check;
+    if (options->guard && options->sample > 1)
+        guard->slots = tarn__slot_sets_create(); /* without it samples cost more */
     return guard;
+}
+
+/* Return true if the guard has freed blocks. No other thread uses the guard. */
+static bool has_freed(const struct tarn__guard *guard)
+{
+    uint64_t bytes;
+
+    return guard->quarantine.count + guard->unordered.count +
+               tarn__samples_waiting(guard, &bytes) >
+           0;
 }
 
 void tarn__guard_destroy(struct tarn__guard *guard)
 {
     tarn__guard_check(guard);
     tarn__guard_flush(guard, NULL);
-    if (guard->quarantine.count + guard->unordered.count > 0)
+    if (has_freed(guard))
         tarn__guard_flush(guard, NULL); /* a call failed; it is tried once more */
     tarn__checks_finish(guard);
+    tarn__samples_drop(guard);
     if (guard->quarantine.count + guard->unordered.count > 0 && !tarn__driver_gone())
         tarn__warn("guard: %zu freed blocks are leaked, since their free failed",
                    guard->quarantine.count + guard->unordered.count);
@@ -315,5 +431,6 @@ void tarn__guard_destroy(struct tarn__guard *guard)
     pthread_cond_destroy(&guard->hand_is_empty);
     tarn__map_free(&guard->blocks);
     tarn__map_free(&guard->freed);
+    tarn__slot_sets_destroy(guard->slots);
     free(guard);
 }

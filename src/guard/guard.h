@@ -27,6 +27,19 @@
  * `unordered`. When there are many, one wait for the device covers all of them; then the
  * guard's own stream does the work of step 2.
  *
+ * With samples, small blocks are slots: blocks of the resource that the guard keeps. The red
+ * zones of a free slot are filled, and the fill is complete. So steps 1 and 2 need no call
+ * of the driver:
+ *
+ *   1. Allocation. The block is a free slot (slot_sets.h). Without one it is a block as above.
+ *      Slots are in neither of the two tables.
+ *   2. Free. The slot joins the open batch of its stream (slot_batches.h). An event covers
+ *      a batch of 32 frees. Poison is filled at each free.
+ *   3. When the event is complete, and the quarantine is over, the guard's own stream
+ *      copies the slots of the batch and fills them. Adjacent slots need one copy and one
+ *      fill.
+ *   4. When these are complete, the copies are compared, and the slots are free again.
+ *
  * A copy of red zones is a check. It waits in `checks` for its event. Calls of the guard
  * query a few events and compare what has arrived. Nothing else waits.
  *
@@ -37,6 +50,7 @@
  *   - The guard writes a caller's bytes only after the work that may use them, in the
  *     order of the stream of the free.
  *   - A handle of a program's stream is used in the calls that pass it, and not later.
+ *   - A free slot has no work under way, so any stream may use it.
  *   - No call of the driver and of a resource is made with `lock` held. `live_lock` is
  *     held while live blocks are checked, so that none of them is freed meanwhile.
  *   - A failing call of the driver costs the check, and never the allocation or the free.
@@ -75,6 +89,8 @@ struct tarn__guard_block {
     bool is_filled;    /* the red zones are */
     bool is_poisoned;  /* the caller's bytes are */
     bool is_reported;  /* a check of the live block has reported it */
+    struct tarn__slot_set *set; /* of which the block is a slot; NULL: it is none */
+    bool is_live;               /* a slot: the program has it */
 };
 
 /* A list of blocks, the oldest first. */
@@ -86,6 +102,7 @@ struct tarn__guard_list {
 
 struct tarn__workspace; /* workspace.h */
 struct tarn__check;     /* checks.h */
+struct tarn__slots;     /* slot_sets.h */
 
 struct tarn__guard {
     struct tarn__guard *next;   /* in process.c's list */
@@ -96,9 +113,10 @@ struct tarn__guard {
     struct tarn__map blocks; /* address -> live struct tarn__guard_block * */
     struct tarn__map freed;  /* address -> one that the guard keeps */
     size_t pending;          /* entries reserved in `blocks` and `freed` */
-    size_t in_hand;          /* freed blocks that threads are returning */
+    size_t in_hand; /* freed blocks and batches of slots that threads have taken */
     pthread_cond_t hand_is_empty;
     struct tarn__guard_list quarantine, unordered;
+    struct tarn__slots *slots; /* for samples; NULL: each block is guarded */
     struct tarn__check *first_check, **check_end;
     tarn_guard_counts counts;
     struct tarn__workspace *workspaces[TARN__DEVICES_MAX]; /* NULL: not used yet */

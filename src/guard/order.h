@@ -17,4 +17,18 @@ enum tarn__order tarn__order_find(const tarn_resource *resource,
                                   const struct tarn__scope *scope, tarn_stream stream,
                                   CUstream_ *out);
 
+#define TARN__ORDER_NO_STREAM UINT64_MAX /* in place of the id of a stream */
+
+/* What is known of the stream that orders a call. */
+struct tarn__order_known {
+    int device;
+    uint64_t stream_id; /* or TARN__ORDER_NO_STREAM */
+    uint64_t context_generation;
+};
+
+/* Find out the same without a scope, by two queries. Returns false if that is not possible:
+ * the stream is not registered, or it captures. */
+bool tarn__order_find_quickly(const tarn_resource *resource, tarn_stream stream,
+                              struct tarn__order_known *out);
+
 #endif

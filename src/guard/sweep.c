@@ -5,6 +5,7 @@
 #include "guard/blocks.h"
 #include "guard/checks.h"
 #include "guard/quarantine.h"
+#include "guard/slot_sets.h"
 #include "resource/discards.h"
 #include <stdlib.h>
 
@@ -28,15 +29,11 @@ static uint64_t *copy_addresses(struct tarn__guard *guard, const struct tarn__ma
     return addresses;
 }
 
-/* Return true if the memory of a block is mapped. A suspended pool has unmapped it. */
-static bool is_mapped(const struct tarn__workspace_use *use,
-                      const struct tarn__guard_block *block)
+/* Return true if a block can be checked. A live slot has no event: its fill is complete. A
+ * freed one is checked with its batch. */
+static bool has_check(const struct tarn__guard_block *block)
 {
-    CUdeviceptr_ base;
-    size_t bytes;
-
-    return use->scope.calls->mem_get_address_range(&base, &bytes, block->base) ==
-           CUDA_SUCCESS_;
+    return block->set ? block->is_live : block->event != NULL;
 }
 
 /* Queue the check of a block on the guard's own stream, if it is still in the table. In a
@@ -51,14 +48,15 @@ static bool queue_one(struct tarn__guard *guard, struct tarn__workspace_use *use
     struct tarn__guard_block *block = found ? *found : NULL;
     tarn__mutex_unlock(&guard->lock);
     if (!block || block->site.device != use->device || block->is_reported ||
-        block->context_generation != use->scope.context_generation || !block->event)
+        block->context_generation != use->scope.context_generation ||
+        !has_check(block))
         return true;
-    if (block->discards != tarn__discards() || !is_mapped(use, block)) {
+    if (block->discards != tarn__discards() || !tarn__workspace_is_mapped(use, block->base)) {
         tarn__quarantine_count_unchecked(guard);
         return true;
     }
-    return use->scope.calls->stream_wait_event(stream, block->event, 0) ==
-               CUDA_SUCCESS_ &&
+    return (!block->event || use->scope.calls->stream_wait_event(
+                                 stream, block->event, 0) == CUDA_SUCCESS_) &&
            tarn__checks_queue(guard, use, block, stream,
                               TARN__CHECKS_ZONES | TARN__CHECKS_POISON |
                                   TARN__CHECKS_REPEATED);
@@ -96,6 +94,7 @@ tarn_status tarn__sweep_device(struct tarn__guard *guard, int device)
         return status;
     if (tarn__quiesce_device(use.scope.calls) != CUDA_SUCCESS_ ||
         !check_table(guard, &use, &guard->blocks) ||
+        (guard->slots && !check_table(guard, &use, &guard->slots->by_address)) ||
         !check_table(guard, &use, &guard->freed))
         status = tarn_error_set(TARN_DRIVER_FAILURE,
                                 "guard: a check of all blocks failed, device %d", device);

@@ -16,17 +16,20 @@
 
 enum {
     EVENTS = 256, /* kept for reuse */
-    CHUNKS = 64,  /* most pieces of pinned memory of each kind */
-    SLOTS_IN_CHUNK = 64,
-    WINDOW_SLOTS_IN_CHUNK = 4
+    MOST_IN_CHUNK = 64
 };
 
 /* A piece of pinned memory. */
 struct chunk {
     struct chunk *next;
     void *memory;
-    struct tarn__workspace_slot slots[SLOTS_IN_CHUNK];
+    struct tarn__workspace_buffer buffers[MOST_IN_CHUNK];
 };
+
+/* How many buffers of a kind a piece has, and how many pieces there are at most. */
+static const struct {
+    unsigned in_chunk, chunks;
+} sizes[TARN__WORKSPACE_KINDS] = {{MOST_IN_CHUNK, 64}, {4, 64}, {1, 8}};
 
 struct tarn__workspace {
     struct tarn__workspace *older; /* of a context that was reset */
@@ -35,9 +38,9 @@ struct tarn__workspace {
     tarn_stream registered;
     CUevent_ events[EVENTS];
     size_t event_count;
-    struct tarn__workspace_slot *slots[2]; /* free ones, by has_window */
+    struct tarn__workspace_buffer *buffers[TARN__WORKSPACE_KINDS]; /* free ones */
     struct chunk *chunks;
-    unsigned chunk_count[2];
+    unsigned chunk_count[TARN__WORKSPACE_KINDS];
 };
 
 /* --- the streams --- */
@@ -159,6 +162,16 @@ tarn_stream tarn__workspace_registered(const struct tarn__workspace_use *use)
     return use->workspace->registered;
 }
 
+bool tarn__workspace_is_mapped(const struct tarn__workspace_use *use,
+                               tarn_device_ptr address)
+{
+    CUdeviceptr_ base;
+    size_t bytes;
+
+    return use->scope.calls->mem_get_address_range(&base, &bytes, address) ==
+           CUDA_SUCCESS_;
+}
+
 /* --- events --- */
 
 CUevent_ tarn__workspace_take_event(struct tarn__guard *guard,
@@ -195,85 +208,88 @@ void tarn__workspace_put_event(struct tarn__guard *guard, struct tarn__workspace
 
 /* --- pinned memory --- */
 
-static size_t slot_bytes(const struct tarn__guard *guard, bool has_window)
+static size_t buffer_bytes(const struct tarn__guard *guard,
+                           enum tarn__workspace_kind kind)
 {
     size_t zones = 2 * (guard->options.zone_bytes + 2 * (size_t)TARN_ALIGNMENT);
 
-    return zones + (has_window ? TARN__WORKSPACE_WINDOW : 0);
+    if (kind == TARN__WORKSPACE_FOR_BATCH)
+        return TARN__WORKSPACE_BATCH;
+    return zones + (kind == TARN__WORKSPACE_FOR_WINDOW ? TARN__WORKSPACE_WINDOW : 0);
 }
 
 /* Allocate a chunk. NULL: there is no memory. */
 static struct chunk *make_chunk(const struct tarn__guard *guard,
-                                const struct tarn__scope *scope, bool has_window,
-                                size_t count)
+                                const struct tarn__scope *scope,
+                                enum tarn__workspace_kind kind)
 {
     struct chunk *chunk = calloc(1, sizeof *chunk);
-    size_t each = slot_bytes(guard, has_window);
+    size_t each = buffer_bytes(guard, kind);
 
     if (!chunk)
         return NULL;
-    if (scope->calls->mem_host_alloc(&chunk->memory, count * each,
+    if (scope->calls->mem_host_alloc(&chunk->memory, sizes[kind].in_chunk * each,
                                      CU_MEMHOSTALLOC_PORTABLE_) != CUDA_SUCCESS_) {
         free(chunk);
         return NULL;
     }
-    for (size_t i = 0; i < count; i++)
-        chunk->slots[i] = (struct tarn__workspace_slot){
-            .bytes = (unsigned char *)chunk->memory + i * each, .has_window = has_window};
+    for (size_t i = 0; i < sizes[kind].in_chunk; i++)
+        chunk->buffers[i] = (struct tarn__workspace_buffer){
+            .bytes = (unsigned char *)chunk->memory + i * each, .kind = kind};
     return chunk;
 }
 
-/* Take a free slot. `lock` held. */
-static struct tarn__workspace_slot *take_free_slot(struct tarn__guard *guard,
-                                                   struct tarn__workspace *workspace,
-                                                   bool has_window)
+/* Take a free buffer. `lock` held. */
+static struct tarn__workspace_buffer *take_free_buffer(struct tarn__guard *guard,
+                                                       struct tarn__workspace *workspace,
+                                                       enum tarn__workspace_kind kind)
 {
     tarn__assert_mutex_held(&guard->lock.mutex);
 
-    struct tarn__workspace_slot *slot = workspace->slots[has_window];
+    struct tarn__workspace_buffer *buffer = workspace->buffers[kind];
 
-    if (slot)
-        workspace->slots[has_window] = slot->next;
-    return slot;
+    if (buffer)
+        workspace->buffers[kind] = buffer->next;
+    return buffer;
 }
 
-struct tarn__workspace_slot *tarn__workspace_take_slot(struct tarn__guard *guard,
-                                                       struct tarn__workspace_use *use,
-                                                       bool has_window)
+struct tarn__workspace_buffer *tarn__workspace_take_buffer(
+    struct tarn__guard *guard, struct tarn__workspace_use *use,
+    enum tarn__workspace_kind kind)
 {
     struct tarn__workspace *workspace = use->workspace;
-    size_t count = has_window ? WINDOW_SLOTS_IN_CHUNK : SLOTS_IN_CHUNK;
 
     tarn__mutex_lock(&guard->lock);
-    struct tarn__workspace_slot *slot = take_free_slot(guard, workspace, has_window);
-    bool can_grow = !slot && workspace->chunk_count[has_window] < CHUNKS;
-    workspace->chunk_count[has_window] += can_grow;
+    struct tarn__workspace_buffer *buffer = take_free_buffer(guard, workspace, kind);
+    bool can_grow = !buffer && workspace->chunk_count[kind] < sizes[kind].chunks;
+    workspace->chunk_count[kind] += can_grow;
     tarn__mutex_unlock(&guard->lock);
     if (!can_grow)
-        return slot;
-    struct chunk *chunk = make_chunk(guard, &use->scope, has_window, count);
+        return buffer;
+    struct chunk *chunk = make_chunk(guard, &use->scope, kind);
     tarn__mutex_lock(&guard->lock);
     if (chunk) {
         chunk->next = workspace->chunks;
         workspace->chunks = chunk;
-        for (size_t i = 0; i < count; i++) {
-            chunk->slots[i].next = workspace->slots[has_window];
-            workspace->slots[has_window] = &chunk->slots[i];
+        for (size_t i = 0; i < sizes[kind].in_chunk; i++) {
+            chunk->buffers[i].next = workspace->buffers[kind];
+            workspace->buffers[kind] = &chunk->buffers[i];
         }
     } else {
-        workspace->chunk_count[has_window]--;
+        workspace->chunk_count[kind]--;
     }
-    slot = take_free_slot(guard, workspace, has_window);
+    buffer = take_free_buffer(guard, workspace, kind);
     tarn__mutex_unlock(&guard->lock);
-    return slot;
+    return buffer;
 }
 
-void tarn__workspace_put_slot(struct tarn__guard *guard, struct tarn__workspace_use *use,
-                              struct tarn__workspace_slot *slot)
+void tarn__workspace_put_buffer(struct tarn__guard *guard,
+                                struct tarn__workspace_use *use,
+                                struct tarn__workspace_buffer *buffer)
 {
     tarn__mutex_lock(&guard->lock);
-    slot->next = use->workspace->slots[slot->has_window];
-    use->workspace->slots[slot->has_window] = slot;
+    buffer->next = use->workspace->buffers[buffer->kind];
+    use->workspace->buffers[buffer->kind] = buffer;
     tarn__mutex_unlock(&guard->lock);
 }
 

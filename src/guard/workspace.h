@@ -7,14 +7,24 @@
 enum {
     /* Most bytes of a freed block that a check copies: half from its begin, half from
      * its end. */
-    TARN__WORKSPACE_WINDOW = 64 << 10
+    TARN__WORKSPACE_WINDOW = 64 << 10,
+    /* Most bytes of a batch of slots, which is copied as a whole. */
+    TARN__WORKSPACE_BATCH = 512 << 10
+};
+
+/* What a buffer has space for. */
+enum tarn__workspace_kind {
+    TARN__WORKSPACE_FOR_ZONES,
+    TARN__WORKSPACE_FOR_WINDOW, /* the red zones, and TARN__WORKSPACE_WINDOW bytes */
+    TARN__WORKSPACE_FOR_BATCH,  /* TARN__WORKSPACE_BATCH bytes */
+    TARN__WORKSPACE_KINDS
 };
 
 /* Pinned memory for the bytes of one check. */
-struct tarn__workspace_slot {
-    struct tarn__workspace_slot *next;
+struct tarn__workspace_buffer {
+    struct tarn__workspace_buffer *next;
     unsigned char *bytes;
-    bool has_window; /* space for TARN__WORKSPACE_WINDOW bytes beside the red zones */
+    enum tarn__workspace_kind kind;
 };
 
 /* A scope of a device together with the guard's things there. */
@@ -42,12 +52,17 @@ CUevent_ tarn__workspace_take_event(struct tarn__guard *guard,
 void tarn__workspace_put_event(struct tarn__guard *guard, struct tarn__workspace_use *use,
                                CUevent_ event);
 
-/* Take a slot; NULL: there is none. */
-struct tarn__workspace_slot *tarn__workspace_take_slot(struct tarn__guard *guard,
-                                                       struct tarn__workspace_use *use,
-                                                       bool has_window);
-void tarn__workspace_put_slot(struct tarn__guard *guard, struct tarn__workspace_use *use,
-                              struct tarn__workspace_slot *slot);
+/* Take a buffer; NULL: there is none. */
+struct tarn__workspace_buffer *tarn__workspace_take_buffer(
+    struct tarn__guard *guard, struct tarn__workspace_use *use,
+    enum tarn__workspace_kind kind);
+void tarn__workspace_put_buffer(struct tarn__guard *guard,
+                                struct tarn__workspace_use *use,
+                                struct tarn__workspace_buffer *buffer);
+
+/* Return true if memory is mapped. A suspended pool has unmapped its memory. */
+bool tarn__workspace_is_mapped(const struct tarn__workspace_use *use,
+                               tarn_device_ptr address);
 
 /* Return true if the guard has a workspace on a device. */
 bool tarn__workspace_is_used(struct tarn__guard *guard, int device);

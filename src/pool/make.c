@@ -9,6 +9,7 @@
  * then.
  */
 #include "pool/make.h"
+#include "resource/discards.h"
 #include "resource/internal.h"
 #include "pool/blocks/ranges.h"
 #include "pool/blocks/take.h"
@@ -188,6 +189,8 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
 /* Free the parts that need no context. No thread uses the pool any more. */
 static void free_pool(struct tarn__pool *pool) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
+    if (tarn__pool_lifecycle(pool) & TARN__POOL_SUSPENDED)
+        tarn__discards_count_suspended(true);
     tarn__learn_free(pool);
     tarn__state_free(pool);
     tarn__heap_free(&pool->heap);

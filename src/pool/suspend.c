@@ -78,6 +78,13 @@ static tarn_status suspend(struct tarn__pool *pool, tarn_pool_suspend_mode mode)
     return status;
 }
 
+/* `growth` held. */
+static void end_suspension(struct tarn__pool *pool) TARN__REQUIRES(growth)
+{
+    atomic_fetch_and(&pool->lifecycle, ~(unsigned)TARN__POOL_SUSPENDED);
+    tarn__discards_count_suspended(true);
+}
+
 tarn_status tarn_pool_suspend(tarn_resource *resource, tarn_pool_suspend_mode mode)
 {
     struct tarn__pool *pool;
@@ -95,6 +102,7 @@ tarn_status tarn_pool_suspend(tarn_resource *resource, tarn_pool_suspend_mode mo
     tarn__pool_assert_growth(pool);
     if (!(atomic_load(&pool->lifecycle) & TARN__POOL_SUSPENDED)) {
         atomic_fetch_or(&pool->lifecycle, TARN__POOL_SUSPENDED);
+        tarn__discards_count_suspended(false);
         tarn__background_stop(pool);
         tarn__thread_caches_drain(pool);
         if (mode != TARN_POOL_SUSPEND_KEEP)
@@ -104,7 +112,7 @@ tarn_status tarn_pool_suspend(tarn_resource *resource, tarn_pool_suspend_mode mo
         pool->generation += status == TARN_OK;
         tarn__pool_unlock(pool);
         if (status != TARN_OK)
-            atomic_fetch_and(&pool->lifecycle, ~(unsigned)TARN__POOL_SUSPENDED);
+            end_suspension(pool);
     }
     tarn__pool_leave_growth(pool);
     return status;
@@ -125,7 +133,7 @@ tarn_status tarn_pool_resume(tarn_resource *resource)
     if (atomic_load(&pool->lifecycle) & TARN__POOL_SUSPENDED) {
         status = tarn__pages_resume(pool->pages);
         if (status == TARN_OK)
-            atomic_fetch_and(&pool->lifecycle, ~(unsigned)TARN__POOL_SUSPENDED);
+            end_suspension(pool);
     }
     tarn__pool_leave_growth(pool);
     return status;

@@ -4,6 +4,7 @@
 
 atomic_uint tarn__intercept_word;
 _Thread_local int64_t tarn__intercept_countdown;
+_Thread_local void *tarn__intercept_caller;
 
 static _Atomic(const struct tarn__intercept_functions *) set_functions;
 

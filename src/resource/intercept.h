@@ -41,6 +41,11 @@ extern atomic_uint tarn__intercept_word __attribute__((visibility("hidden")));
 extern _Thread_local int64_t tarn__intercept_countdown
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
+/* Return address of this thread's last call that did not go straight to a pool. It may be
+ * within the library. */
+extern _Thread_local void *tarn__intercept_caller
+    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
 static inline unsigned tarn__intercept_load(void)
 {
     return atomic_load_explicit(&tarn__intercept_word, memory_order_relaxed);

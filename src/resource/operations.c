@@ -175,6 +175,8 @@ __attribute__((noinline)) static tarn_status allocate_checked(tarn_resource *res
                                                               tarn_stream stream,
                                                               tarn_device_ptr *out)
 {
+    /* The compiler makes the call of this function a jump. */
+    tarn__intercept_caller = __builtin_return_address(0);
     if (!resource || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "resource: allocate: resource or out is NULL");
@@ -269,6 +271,7 @@ __attribute__((noinline)) static tarn_status deallocate_checked(tarn_resource *r
                                                                 size_t alignment,
                                                                 tarn_stream stream)
 {
+    tarn__intercept_caller = __builtin_return_address(0); /* as allocate_checked() */
     if (!resource)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "resource: deallocate: resource is NULL");

@@ -419,6 +419,28 @@ tarn_stack tarn__native_stack_capture(unsigned depth)
     return stack;
 }
 
+/* Read the list of modules again, if they have changed. */
+static void refresh_if_stale(void)
+{
+    tarn__mutex_lock(&lock);
+    bool must_refresh = is_stale();
+    tarn__mutex_unlock(&lock);
+    if (must_refresh)
+        refresh();
+}
+
+tarn_stack tarn__native_stack_of_caller(void *caller)
+{
+    struct call call = {.address = (uintptr_t)caller - 1}; /* as in capture() */
+
+    refresh_if_stale();
+    look_up(&call, 1);
+    if (!call.frame)
+        add_call(&call);
+    return call.frame && !call.is_own ? tarn_stack_add(&call.frame, 1)
+                                      : TARN_STACK_UNKNOWN;
+}
+
 /* --- names --- */
 
 /* Find the base of a module that is loaded. */
@@ -426,11 +448,7 @@ static bool find_base(uint32_t file, uint32_t build_id, uintptr_t *out)
 {
     bool found = false;
 
-    tarn__mutex_lock(&lock);
-    bool must_refresh = is_stale();
-    tarn__mutex_unlock(&lock);
-    if (must_refresh)
-        refresh();
+    refresh_if_stale();
     tarn__mutex_lock(&lock);
     for (size_t i = 0; !found && modules && i < modules->count; i++) {
         found = modules->at[i].file == file && modules->at[i].build_id == build_id;

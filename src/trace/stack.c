@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 
+enum { CALLER_DEPTH = 16 }; /* of tarn__stack_capture_caller() */
+
 static _Atomic(tarn_stack_finder) finder;
 static _Thread_local const char *calling_library;
 
@@ -38,20 +40,34 @@ static tarn_stack with_library(tarn_stack stack, unsigned depth)
     return tarn_stack_add(frames, 1 + (count < depth ? count : depth - 1));
 }
 
-tarn_stack tarn_stack_capture(unsigned depth)
+/* Capture the frames that the finder knows. */
+static tarn_stack capture_found(unsigned depth)
 {
     tarn_stack_finder find = atomic_load(&finder);
-    tarn_stack stack = TARN_STACK_UNKNOWN;
+    tarn_stack stack = find ? find(depth) : TARN_STACK_UNKNOWN;
 
+    return stack != TARN_STACK_UNKNOWN && calling_library && depth > 1
+               ? with_library(stack, depth)
+               : stack;
+}
+
+tarn_stack tarn_stack_capture(unsigned depth)
+{
     if (depth > TARN_STACK_DEPTH_MAX)
         depth = TARN_STACK_DEPTH_MAX;
-    if (find && depth > 0)
-        stack = find(depth);
-    if (stack != TARN_STACK_UNKNOWN && calling_library && depth > 1)
-        return with_library(stack, depth);
-    if (stack == TARN_STACK_UNKNOWN && depth > 0)
-        stack = tarn__native_stack_capture(depth);
-    return stack;
+    if (depth == 0)
+        return TARN_STACK_UNKNOWN;
+    tarn_stack stack = capture_found(depth);
+    return stack != TARN_STACK_UNKNOWN ? stack : tarn__native_stack_capture(depth);
+}
+
+tarn_stack tarn__stack_capture_caller(void *caller)
+{
+    tarn_stack stack = capture_found(CALLER_DEPTH);
+
+    if (stack == TARN_STACK_UNKNOWN)
+        stack = tarn__native_stack_of_caller(caller);
+    return stack != TARN_STACK_UNKNOWN ? stack : tarn__native_stack_capture(CALLER_DEPTH);
 }
 
 uint32_t tarn_stack_add_frame(tarn_stack_frame *frame)
