@@ -84,6 +84,71 @@ static void live_over_pool_in_quarantine(void)
     live_over(pool, "guard,poison,quarantine", TARN_STREAM_DEFAULT);
 }
 
+/* Every other block is a sample. Eight of these freed slots fill a batch. */
+static void live_with_samples(tarn_resource *upstream, const char *text,
+                              tarn_stream stream)
+{
+    enum { LARGE = 40000, LIVE = 8, TURNS = 3 };
+    tarn_guard_options options;
+    tarn_resource *guard;
+    tarn_device_ptr blocks[LIVE];
+
+    report_count = 0;
+    tarn_guard_set_handler(note, NULL);
+    CHECK_OK(tarn_guard_parse(text, &options));
+    CHECK_OK(tarn_guard_create(upstream, &options, &guard));
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (int i = 0; i < LIVE; i++) {
+            blocks[i] = 77;
+            WORKS_IN_THE_END(tarn_resource_allocate(guard, LARGE, 0, stream, &blocks[i]));
+            WORKS_IN_THE_END(tarn_memset_async(0, blocks[i], 1, LARGE, stream));
+        }
+        for (int i = 0; i < LIVE; i++)
+            WORKS_IN_THE_END(
+                tarn_resource_deallocate(guard, blocks[i], LARGE, 0, stream));
+        WORKS_IN_THE_END(tarn_driver_synchronize(0));
+    }
+    WORKS_IN_THE_END(tarn_guard_check(guard, NULL));
+    WORKS_IN_THE_END(tarn_resource_trim(guard, 0, NULL));
+    CHECK_OK(tarn_resource_release(guard));
+    CHECK_OK(tarn_resource_release(upstream));
+    CHECK_EQUAL(0, report_count);
+    tarn_guard_set_handler(NULL, NULL);
+}
+
+static void sample_over_pool(void)
+{
+    tarn_resource *pool;
+
+    WORKS_IN_THE_END(tarn_pool_create(0, NULL, NULL, &pool));
+    live_with_samples(pool, "guard=1/2", TARN_STREAM_DEFAULT);
+}
+
+static void sample_over_pool_without_stream(void)
+{
+    tarn_resource *pool;
+
+    WORKS_IN_THE_END(tarn_pool_create(0, NULL, NULL, &pool));
+    live_with_samples(pool, "guard=1/2,poison,quarantine=300KiB", TARN_STREAM_NONE);
+}
+
+static void sample_over_async(void)
+{
+    tarn_resource *async;
+
+    WORKS_IN_THE_END(tarn_async_create(0, NULL, &async));
+    live_with_samples(async, "guard=1/2,poison", TARN_STREAM_DEFAULT);
+}
+
+TEST(samples_survive_any_driver_call_failing)
+{
+    if (!on_sim())
+        skip();
+    torture(sample_over_pool);
+    torture(sample_over_pool_without_stream);
+    torture(sample_over_async);
+}
+
 TEST(a_guard_survives_any_driver_call_failing)
 {
     if (!on_sim())
@@ -131,22 +196,23 @@ static void starve(void (*scenario)(void))
 }
 
 /* Parts of the scenario that have no second try. */
-static tarn_resource *make_guard(tarn_resource *upstream)
+static tarn_resource *make_guard(tarn_resource *upstream,
+                                 const tarn_guard_options *options)
 {
     tarn_resource *guard;
 
-    WORKS_IN_THE_END(tarn_guard_create(upstream, NULL, &guard));
+    WORKS_IN_THE_END(tarn_guard_create(upstream, options, &guard));
     return guard;
 }
 
-static void live_without_memory(void)
+static void live_without_memory_with(const tarn_guard_options *options)
 {
     tarn_resource *pool, *guard;
     tarn_device_ptr block;
 
     WORKS_IN_THE_END(tarn_pool_create(0, NULL, NULL, &pool));
-    guard = make_guard(pool);
-    for (int i = 0; i < 3; i++) {
+    guard = make_guard(pool, options);
+    for (int i = 0; i < 5; i++) {
         WORKS_IN_THE_END(tarn_resource_allocate(guard, BYTES, 0, NULL, &block));
         WORKS_IN_THE_END(tarn_resource_deallocate(guard, block, BYTES, 0, NULL));
     }
@@ -155,11 +221,25 @@ static void live_without_memory(void)
     CHECK_OK(tarn_resource_release(pool));
 }
 
+static void live_without_memory(void)
+{
+    live_without_memory_with(NULL);
+}
+
+static void sample_without_memory(void)
+{
+    tarn_guard_options options = {.size = sizeof options, .guard = true, .sample = 2};
+
+    live_without_memory_with(&options);
+}
+
 TEST(a_guard_survives_any_host_allocation_failing)
 {
     if (!on_sim())
         skip();
     live_without_memory(); /* what a process allocates once */
     starve(live_without_memory);
+    sample_without_memory();
+    starve(sample_without_memory);
 }
 #endif

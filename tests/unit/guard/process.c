@@ -308,12 +308,14 @@ TEST(threads_share_a_guard)
 
 /* --- forks and exit --- */
 
-static void free_in_a_fork(void)
+static void free_in_a_fork_with(const char *text)
 {
     int status = 0;
 
-    enable("guard,poison,quarantine");
+    enable(text);
     tarn_resource *pool = make_pool();
+    for (unsigned i = 0; i < 1000; i++) /* with samples some are in open batches then */
+        put(pool, take(pool));
     tarn_device_ptr block = take(pool), late = take(pool);
     put(pool, late);
     fflush(NULL);
@@ -335,9 +337,20 @@ static void free_in_a_fork(void)
     CHILD_CHECK(report_count == 0);
 }
 
+static void free_in_a_fork(void)
+{
+    free_in_a_fork_with("guard,poison,quarantine");
+}
+
+static void free_samples_in_a_fork(void)
+{
+    free_in_a_fork_with("guard=1/2");
+}
+
 TEST(a_forked_child_frees_without_a_driver)
 {
     in_child(free_in_a_fork);
+    in_child(free_samples_in_a_fork);
 }
 
 /* Run `function` in a process that ends with exit(). Returns what it wrote to stderr, and
@@ -396,6 +409,32 @@ TEST(exit_reports_live_blocks_and_freed_ones)
                  "now 2a 2a 2a 2a\n"));
     CHECK(strstr(text, "tarn: guard: 1 byte before a block was written, offset -2 to -2, "
                        "now 2a\n"));
+    CHECK(strstr(text, " not freed yet\n"));
+    CHECK(strstr(text, " freed on stream 0x0:\n"));
+}
+
+static void write_samples_before_exit(void)
+{
+    enable("guard=1/3");
+    tarn_guard_set_handler(NULL, NULL);
+    tarn_resource *pool = make_pool();
+    for (unsigned i = 0; i < 2000; i++) {
+        tarn_device_ptr block = take(pool);
+        if (i >= 1980)
+            write_at(block + BYTES, 4);
+        if (i < 1990)
+            put(pool, block);
+    }
+}
+
+TEST(exit_reports_samples_live_and_freed)
+{
+    int status = -1;
+    const char *text = stderr_of(write_samples_before_exit, &status);
+
+    CHECK_EQUAL(0, status);
+    CHECK(strstr(text, "tarn: guard: 4 bytes behind a block were written, offset 1000 to "
+                       "1003, now 2a 2a 2a 2a\n"));
     CHECK(strstr(text, " not freed yet\n"));
     CHECK(strstr(text, " freed on stream 0x0:\n"));
 }
