@@ -153,17 +153,28 @@ static int by_address(const void *one, const void *two)
     return (*a)->base < (*b)->base ? -1 : (*a)->base > (*b)->base;
 }
 
-/* Find the bytes of the run of adjacent slots that begins at `first`. */
+/* Find the bytes of the run that begins at `first`: of adjacent slots that one call can
+ * span. */
 static size_t run_at(const struct tarn__slot_batch *batch, size_t first,
                      size_t *count_out)
 {
     tarn_device_ptr base = batch->slots[first]->base;
     size_t bytes = 0, next = first;
 
-    while (next < batch->count && batch->slots[next]->base == base + bytes)
+    while (next < batch->count && batch->slots[next]->base == base + bytes &&
+           (next == first || !atomic_load(&batch->slots[next]->set->is_split)))
         bytes += batch->slots[next++]->base_bytes;
     *count_out = next - first;
     return bytes;
+}
+
+/* Have each slot of a run be one of its own, after a call that failed. Returns false if it
+ * is. */
+static bool split_run(const struct tarn__slot_batch *batch, size_t first, size_t count)
+{
+    for (size_t i = first; i < first + count; i++)
+        atomic_store(&batch->slots[i]->set->is_split, true);
+    return count > 1;
 }
 
 /* Queue the copies into the buffer. Returns false if a call failed. */
@@ -173,12 +184,15 @@ static bool copy(const struct tarn__slot_batch *batch, const struct tarn__calls 
     unsigned char *to = batch->buffer->bytes;
     size_t count;
 
-    for (size_t i = 0; i < batch->count; i += count) {
+    for (size_t i = 0; i < batch->count;) {
         size_t bytes = run_at(batch, i, &count);
-        if (calls->memcpy_dtoh_async(to, batch->slots[i]->base, bytes, stream) !=
-            CUDA_SUCCESS_)
+        if (calls->memcpy_dtoh_async(to, batch->slots[i]->base, bytes, stream) ==
+            CUDA_SUCCESS_) {
+            to += bytes;
+            i += count;
+        } else if (!split_run(batch, i, count)) {
             return false;
-        to += bytes;
+        }
     }
     return true;
 }
@@ -191,10 +205,12 @@ static bool fill(const struct tarn__slot_batch *batch, const struct tarn__calls 
 
     for (size_t i = 0; i < batch->count; i++)
         batch->slots[i]->discards = tarn__discards();
-    for (size_t i = 0; i < batch->count; i += count) {
+    for (size_t i = 0; i < batch->count;) {
         size_t bytes = run_at(batch, i, &count);
         if (calls->memset_d8_async(batch->slots[i]->base, TARN_GUARD_ZONE_BYTE, bytes,
-                                   stream) != CUDA_SUCCESS_)
+                                   stream) == CUDA_SUCCESS_)
+            i += count;
+        else if (!split_run(batch, i, count))
             return false;
     }
     return true;

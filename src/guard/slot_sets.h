@@ -11,6 +11,7 @@
 #define TARN_GUARD_SLOT_SETS_H
 
 #include "guard/workspace.h"
+#include <stdatomic.h>
 
 enum {
     TARN__SLOTS_MOST_STRIDE = 64 << 10,
@@ -23,6 +24,8 @@ struct tarn__slot_set {
     tarn_resource *resource; /* borrowed */
     size_t stride;
     size_t count; /* of all slots of the set */
+    /* Adjacent slots are allocations of the driver: no call can span two. */
+    atomic_bool is_split;
     struct tarn__guard_list ready;
 };
 

@@ -151,6 +151,9 @@ static void write_wrongly(tarn_resource *resource, tarn_stream stream, const cha
         CHECK_TEXT(tarn_resource_name(upstream), reports[0].resource);
         check_report(writes[i].damage, block, writes[i].offset,
                      writes[i].offset + (int64_t)writes[i].bytes - 1);
+        CHECK_STATUS(TARN_INVALID_ARGUMENT, /* the guard knows a slot still */
+                     tarn_resource_deallocate(guard, block, BYTES, 0, stream));
+        check_report(TARN_GUARD_FREED_TWICE, block, 0, 0);
         put(sample(BYTES, stream), BYTES, stream); /* the slot is as before */
     }
     end();
