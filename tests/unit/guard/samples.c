@@ -563,11 +563,15 @@ TEST(a_reset_of_the_device_ends_the_slots)
     CHECK_OK(tarn_cuda_create(0, &cuda));
     begin_over(cuda, "guard=1/2,quarantine=1MiB");
     make_slots(BYTES, NULL);
-    tarn_device_ptr live = sample(BYTES, NULL);
+    tarn_device_ptr live = sample(BYTES, NULL), late = sample(BYTES, NULL);
     put(sample(BYTES, NULL), BYTES, NULL);
     reset_the_device();
     put(live, BYTES, NULL);
     make_slots(BYTES, NULL);
+    put(sample(BYTES, NULL), BYTES, NULL);
+    CHECK_EQUAL(1, counts().pending);
+    put(late, BYTES, NULL); /* it joins no batch of the new context */
+    CHECK_EQUAL(1, counts().pending);
     for (unsigned i = 0; i < 3; i++) {
         tarn_device_ptr block = sample(BYTES, NULL);
         write_on(block + BYTES, 1, NULL);
