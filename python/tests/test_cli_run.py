@@ -311,7 +311,8 @@ def test_a_command_beside_the_tool_comes_before_the_path(tmp_path):
     fake.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
     done = tarn_tool("run", "pytest", "--version", **{**CLEAN, "PATH": path})
-    assert done.returncode == 0 and "pytest" in done.stdout + done.stderr
+    output = done.stdout + done.stderr
+    assert done.returncode == 0 and "pytest" in output, output
     assert "fake" not in done.stdout
     done = tarn_tool("run", "python", "-c", "import sys; print(sys.prefix)", **CLEAN)
     assert done.stdout.strip() == sys.prefix

@@ -46,14 +46,15 @@ def test_the_log_names_the_line_that_holds_the_memory(page, command):
     assert done.returncode == 0, done.stderr
     held = done.stdout.partition("held until exit\n")[2].partition("\n\n")[0]
     assert re.search(r"476\.8\d? MiB +500 .*leak\.py:10", held), done.stdout
-    assert "mean" in held and "device_array_like" not in held
+    assert "mean" in held and "device_array_like" not in held, done.stdout
 
 
 def test_the_test_of_the_page_fails_as_shown(page):
     done = page("tarn run pytest")
-    assert done.returncode == 1
-    assert "1 failed, 1 passed" in done.stdout
+    output = done.stdout + done.stderr
+    assert done.returncode == 1, output
+    assert "1 failed, 1 passed" in done.stdout, output
     shown = re.search(r"\n    (limit_gpu_leaks: .*?)\n        File", PAGE.read_text(), re.S)[1]
     for line in shown.splitlines():
-        assert line.strip() in done.stdout
-    assert 'test_leak.py", line 16, in test_keeps_an_array' in done.stdout
+        assert line.strip() in done.stdout, output
+    assert 'test_leak.py", line 16, in test_keeps_an_array' in done.stdout, output
