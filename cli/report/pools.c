@@ -112,6 +112,20 @@ static struct pool_map *add_map(struct pools *pools, const tarn_trace_pool_row *
     return map;
 }
 
+/* Remove a map, by its number + 1; 0 is no map. The numbers of those after it change. */
+static void remove_map(struct pools *pools, uint32_t number)
+{
+    if (number == 0)
+        return;
+    struct pool_map *map = &pools->maps[number - 1];
+    free(map->blocks);
+    pools->map_count--;
+    memmove(map, map + 1, (pools->map_count - (number - 1)) * sizeof *map);
+    pools->maps[pools->map_count] = (struct pool_map){0};
+    for (size_t i = 0; i < 2 * POOLS_FAILURES; i++)
+        pools->failures[i].map -= pools->failures[i].map >= number;
+}
+
 /* --- failures ----------------------------------------------------------------------- */
 
 static size_t place_of(uint64_t number)
@@ -187,6 +201,16 @@ static struct failure *add_failure(struct pools *pools, uint64_t time_ns, uint64
     return failure;
 }
 
+/* Give a failure the map of its last attempt, by its number + 1, in place of an earlier one. */
+static void set_map(struct pools *pools, struct failure *failure, uint32_t number)
+{
+    uint32_t earlier = failure->map;
+
+    failure->map = number;
+    if (earlier != number)
+        remove_map(pools, earlier);
+}
+
 /* The report came before the event: take the last failure, which has the report alone, out
  * of the list, and give its report to the failure of which it is an attempt. A list that is
  * full has overwritten another one. Returns false if that is not possible. */
@@ -198,7 +222,8 @@ static bool absorb(struct pools *pools, const struct failure *last,
         return false;
     failure->report = last->report;
     failure->has_report = last->has_report;
-    failure->map = last->map;
+    if (last->map != 0)
+        set_map(pools, failure, last->map);
     pools->failure_count--;
     return true;
 }
@@ -266,7 +291,7 @@ static void add_report(struct pools *pools, const tarn_trace_pool_row *row,
         failure->has_report = true;
     }
     if (map)
-        failure->map = (uint32_t)(map - pools->maps) + 1;
+        set_map(pools, failure, (uint32_t)(map - pools->maps) + 1);
 }
 
 /* --- rows and marks ----------------------------------------------------------------- */

@@ -142,7 +142,8 @@ def test_a_request_that_the_program_retries_is_one_failure(tmp_path):
     assert block["meta"]["failures"] == 3
     (failure,) = block["failures"]
     assert failure["fields"]["failed_attempts"] == 3
-    assert failure["map"] >= 0
+    of_failures = [number for number, one in enumerate(block["maps"]) if one["kind"] == 1]
+    assert of_failures == [failure["map"]]  # that of the last attempt, no other
 
 
 def test_two_requests_of_other_sizes_are_two_failures(tmp_path):
@@ -155,6 +156,8 @@ def test_two_requests_of_other_sizes_are_two_failures(tmp_path):
     block = failures(tmp_path, again)
     counts = [one["fields"]["failed_attempts"] for one in block["failures"]]
     assert (block["meta"]["failures"], counts) == (2, [1, 1])
+    maps = [one["map"] for one in block["failures"]]
+    assert len(set(maps)) == 2 and all(block["maps"][number]["kind"] == 1 for number in maps)
 
 
 def test_a_program_whose_memory_suffices_has_no_failure(tmp_path):

@@ -491,6 +491,7 @@ def test_failures_without_allocations_are_cards(opened):
     assert tab.tab.locator("article.failure").count() == 1
     assert "none" in tab.text("article.failure .facts")  # the maximum is UINT64_MAX
     assert tab.text("article.failure h3 >> nth=0").endswith("requested, 3 attempts failed")
+    assert "1 time in 3 attempts" in tab.text("#tarn-head")
     assert "are shown" not in tab.text("#tarn-failures")
     assert tab.tab.locator("#tarn-timeline").is_hidden()
 

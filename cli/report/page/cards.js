@@ -49,7 +49,11 @@ function headFigures(block) {
         el("dt", {}, label), el("dd", {}, ...[value].flat(), more));
     const bytes = (key) => figure(block, key) ?? NaN;
     const lowerBound = isDoubtful(block) ? "at least " : "";
-    const failures = figure(block, "failures") ?? block.failures.length;
+    const requests = block.failures.length;
+    const attempts =
+        block.failures.reduce((sum, failure) => sum + attemptsOf(failure), 0);
+    const failures = figure(block, "failures") ?? attempts;
+    const isWhole = requests > 0 && attempts === failures;  // no failure is left out
     const list = [
         entry("peak", [lowerBound, size(bytes("peak_bytes"), "b")],
             el("span", {class: "muted"},
@@ -60,9 +64,13 @@ function headFigures(block) {
             : "",
         entry("held until exit", size(bytes("held_bytes"), "b")),
         entry("live at the end", size(bytes("end_bytes"), "b")),
-        failures > 0 ? entry("out of memory",
-                           el("b", {class: "bad"}, `${plural(failures, "time")}`))
-                     : "",
+        failures > 0
+            ? entry("out of memory",
+                  el("b", {class: "bad"}, plural(isWhole ? requests : failures, "time")),
+                  isWhole && attempts > requests
+                      ? el("span", {class: "muted"}, ` in ${plural(attempts, "attempt")}`)
+                      : "")
+            : "",
         entry("allocated in all", size(bytes("total_bytes"), "b"),
             el("span", {class: "muted"},
                 ` in ${plural(figure(block, "allocations") ?? 0, "allocation")}`)),
