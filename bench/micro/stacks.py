@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Measures what a tracker and its call stacks of Python cost.
+"""Measures what a tracker, a binary log and their call stacks of Python cost.
 
     TARN_DRIVER=sim bench/micro/stacks.py
 
 Prints nanoseconds of a pair, the allocation of a DeviceBuffer and its free, on a Python stack of 80
-frames: with a pool alone, and through a tracker with stacks of each depth. They are processor time
-of the thread, the least of all rounds. The last line calls a function of a new stack each time.
+frames: with a pool alone, and through a tracker or a logger with stacks of each depth. A pair is two
+rows of the log. They are processor time of the thread, the least of all rounds. The last line calls
+a function of a new stack each time.
 """
 
+import pathlib
+import tempfile
 import time
 
 import tarn
@@ -42,13 +45,17 @@ def new_functions(mr, stream):
     return (time.thread_time_ns() - start) / PAIRS
 
 
-def main():
+def measure(folder):
     pool = tarn.mr.PoolMemoryResource()
     stream = tarn.Stream().register()
     subjects = {"pool": pool, "tracker, no stacks": tarn.mr.TrackingResourceAdaptor(pool)}
     for depth in (1, 4, 16, 64):
         subjects[f"tracker, depth {depth}"] = tarn.mr.TrackingResourceAdaptor(
             pool, capture_stacks=True, stack_depth=depth
+        )
+    for depth in (1, 16, 64):
+        subjects[f"binary log, depth {depth}"] = tarn.mr.LoggingResourceAdaptor(
+            pool, folder / f"{depth}.tlog", format="binary", stacks=depth
         )
     for name, mr in subjects.items():
         least = min(deep(FRAMES, pairs, mr, stream) for _ in range(ROUNDS))
@@ -57,4 +64,5 @@ def main():
     print(f"{'depth 16, new functions':24} {new_functions(tracker, stream):8.0f} ns")
 
 
-main()
+with tempfile.TemporaryDirectory() as folder:
+    measure(pathlib.Path(folder))
