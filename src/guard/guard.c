@@ -237,9 +237,9 @@ static tarn_status free_block(struct tarn__guard *guard, struct tarn__workspace_
     enum tarn__order order =
         tarn__order_find(block->resource, &use->scope, stream, &handle);
     *is_kept_out = tarn__samples_free(guard, use, block, order, stream, handle);
-    return *is_kept_out ? TARN_OK
-                        : free_ordinary(guard, use, block, order, stream, handle,
-                                        is_kept_out);
+    return *is_kept_out
+               ? TARN_OK
+               : free_ordinary(guard, use, block, order, stream, handle, is_kept_out);
 }
 
 /* Note the free of a block whose record was taken. */
@@ -370,8 +370,7 @@ void tarn__guard_counts(struct tarn__guard *guard, tarn_guard_counts *out)
     size_t waiting = tarn__samples_waiting(guard, &bytes);
     *out = guard->counts;
     out->pending += waiting;
-    out->quarantined_blocks =
-        waiting + guard->quarantine.count + guard->unordered.count;
+    out->quarantined_blocks = waiting + guard->quarantine.count + guard->unordered.count;
     out->quarantined_bytes = bytes + guard->quarantine.bytes + guard->unordered.bytes;
     tarn__mutex_unlock(&guard->lock);
     out->size = size;
@@ -401,14 +400,16 @@ struct tarn__guard *tarn__guard_create(const tarn_guard_options *options, bool h
     return guard;
 }
 
-/* Return true if the guard has freed blocks. No other thread uses the guard. */
-static bool has_freed(const struct tarn__guard *guard)
+/* Return true if the guard has freed blocks. */
+static bool has_freed(struct tarn__guard *guard)
 {
     uint64_t bytes;
 
-    return guard->quarantine.count + guard->unordered.count +
-               tarn__samples_waiting(guard, &bytes) >
-           0;
+    tarn__mutex_lock(&guard->lock);
+    size_t freed = guard->quarantine.count + guard->unordered.count +
+                   tarn__samples_waiting(guard, &bytes);
+    tarn__mutex_unlock(&guard->lock);
+    return freed > 0;
 }
 
 void tarn__guard_destroy(struct tarn__guard *guard)

@@ -6,6 +6,7 @@
  * is each sample while the device is far behind the program.
  */
 #include "guard/samples.h"
+#include "base/mutex_assert.h"
 #include "guard/blocks.h"
 #include "guard/slot_batches.h"
 #include "resource/discards.h"
@@ -35,8 +36,8 @@ struct tarn__guard_block *tarn__samples_take_quickly(struct tarn__guard *guard,
 
     if (stride == 0 || !tarn__order_find_quickly(resource, stream, &known))
         return NULL;
-    struct tarn__guard_block *slot = tarn__slot_sets_take(
-        guard, resource, stride, known.context_generation, LOW);
+    struct tarn__guard_block *slot =
+        tarn__slot_sets_take(guard, resource, stride, known.context_generation, LOW);
     if (slot)
         tarn__slot_sets_lay_out(guard, slot, bytes);
     return slot;
@@ -45,8 +46,8 @@ struct tarn__guard_block *tarn__samples_take_quickly(struct tarn__guard *guard,
 static bool may_make(struct tarn__guard *guard)
 {
     tarn__mutex_lock(&guard->lock);
-    bool is_below = guard->slots->waiting_bytes <=
-                    guard->options.quarantine_bytes + MOST_WAITING;
+    bool is_below =
+        guard->slots->waiting_bytes <= guard->options.quarantine_bytes + MOST_WAITING;
     tarn__mutex_unlock(&guard->lock);
     return is_below;
 }
@@ -61,8 +62,8 @@ struct tarn__guard_block *tarn__samples_take(struct tarn__guard *guard,
     if (stride == 0)
         return NULL;
     tarn__slot_batches_poll(guard);
-    struct tarn__guard_block *slot = tarn__slot_sets_take(
-        guard, resource, stride, use->scope.context_generation, 0);
+    struct tarn__guard_block *slot =
+        tarn__slot_sets_take(guard, resource, stride, use->scope.context_generation, 0);
     if (slot)
         tarn__slot_sets_lay_out(guard, slot, bytes);
     else if (may_make(guard))
@@ -149,9 +150,8 @@ tarn_status tarn__samples_settle(struct tarn__guard *guard)
     tarn_status status = TARN_OK;
 
     for (int device = 0; guard->slots && device < TARN__DEVICES_MAX; device++) {
-        tarn_status settled = tarn__driver_gone()
-                                  ? TARN_OK
-                                  : tarn__slot_batches_settle(guard, device);
+        tarn_status settled =
+            tarn__driver_gone() ? TARN_OK : tarn__slot_batches_settle(guard, device);
         if (settled != TARN_OK)
             status = settled;
     }
@@ -167,6 +167,8 @@ void tarn__samples_flush(struct tarn__guard *guard, tarn_resource *resource)
 
 size_t tarn__samples_waiting(const struct tarn__guard *guard, uint64_t *bytes_out)
 {
+    tarn__assert_mutex_held(&guard->lock.mutex);
+
     *bytes_out = guard->slots ? guard->slots->waiting_bytes : 0;
     return guard->slots ? guard->slots->waiting : 0;
 }
@@ -174,6 +176,8 @@ size_t tarn__samples_waiting(const struct tarn__guard *guard, uint64_t *bytes_ou
 bool tarn__samples_requested_bytes(const struct tarn__guard *guard,
                                    tarn_device_ptr address, size_t *out)
 {
+    tarn__assert_mutex_held(&guard->lock.mutex);
+
     const struct tarn__guard_block *slot = tarn__slot_sets_find(guard, address);
 
     if (!slot || !slot->is_live)

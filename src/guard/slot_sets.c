@@ -85,6 +85,8 @@ static struct tarn__slot_set *find_set(struct tarn__guard *guard,
 struct tarn__guard_block *tarn__slot_sets_find(const struct tarn__guard *guard,
                                                tarn_device_ptr address)
 {
+    tarn__assert_mutex_held(&guard->lock.mutex);
+
     struct tarn__guard_block **found =
         guard->slots ? tarn__map_get(&guard->slots->by_address, address) : NULL;
 
@@ -175,6 +177,8 @@ struct tarn__guard_block *tarn__slot_sets_make(struct tarn__guard *guard,
 
 void tarn__slot_sets_put(struct tarn__guard *guard, struct tarn__guard_block *slot)
 {
+    tarn__assert_mutex_held(&guard->lock.mutex);
+
     slot->is_filled = true;
     slot->is_poisoned = slot->is_reported = false;
     tarn__blocks_append(guard, &slot->set->ready, slot);

@@ -81,6 +81,8 @@ static tarn_status suspend(struct tarn__pool *pool, tarn_pool_suspend_mode mode)
 /* `growth` held. */
 static void end_suspension(struct tarn__pool *pool) TARN__REQUIRES(growth)
 {
+    tarn__assert_held(&pool->growth);
+
     atomic_fetch_and(&pool->lifecycle, ~(unsigned)TARN__POOL_SUSPENDED);
     tarn__discards_count_suspended(true);
 }

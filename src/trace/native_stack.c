@@ -50,8 +50,9 @@ struct module {
 /* A call on a stack, by its address. */
 struct call {
     uintptr_t address;
-    uint32_t frame; /* its number in the table; 0: not known */
-    bool is_own;    /* in libtarn, where that is a library */
+    uint32_t frame;   /* its number in the table; 0: not known */
+    tarn_stack alone; /* the stack of that frame; TARN_STACK_UNKNOWN: not known */
+    bool is_own;      /* in libtarn, where that is a library */
 };
 
 struct modules {
@@ -429,16 +430,43 @@ static void refresh_if_stale(void)
         refresh();
 }
 
+/* Make the stack of the frame of a call alone. The cache gets it. */
+static tarn_stack make_alone(struct call *call)
+{
+    add_call(call);
+    if (!call->frame || call->is_own)
+        return TARN_STACK_UNKNOWN;
+    call->alone = tarn_stack_add(&call->frame, 1);
+    tarn__mutex_lock(&lock);
+    struct call *known = known_at(call->address);
+    if (known && known->address == call->address)
+        known->alone = call->alone;
+    tarn__mutex_unlock(&lock);
+    return call->alone;
+}
+
+/* Return the stack of the frame of a call alone, if the cache has it. */
+static tarn_stack look_up_alone(uintptr_t address)
+{
+    tarn_stack stack = TARN_STACK_UNKNOWN;
+
+    tarn__mutex_lock(&lock);
+    const struct call *known = is_stale() ? NULL : known_at(address);
+    if (known && known->address == address)
+        stack = known->alone;
+    tarn__mutex_unlock(&lock);
+    return stack;
+}
+
 tarn_stack tarn__native_stack_of_caller(void *caller)
 {
     struct call call = {.address = (uintptr_t)caller - 1}; /* as in capture() */
+    tarn_stack stack = look_up_alone(call.address);
 
+    if (stack != TARN_STACK_UNKNOWN)
+        return stack;
     refresh_if_stale();
-    look_up(&call, 1);
-    if (!call.frame)
-        add_call(&call);
-    return call.frame && !call.is_own ? tarn_stack_add(&call.frame, 1)
-                                      : TARN_STACK_UNKNOWN;
+    return make_alone(&call);
 }
 
 /* --- names --- */
