@@ -33,8 +33,8 @@
  *
  *   1. Allocation. The block is a free slot (slot_sets.h). Without one it is a block as above.
  *      Slots are in neither of the two tables.
- *   2. Free. The slot joins the open batch of its stream (slot_batches.h). An event covers
- *      a batch of 32 frees. Poison is filled at each free.
+ *   2. Free. The slot joins the open batch of its stream (slot_frees.h). An event covers a
+ *      batch of 64 frees. Poison is filled at each free.
  *   3. When the event is complete, and the quarantine is over, the guard's own stream
  *      copies the slots of the batch and fills them. Adjacent slots need one copy and one
  *      fill.

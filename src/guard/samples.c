@@ -9,6 +9,7 @@
 #include "base/mutex_assert.h"
 #include "guard/blocks.h"
 #include "guard/slot_batches.h"
+#include "guard/slot_frees.h"
 #include "resource/discards.h"
 
 enum { LOW = 4 }; /* free slots of a set, below which batches are queried */
@@ -123,7 +124,7 @@ bool tarn__samples_free_quickly(struct tarn__guard *guard, struct tarn__guard_bl
     return !guard->options.poison &&
            tarn__order_find_quickly(slot->resource, stream, &known) &&
            known.context_generation == slot->context_generation &&
-           tarn__slot_batches_join(guard, slot, &known);
+           tarn__slot_frees_join(guard, slot, &known);
 }
 
 void tarn__samples_leave(struct tarn__guard *guard, struct tarn__guard_block *block)
@@ -137,7 +138,7 @@ bool tarn__samples_free(struct tarn__guard *guard, struct tarn__workspace_use *u
                         tarn_stream stream, CUstream_ handle)
 {
     if (block->set && order != TARN__ORDER_CAPTURED &&
-        tarn__slot_batches_add(guard, use, block, order, stream, handle))
+        tarn__slot_frees_add(guard, use, block, order, stream, handle))
         return true;
     tarn__samples_leave(guard, block);
     return false;

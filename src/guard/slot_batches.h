@@ -1,26 +1,25 @@
-/* slot_batches.h -- batches of freed slots: their event, their check and their fill.
+/* slot_batches.h -- the closed batches of slots, which wait for their events.
  *
- * A batch is open while frees of its stream join it. The free that fills it records an
- * event, and the batch is closed. Frees without a stream have a batch that ends with a wait
- * for the device. So has each open batch when all blocks are checked.
+ * A batch is open while frees of its stream join it (slot_frees.h). The free that fills it
+ * records an event, and the batch is closed. Frees without a stream have a batch that ends
+ * with a wait for the device. So has each open batch when all blocks are checked.
  */
 #ifndef TARN_GUARD_SLOT_BATCHES_H
 #define TARN_GUARD_SLOT_BATCHES_H
 
-#include "guard/order.h"
-#include "guard/slot_sets.h"
+#include "guard/slot_checks.h"
 
-/* Add a freed slot to the batch of its stream. `order` and `handle` are those of the free.
- * In a workspace. Returns false if the slot is as before: there is no host memory, or a
- * call failed. */
-bool tarn__slot_batches_add(struct tarn__guard *guard, struct tarn__workspace_use *use,
-                            struct tarn__guard_block *slot, enum tarn__order order,
-                            tarn_stream stream, CUstream_ handle);
+/* Create a batch. NULL: no host memory. */
+struct tarn__slot_batch *tarn__slot_batches_new(enum tarn__slot_batch_state state,
+                                                const struct tarn__order_known *known);
 
-/* Add a freed slot to the open batch of its stream, if there is one, and if it stays open.
- * Returns false otherwise. */
-bool tarn__slot_batches_join(struct tarn__guard *guard, struct tarn__guard_block *slot,
-                             const struct tarn__order_known *known);
+/* Return true if a slot of any stride can join a batch; and have one join it. */
+bool tarn__slot_batches_has_capacity(const struct tarn__slot_batch *batch);
+void tarn__slot_batches_join(struct tarn__slot_batch *batch,
+                             struct tarn__guard_block *slot);
+
+/* Append a closed batch to the list. */
+void tarn__slot_batches_append(struct tarn__guard *guard, struct tarn__slot_batch *batch);
 
 /* Make new slots, which are free when their fill is complete. In a workspace. */
 void tarn__slot_batches_make(struct tarn__guard *guard, struct tarn__workspace_use *use,

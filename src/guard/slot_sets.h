@@ -29,12 +29,13 @@ struct tarn__slot_set {
     struct tarn__guard_list ready;
 };
 
-struct tarn__slot_batch; /* slot_batches.h */
+struct tarn__slot_batch; /* slot_checks.h */
 
 /* `lock` of the guard guards it. */
 struct tarn__slots {
     struct tarn__slot_set *sets;
-    struct tarn__map by_address; /* address -> each struct tarn__guard_block * of a slot */
+    struct tarn__map
+        by_address; /* address -> each struct tarn__guard_block * of a slot */
     struct tarn__slot_batch *open[TARN__SLOTS_STREAMS];
     struct tarn__slot_batch *first, **end; /* closed batches */
     size_t batch_count;                    /* closed ones */
