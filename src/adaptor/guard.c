@@ -2,6 +2,8 @@
  */
 #include "guard/guard.h"
 #include "adaptor/forward.h"
+#include "guard/allocations.h"
+#include "guard/frees.h"
 #include "guard/grammar.h"
 #include "guard/process.h"
 #include <stdlib.h>
@@ -21,11 +23,12 @@ static tarn_status guard_allocate(void *self, size_t bytes, size_t alignment,
     uint64_t number =
         atomic_fetch_add_explicit(&own->allocations, 1, memory_order_relaxed);
 
-    tarn_status status = number % own->guard->options.sample == 0
-                             ? tarn__guard_allocate(own->guard, own->adaptor.upstream,
-                                                    bytes, alignment, stream, out)
-                             : tarn_resource_allocate(own->adaptor.upstream, bytes,
-                                                      alignment, stream, out);
+    tarn_status status =
+        number % own->guard->options.sample == 0
+            ? tarn__allocations_allocate(own->guard, own->adaptor.upstream, bytes,
+                                         alignment, stream, out)
+            : tarn_resource_allocate(own->adaptor.upstream, bytes, alignment, stream,
+                                     out);
 
     if (status == TARN_OK)
         atomic_fetch_add(&own->live_blocks, 1);
@@ -38,7 +41,7 @@ static tarn_status guard_deallocate(void *self, tarn_device_ptr block, size_t by
 {
     struct guard_adaptor *own = self;
 
-    tarn_status status = tarn__guard_deallocate(own->guard, own->adaptor.upstream, block,
+    tarn_status status = tarn__frees_deallocate(own->guard, own->adaptor.upstream, block,
                                                 bytes, alignment, stream);
 
     if (status == TARN_OK)

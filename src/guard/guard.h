@@ -84,11 +84,11 @@ struct tarn__guard_block {
     size_t base_bytes, alignment; /* as the resource knows them */
     size_t front, back;           /* bytes of the red zones; 0: none */
     uint64_t context_generation;
-    uint64_t discards; /* tarn__discards() before the bytes were filled */
-    CUevent_ event;    /* behind the last work on the block; NULL: none */
-    bool is_filled;    /* the red zones are */
-    bool is_poisoned;  /* the caller's bytes are */
-    bool is_reported;  /* a check of the live block has reported it */
+    uint64_t discards;          /* tarn__discards() before the bytes were filled */
+    CUevent_ event;             /* behind the last work on the block; NULL: none */
+    bool is_filled;             /* the red zones are */
+    bool is_poisoned;           /* the caller's bytes are */
+    bool is_reported;           /* a check of the live block has reported it */
     struct tarn__slot_set *set; /* of which the block is a slot; NULL: it is none */
     bool is_live;               /* a slot: the program has it */
 };
@@ -130,14 +130,8 @@ struct tarn__guard *tarn__guard_create(const tarn_guard_options *options, bool h
 /* End a guard without live blocks. Waits for its checks and returns all blocks. */
 void tarn__guard_destroy(struct tarn__guard *guard);
 
-/* Allocate and free a block of `resource`, with arguments that the public calls have
- * checked. */
-tarn_status tarn__guard_allocate(struct tarn__guard *guard, tarn_resource *resource,
-                                 size_t bytes, size_t alignment, tarn_stream stream,
-                                 tarn_device_ptr *out);
-tarn_status tarn__guard_deallocate(struct tarn__guard *guard, tarn_resource *resource,
-                                   tarn_device_ptr block, size_t bytes, size_t alignment,
-                                   tarn_stream stream);
+/* Capture the call stack of an allocation or a free. */
+tarn_stack tarn__guard_capture_site(const struct tarn__guard *guard);
 
 /* Find the requested bytes of a live block. False: the guard does not have it. */
 bool tarn__guard_requested_bytes(struct tarn__guard *guard, tarn_device_ptr block,

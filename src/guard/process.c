@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/warn.h"
+#include "guard/allocations.h"
 #include "guard/annotations.h"
+#include "guard/frees.h"
 #include "guard/grammar.h"
 #include "nvtx/tool.h"
 #include "resource/intercept.h"
@@ -116,7 +118,7 @@ static tarn_status allocate(tarn_resource *resource, size_t bytes, size_t alignm
     if (!is_sample(guard->options.sample))
         return tarn__operations_allocate(resource, bytes, alignment, stream, out);
     tarn_status status =
-        tarn__guard_allocate(guard, resource, bytes, alignment, stream, out);
+        tarn__allocations_allocate(guard, resource, bytes, alignment, stream, out);
     tarn__process_check_at_exit();
     return status;
 }
@@ -128,7 +130,7 @@ static tarn_status deallocate(tarn_resource *resource, tarn_device_ptr block,
 
     if (tarn__annotations_free(resource, block, bytes, alignment, stream, &status))
         return status;
-    return tarn__guard_deallocate(atomic_load(&process_guard), resource, block, bytes,
+    return tarn__frees_deallocate(atomic_load(&process_guard), resource, block, bytes,
                                   alignment, stream);
 }
 

@@ -48,7 +48,6 @@ void tarn__slot_batches_append(struct tarn__guard *guard, struct tarn__slot_batc
     tarn__mutex_lock(&guard->lock);
     *slots->end = batch;
     slots->end = &batch->next;
-    slots->batch_count++;
     tarn__mutex_unlock(&guard->lock);
 }
 
@@ -63,7 +62,6 @@ static struct tarn__slot_batch *take_first(struct tarn__guard *guard)
         slots->first = batch->next;
         if (!batch->next)
             slots->end = &slots->first;
-        slots->batch_count--;
         guard->in_hand++;
     }
     tarn__mutex_unlock(&guard->lock);
@@ -236,7 +234,6 @@ static struct tarn__slot_batch *take_all(struct tarn__guard *guard, int device)
             continue;
         }
         *link = batch->next;
-        slots->batch_count--;
         if (batch->state == TARN__SLOT_BATCH_QUEUED) {
             batch->next = taken;
             taken = batch;

@@ -38,7 +38,6 @@ struct tarn__slots {
         by_address; /* address -> each struct tarn__guard_block * of a slot */
     struct tarn__slot_batch *open[TARN__SLOTS_STREAMS];
     struct tarn__slot_batch *first, **end; /* closed batches */
-    size_t batch_count;                    /* closed ones */
     size_t waiting;                        /* slots in batches, open or closed */
     uint64_t waiting_bytes;
     uint64_t freed_bytes; /* of all slots that were ever freed */

@@ -48,15 +48,15 @@ static bool queue_one(struct tarn__guard *guard, struct tarn__workspace_use *use
     struct tarn__guard_block *block = found ? *found : NULL;
     tarn__mutex_unlock(&guard->lock);
     if (!block || block->site.device != use->device || block->is_reported ||
-        block->context_generation != use->scope.context_generation ||
-        !has_check(block))
+        block->context_generation != use->scope.context_generation || !has_check(block))
         return true;
-    if (block->discards != tarn__discards() || !tarn__workspace_is_mapped(use, block->base)) {
+    if (block->discards != tarn__discards() ||
+        !tarn__workspace_is_mapped(use, block->base)) {
         tarn__quarantine_count_unchecked(guard);
         return true;
     }
-    return (!block->event || use->scope.calls->stream_wait_event(
-                                 stream, block->event, 0) == CUDA_SUCCESS_) &&
+    return (!block->event || use->scope.calls->stream_wait_event(stream, block->event,
+                                                                 0) == CUDA_SUCCESS_) &&
            tarn__checks_queue(guard, use, block, stream,
                               TARN__CHECKS_ZONES | TARN__CHECKS_POISON |
                                   TARN__CHECKS_REPEATED);

@@ -63,6 +63,3 @@ void tarn__zones_begin(struct tarn__guard *guard, struct tarn__workspace_use *us
     block->is_filled = tarn__zones_fill(guard, use, block, stream) &&
                        use->scope.calls->stream_synchronize(stream) == CUDA_SUCCESS_;
 }
-
-/* Allocate with red zones. In a workspace. TARN_OUT_OF_MEMORY: the resource has no
- * memory. */
