@@ -25,6 +25,10 @@
  * cases: an allocation would fail for lack of memory, or many blocks were freed without a
  * stream. An allocation without a stream waits for the fill of its red zones.
  *
+ * With `sample` most guarded blocks are slots that the guard keeps. Freed slots are checked
+ * many at a time, so that a report may appear later: at the latest in tarn_guard_check(), in
+ * a trim, at the release of the resource, or at exit.
+ *
  * Some blocks have no guard: see docs/guard.md. They are counted in
  * tarn_guard_counts.
  */
@@ -195,7 +199,7 @@ TARN_API tarn_status tarn_guard_create(tarn_resource *upstream,
  * Check all blocks of a guard now: live blocks, freed ones, and those in quarantine.
  *
  * The call waits until the device has done all queued work. Blocks in quarantine stay
- * there.
+ * there, but for freed slots of samples, which are free again.
  *
  * Thread-safety: any thread. Frees of other threads wait while live blocks are checked.
  *
