@@ -52,6 +52,7 @@ breathe_projects = {"tarn": os.environ.get("TARN_DOXYGEN", str(ROOT / "build/dox
 breathe_default_project = "tarn"
 breathe_domain_by_extension = {"h": "c", "hpp": "cpp"}
 breathe_show_include = False
+toc_object_entries_show_parents = "hide"  # in the contents of a page: trim(), not its class
 
 autodoc_mock_imports = [
     "click", "cuda", "cupy", "dask", "distributed", "llvmlite", "numba", "numpy", "torch", "warp",
@@ -103,7 +104,7 @@ def markdown_of(header):
             if not block.startswith("- "):
                 block = f"```text\n{block}\n```"
         blocks.append(block)
-    return re.sub(r"docs/((?:design/)?[\w-]+)\.md", r"[\1](/\1.md)", "\n\n".join(blocks))
+    return re.sub(r"docs/((?:design/)?[\w-]+)\.md", r"[](/\1.md)", "\n\n".join(blocks))
 
 
 def leave_out_private_bases(app, name, obj, options, bases):
