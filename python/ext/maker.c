@@ -154,7 +154,8 @@ static tarn__resource_object *unwrapped(tarn__state *state, PyObject *object)
 {
     tarn__resource_object *self = tarn__resource_arg(state, object);
     if (self != NULL && (self->native == NULL || self->upstream == NULL)) {
-        PyErr_Format(PyExc_ValueError, "%R has no upstream", object);
+        PyErr_Format(PyExc_ValueError, "an object of %.200s has no upstream",
+                     Py_TYPE(object)->tp_name);
         return NULL;
     }
     return self;

@@ -20,7 +20,9 @@ tarn_resource *tarn__pool_of(tarn__state *state, PyObject *object)
 
     if (!PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource) ||
         self->native == NULL) {
-        PyErr_Format(PyExc_TypeError, "%R is not a resource, or not initialised", object);
+        PyErr_Format(PyExc_TypeError,
+                     "an object of %.200s is not a resource, or not initialised",
+                     Py_TYPE(object)->tp_name);
         return NULL;
     }
     return self->native;

@@ -67,12 +67,13 @@ static int settle_device(tarn__state *state, tarn__resource_object *self, int de
     return 0;
 }
 
+/* These messages name the class: repr() of an object without its __init__ may fail. */
 static void raise_no_memory(PyObject *object)
 {
     PyErr_Format(PyExc_TypeError,
-                 "%R cannot allocate memory: its class neither defines allocate() and "
-                 "deallocate() nor called super().__init__()",
-                 object);
+                 "an object of %.200s cannot allocate memory: its class neither defines "
+                 "allocate() and deallocate() nor called super().__init__()",
+                 Py_TYPE(object)->tp_name);
 }
 
 /* Return true for a resource of RMM, if the program has imported RMM. No exception stays
@@ -114,7 +115,8 @@ tarn_resource *tarn__resource_native(tarn__state *state, PyObject *object)
     tarn__resource_object *self = tarn__resource_arg(state, object);
 
     if (self != NULL && self->native == NULL)
-        PyErr_Format(PyExc_TypeError, "%R is not initialised", object);
+        PyErr_Format(PyExc_TypeError, "an object of %.200s is not initialised",
+                     Py_TYPE(object)->tp_name);
     return self != NULL ? self->native : NULL;
 }
 
