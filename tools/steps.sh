@@ -68,19 +68,16 @@ fuzz() {
 }
 
 # fuzz_all SECONDS: each target with its inputs in the repository, and that long with others.
-# Two new targets have only the former here: ./check --full has others for them.
 fuzz_all() {
-    for name in reader plan options ipc fabric manager; do
+    for name in reader plan options ipc fabric resource manager environment; do
         fuzz $name "$1" 2000 tests/fuzz/$name || return 1
     done
-    for name in resource environment; do
-        fuzz $name "$1" 2000 tests/fuzz/$name -runs=0 || return 1
-    done
+    fuzz prune "$1" 600
 }
 
-# Lines and branches that the C tests reach; the list of the others is a file.
+# coverage [--extension]: lines and branches that the tests reach; the list of the others is a file.
 coverage() {
-    python3 tools/line_coverage.py --jobs "$JOBS" --uncovered build/coverage/uncovered.txt
+    python3 tools/line_coverage.py --jobs "$JOBS" --uncovered build/coverage/uncovered.txt "$@"
 }
 
 # host_failures ARGUMENT...: C tests with a preloaded library that makes allocations fail.

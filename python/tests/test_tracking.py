@@ -231,3 +231,14 @@ names.clear()
 
 def test_a_full_table_costs_stacks_and_no_allocations(sim_process):
     sim_process(FULL)
+
+
+def test_live_memory_is_summed_by_stack():
+    tracker = mr.TrackingResourceAdaptor(mr.CudaMemoryResource(), capture_stacks=True)
+    kept = [tarn.DeviceBuffer(size=100, mr=tracker) for _ in range(3)]
+    kept += [tarn.DeviceBuffer(size=1000, mr=tracker)]
+    stacks = tarn._tarn._tracker_stacks(tracker)
+    assert sorted(row[1:] for row in stacks) == [(300, 3), (1000, 1)]
+    assert len({row[0] for row in stacks}) == 2
+    kept.clear()
+    assert tarn._tarn._tracker_stacks(tracker) == []

@@ -46,6 +46,14 @@ def test_a_plugin_that_is_not_prepared_allocates_nothing():
         plugin._prepare(_tarn.Manager(0), int, None)
 
 
+def test_a_freed_block_has_no_ipc_handle():
+    manager = _tarn.Manager(0)
+    block = manager.memalloc(100)
+    block.release()
+    with pytest.raises(ValueError, match="already freed"):
+        manager.get_ipc_handle(block)
+
+
 def test_only_resources_get_a_native_one(tmp_path):
     upstream = mr.CudaMemoryResource()
     with pytest.raises(TypeError):
