@@ -49,6 +49,8 @@
     X(steal_without_wait, "a block of another stream is stolen without a wait")          \
     X(wait_noted_before_call, "a wait counts as made before the driver was called")      \
     X(wait_remembered_too_far, "a wait counts for the epoch after its fence, too")       \
+    X(wait_used_in_capture,                                                              \
+      "a capture takes what its stream has waited for before the capture")               \
     X(device_wait_left_out, "no-stream frees complete without a device-wide wait")       \
     X(closed_after_device_wait, "frees during a device-wide wait complete with it")      \
     X(no_stream_is_in_order, "no-stream allocations reuse no-stream frees unwaited")     \

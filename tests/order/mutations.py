@@ -54,6 +54,10 @@ RUNS = {
     "wait_failed_taken_as_done": ["--scenario waits-fail --seeds 40"],
     "wait_noted_before_call": ["--scenario waits-fail --seeds 40", "--scenario steal --seeds 40"],
     "wait_remembered_too_far": ["--scenario steal --seeds 40"],
+    "wait_used_in_capture": [
+        "--scenario captures-joined --seeds 40",
+        "--scenario captures-opened --mode eager --seeds 40",
+    ],
     "steal_without_wait": ["--scenario steal --seeds 40"],
     "device_wait_left_out": ["--scenario nobody --seeds 40"],
     "closed_after_device_wait": ["--scenario nobody --mode eager --seeds 40"],

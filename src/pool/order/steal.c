@@ -126,11 +126,37 @@ static bool choose(struct tarn__caller *caller, const struct tarn__request *requ
     return true;
 }
 
+/* The bug of the mutation wait_used_in_capture: take a block for which the capturing
+ * stream has waited before its capture. */
+static tarn__index take_waited(struct tarn__caller *caller,
+                               const struct tarn__request *request)
+{
+    struct tarn__heap *heap = &caller->pool->heap;
+    const struct tarn__stream_state *consumer = NULL;
+    struct tarn__stream_state *source;
+    tarn__index block = 0;
+    uint64_t epoch = 0;
+
+    tarn__pool_lock(caller->pool);
+    if (caller->registration)
+        consumer = tarn__identity_find_registered(heap, caller->registration);
+    if (consumer)
+        block = tarn__steal_from_source(heap, consumer, request, &source, &epoch);
+    if (block && epoch > tarn__wait_set_waited(consumer, source->index)) {
+        tarn__heap_put(heap, block, source);
+        block = 0;
+    }
+    tarn__pool_unlock(caller->pool);
+    return block;
+}
+
 tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request *request)
 {
     struct tarn__pool *pool = caller->pool;
     struct steal steal;
 
+    if (TARN_MUTATION(wait_used_in_capture) && caller->capturing)
+        return take_waited(caller, request);
     if (!caller->may_record || caller->stream_state->is_capture ||
         atomic_load(&pool->lifecycle))
         return 0;
