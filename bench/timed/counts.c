@@ -16,6 +16,7 @@
 
 enum { STREAMS = 6, REGISTERED = 3, BLOCKS = 96, STEPS = 3000 };
 #define MIB ((size_t)1 << 20)
+#define SEED 88172645463325252ULL
 
 #define MUST(call)                                                                       \
     do {                                                                                 \
@@ -32,7 +33,7 @@ struct sequence {
     size_t most_bytes;  /* of a block */
     unsigned no_stream; /* of 100 allocations and frees */
     bool is_busy;       /* the streams' work is not done */
-    bool suspends, trims, ends_streams, captures;
+    bool suspends, trims, ends_streams, captures, learns;
 };
 
 static const struct sequence sequences[] = {
@@ -70,6 +71,11 @@ static const struct sequence sequences[] = {
      .is_busy = true,
      .ends_streams = true},
     {.name = "captures", .most_bytes = MIB, .captures = true},
+    {.name = "never moves",
+     .options = {.moves = TARN_POOL_MOVES_NEVER, .maximum_bytes = 256 * MIB},
+     .most_bytes = 12 * MIB,
+     .trims = true},
+    {.name = "learns", .options = {.learn = true}, .most_bytes = 4 * MIB, .learns = true},
 };
 
 static struct {
@@ -174,6 +180,24 @@ static void capture(void)
         exit(1);
 }
 
+static void free_all(void)
+{
+    for (int i = 0; i < BLOCKS; i++) {
+        if (at.blocks[i].bytes)
+            MUST(tarn_resource_deallocate(at.pool, at.blocks[i].address,
+                                          at.blocks[i].bytes, 0, at.stream[i % STREAMS]));
+        at.blocks[i].bytes = 0;
+    }
+}
+
+/* End a step of the program; the next one makes the same calls. */
+static void repeat(void)
+{
+    free_all();
+    MUST(tarn_pool_mark_step(at.pool));
+    at.random = SEED;
+}
+
 static void step(const struct sequence *sequence, int number)
 {
     size_t bytes;
@@ -187,6 +211,8 @@ static void step(const struct sequence *sequence, int number)
     }
     if (sequence->captures && number % 100 == 99)
         capture();
+    if (sequence->learns && number % 250 == 249)
+        repeat();
     if (sequence->ends_streams && number % 50 == 49) {
         int which = (int)draw(STREAMS);
         end_stream(which);
@@ -212,7 +238,7 @@ static void run(const struct sequence *sequence)
     tarn_pool_options options = sequence->options;
     uint64_t calls = 0, created;
 
-    at.random = 88172645463325252ULL;
+    at.random = SEED;
     at.pool = NULL;
     pthread_mutex_lock(&gate);
     for (int i = 0; i < STREAMS; i++)
@@ -228,12 +254,7 @@ static void run(const struct sequence *sequence)
         calls = compare(sequence, start, i);
     }
     pthread_mutex_unlock(&gate);
-    for (int i = 0; i < BLOCKS; i++)
-        if (at.blocks[i].bytes)
-            MUST(tarn_resource_deallocate(at.pool, at.blocks[i].address,
-                                          at.blocks[i].bytes, 0, TARN_STREAM_NONE));
-    for (int i = 0; i < BLOCKS; i++)
-        at.blocks[i].bytes = 0;
+    free_all();
     printf("%-18s %6d steps, %7llu driver calls, %llu of them to create the pool\n",
            sequence->name, STEPS, (unsigned long long)calls, (unsigned long long)created);
     for (int i = 0; i < STREAMS; i++)
