@@ -41,6 +41,9 @@
  * the granularity of its physical memory. Exit has begun when exit() has called the
  * handler that Tarn registered with atexit() when the process opened the driver.
  *
+ * docs/benchmarks.md#aims has the figures that a pool is to have, such as reserved bytes
+ * by live bytes, and tells which are met.
+ *
  * docs/glossary.md defines these terms of Tarn:
  *
  *   - memory: allocation quantum, reserved bytes, upstream, physical handle, segment,
