@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 import llvmlite.binding as ll
 import prune_random
+import prune_repair
 import tarn.prune
 from tarn.prune import _library
 
@@ -264,16 +265,18 @@ class Judged:
 
 
 def check_sound(arguments) -> int:
-    """`carried` needs balanced functions and held parameters; the other shapes do not."""
+    """`carried` needs balanced functions and held parameters; the other shapes do not. So the
+    references that a function lacks are added for it (prune_repair.py)."""
     pairs = shape_names(_library.LLVMLITE_SHAPES)
     kinds = {"pairs": Judged(pairs, False), "all shapes": Judged([*pairs, "carried"], True)}
     stock, theirs, taken = Stock(), 0, 0
     with tempfile.TemporaryDirectory() as folder:
         before, after = (pathlib.Path(folder, name) for name in ("before.ll", "after.ll"))
         for batch in batches(arguments.count, arguments.seed, vary=False, keeping=True):
-            before.write_text(batch.text)
             for kind, judged in kinds.items():
-                ours = tarn.prune.prune(batch.text, shapes=judged.shapes)
+                text = prune_repair.repair(batch.text) if judged.held else batch.text
+                ours = tarn.prune.prune(text, shapes=judged.shapes)
+                before.write_text(text)
                 after.write_text(ours.ir)
                 judged.removed += ours.report.removed
                 files = arguments.interpreter, before, after, arguments.runs
@@ -284,6 +287,7 @@ def check_sound(arguments) -> int:
             if arguments.llvmlite:
                 module = ll.parse_assembly(batch.text)
                 taken += sum(stock.prune(module))
+                before.write_text(batch.text)
                 after.write_text(str(module))
                 totals = failures(arguments.interpreter, before, after, arguments.runs)[1]
                 theirs += totals["failures"]

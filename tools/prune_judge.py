@@ -4,9 +4,9 @@
     prune_judge.py TARN INTERPRETER [--first-seed N] [--seeds N] [--plain]
 
 Each seed gives 500 functions: those of prune_balanced.py, or with `--plain` those of
-prune_random.py, most of which are not judged. `tarn prune` prunes them twice: with the shapes
-for pairs, and with all shapes under the assumption that the caller holds all parameters
-(tests/prune/interpret.c). A run can be continued with the next seed, which the last line names.
+prune_random.py. `tarn prune` prunes them twice: with the shapes for pairs, and with all shapes
+under the assumption that the caller holds all parameters (tests/prune/interpret.c). For all
+shapes prune_repair.py adds the references that plain functions lack: the others are not judged. A run can be continued with the next seed, which the last line names.
 SIGTERM ends it behind the current seed.
 Exit code 1: a function was broken.
 """
@@ -23,6 +23,7 @@ import tempfile
 
 import prune_balanced
 import prune_random
+import prune_repair
 
 BATCH = 500  # functions of one seed
 PAIRS = "--shapes=per_bb,diamond,fanout,fanout_raise"
@@ -103,8 +104,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(arguments.first_seed, end):
             text = batch(seed, arguments.plain)
-            for way in WAYS:
-                for line in judge.judge(text, pathlib.Path(folder), way):
+            for way, (_, words) in WAYS.items():
+                whole = prune_repair.repair(text) if arguments.plain and words else text
+                for line in judge.judge(whole, pathlib.Path(folder), way):
                     print(f"seed {seed}, {way}: {line}", flush=True)
             done = seed + 1 - arguments.first_seed
             if done % 100 == 0 or seed + 1 == end or stopped:

@@ -17,6 +17,7 @@ sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
 import prune_balanced  # noqa: E402
 import prune_random  # noqa: E402
+import prune_repair  # noqa: E402
 
 TARN, INTERPRETER, COUNT = "tarn", "prune-interpret", 2000
 BATCH = 500
@@ -181,8 +182,10 @@ class Sound(unittest.TestCase):
             text = random_module(first)
             names, words = broken(text, prune(text, PAIRS), 24)
             self.assertEqual(names, set(), words)
+            text = prune_repair.repair(text)
             names, words = broken(text, prune(text), 24, held=True)
             self.assertEqual(names, set(), words)
+            self.assertRegex(words, r" unjudged=1?[0-9] ")
 
 
 if __name__ == "__main__":
