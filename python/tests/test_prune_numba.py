@@ -289,6 +289,31 @@ print(tarn.prune._numba._Settings.mode)
         assert run(["-c", code.format(call=call)], TARN_PRUNE="sound") == mode
 
 
+UNTRIED = """
+import warnings, llvmlite.binding as ll, tarn.prune
+from tarn.prune import _library
+ll.llvm_version_info = ({theirs}, 1, 0)
+_library.llvm_version = lambda: "{ours}.1.2"
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    try:
+        tarn.prune.install()
+    except tarn.NotSupportedError as error:
+        print(error)
+print(*(f"{{item.category.__name__}}: {{item.message}}" for item in caught))
+"""
+
+
+def test_an_llvm_that_was_not_tried_is_warned_of_and_another_one_is_refused():
+    said = run(["-c", UNTRIED.format(theirs=23, ours=23)])
+    assert said.startswith("RuntimeWarning: prune: LLVM 23.1.2 was not tried with Tarn"), said
+    assert said.endswith("only the versions 14, 20, 21, 22"), said
+    assert run(["-c", UNTRIED.format(theirs=22, ours=22)]) == ""
+    assert "llvmlite has LLVM 22.1.0, libtarn_prune 23.1.2: bitcode cannot be exchanged" in run(
+        ["-c", UNTRIED.format(theirs=22, ours=23)]
+    )
+
+
 def test_a_child_of_an_unknown_mode_says_so():
     done = subprocess.run(
         [sys.executable, "-c", "pass"],

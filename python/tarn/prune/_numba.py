@@ -27,6 +27,7 @@ import contextlib
 import ctypes
 import os
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -288,8 +289,15 @@ def _statistics() -> list[Any]:
     return [module for module in modules if hasattr(module, "dump_refprune_stats")]
 
 
+# Versions of LLVM with which the pruner's tests have run: docs/prune.md.
+_TRIED = ("14", "20", "21", "22")
+
+
 def _check_versions() -> None:
-    """Raise NotSupportedError unless llvmlite and the pruner have the same major LLVM."""
+    """Raise NotSupportedError unless llvmlite and the pruner have the same major LLVM.
+
+    Warn of an LLVM with which the pruner was not tried.
+    """
     theirs = ".".join(map(str, ll.llvm_version_info))
     ours = _library.llvm_version()
     major = theirs.partition(".")[0]
@@ -297,6 +305,13 @@ def _check_versions() -> None:
         raise tarn.NotSupportedError(
             f"prune: llvmlite has LLVM {theirs}, libtarn_prune {ours}: bitcode "
             f"cannot be exchanged; build Tarn with -DTARN_LLVM_ALSO={major} and LLVM {major}"
+        )
+    if major not in _TRIED:
+        warnings.warn(
+            f"prune: LLVM {ours} was not tried with Tarn {tarn.__version__}, only the versions "
+            f"{', '.join(_TRIED)}",
+            RuntimeWarning,
+            stacklevel=3,
         )
 
 
