@@ -236,6 +236,19 @@ def test_a_program_of_numba_at_full_size_needs_little_more_than_its_live_bytes(n
     assert 0.95 * found["peak_live"] < found["used"] < 1.02 * found["peak_live"]
 
 
+@pytest.mark.skipif(not tarn.driver_info().is_simulator, reason="for machines without a GPU")
+def test_a_loop_of_numba_is_learned():
+    """Two steps in turn: both have plans behind the warm-up."""
+    pytest.importorskip("numba_cuda")
+    steps = "steps=48, few_steps=2, warm_up=36, dry=True"
+    code = ADD_FOLDER + DRY.replace("NAME", "sort").replace("ALLOCATOR", "'tarn:plan=learn'")
+    code = code.replace("steps=None, few_steps=None, warm_up=1, dry=True", steps)
+    found = json.loads(numba_support.fork_code(code, TARN_SIM="memory=140GiB").splitlines()[-1])
+    assert (found["plans_made"], found["plans_worse"]) == (2, 0)
+    assert found["planned_share"] > 0.98
+    assert found["recent_peak_reserved"] <= 1.02 * found["recent_peak_allocated"]
+
+
 def run(allocator, seconds=1.0, used=4 << 30, checksum=7.0, peak=3 << 30):
     return {
         "program": "sort", "allocator": allocator, "seconds": seconds, "used": used,
