@@ -206,7 +206,7 @@ TEST(steps_that_are_repeated_while_another_is_planned_wait_for_their_turn)
     tarn_resource *pool = learning_pool();
     for (uint64_t i = 0; i < 2 * TARN__LEARN_JOBS; i++) {
         mark(pool);
-        step_run(pool, &(struct step){.seed = i / 2 + 1, .count = 2000, .streams = 4},
+        step_run(pool, &(struct step){.seed = i / 2 + 1, .count = 1000, .streams = 4},
                  streams);
     }
     mark(pool);
@@ -221,7 +221,7 @@ TEST(a_pool_can_be_released_while_steps_wait_to_be_planned)
     tarn_resource *pool = learning_pool();
     for (uint64_t i = 0; i < 8; i++) {
         mark(pool);
-        step_run(pool, &(struct step){.seed = i / 2 + 1, .count = 4000, .streams = 4},
+        step_run(pool, &(struct step){.seed = i / 2 + 1, .count = 1500, .streams = 4},
                  streams);
     }
     mark(pool);
