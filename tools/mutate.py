@@ -1,11 +1,13 @@
 """mutate.py -- which changes of the code do the tests find?
 
-    tools/mutate.py --seed 1 --count 500 [--modules pool,ipc] [--minutes 60] [--report]
+    tools/mutate.py --seed 1 --count 500 [--modules pool,ipc] [--files REGEX] [--minutes 60]
+    tools/mutate.py --report
 
-Makes mutants of src/{pool,manager,adaptor,ipc,pointer}, each with one small change at a place
-that the seed chooses. It builds a copy of the last commit in build/mutation, and runs the tests of
-the changed module until one fails. Each result is a line of build/mutation/results.jsonl, so a
-second run goes on where the first one ended. --report prints the counts and what survived.
+Makes mutants of src/{pool,manager,adaptor,ipc,pointer}, python/ext and tarn/numba.py, each with one
+small change at a place that the seed chooses. It builds a copy of the last commit in build/mutation,
+and runs the tests of the changed module until one fails. Those of Python need the packages of .venv.
+Each result is a line of build/mutation/results.jsonl, so a second run goes on where the first one
+ended. --report prints the counts and what survived.
 
     killed     a test fails or hangs
     survived   all tests pass
@@ -19,11 +21,13 @@ import argparse
 import collections
 import ctypes
 import dataclasses
+import functools
 import json
 import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,9 +35,22 @@ import time
 
 FOLDER = pathlib.Path("build/mutation")
 TREE, BUILD, RESULTS = FOLDER / "tree", FOLDER / "build", FOLDER / "results.jsonl"
-TEST_LIMIT_S = 300
+VENV = FOLDER / "venv"
+PYTHON = pathlib.Path(".venv/bin/python").resolve()
+TEST_LIMIT_S = 900
 
-# The tests of a module, as a pattern of ctest.
+# The source files of a module, as a pattern below the root.
+SOURCES = {
+    "pool": "src/pool/**/*.c",
+    "manager": "src/manager/**/*.c",
+    "adaptor": "src/adaptor/**/*.c",
+    "ipc": "src/ipc/**/*.c",
+    "pointer": "src/pointer/**/*.c",
+    "ext": "python/ext/**/*.c",
+    "numba": "python/tarn/numba.py",
+}
+
+# The tests of a module in C, as a pattern of ctest.
 TESTS = {
     "pool": "^(unit-pool|torture-(pool|resource)|conformance-resources|host_failures-pool)",
     "manager": "^(unit-manager|torture-manager|host_failures-managers)",
@@ -43,6 +60,60 @@ TESTS = {
 }
 # Slow beside what they find for a mutant, or dependent on time.
 WITHOUT = "unit-pool-(large|ended|locks|grants_threads|background)|unit-ipc-(many|threads)"
+
+# Modules of python/tests that test a file of the extension, or tarn/numba.py. The first ones find
+# most mutants.
+NRT_TESTS = "nrt_meminfo nrt_stats nrt_numpy nrt_recursion"
+PYTHON_TESTS = {
+    "arguments": "resource pool buffer",
+    "arrays": NRT_TESTS,
+    "bridge": "written_in_python kept_exceptions foreign_code",
+    "buffer": "buffer finalizers streamless cupy",
+    "capsule": "foreign_code isolated numba_c_managers",
+    "capture": "captures",
+    "copies": "buffer dlpack foreign_code cupy",
+    "deferred": "finalizers leaks streamless",
+    "device": "registry two_devices resource",
+    "dlpack_export": "dlpack",
+    "dlpack_import": "dlpack",
+    "driver": "driver device_runtime two_devices isolated",
+    "error": "errors kept_exceptions written_in_python",
+    "exception": "kept_exceptions written_in_python",
+    "failure_callback": "upstream written_in_python resource kept_exceptions",
+    "gil": "finalizers written_in_python exit",
+    "guard": "guard",
+    "helpers": NRT_TESTS,
+    "ipc": "ipc fabric",
+    "live": "log_all log_files torch",
+    "log": "log_all log_environment log_files",
+    "log_failed": "log_all log_files",
+    "log_file": "log_files binary_log log_all",
+    "log_methods": "log_all log_environment log_files torch",
+    "log_observer": "log_all log_files binary_log",
+    "log_rows": "log_all log_files",
+    "log_site": "log_all log_files leaks",
+    "maker": "resource upstream tracking pool",
+    "manager": "numba_c_managers numba_resources plugins",
+    "meminfo": NRT_TESTS,
+    "memory": "plugins plugin_traps numba_resources",
+    "memory_info": "resource numba_resources two_devices",
+    "module": "isolated " + NRT_TESTS,
+    "nrt": "nrt_stats nrt_meminfo numba_c_managers device_runtime",
+    "nrt_allocator": "nrt_meminfo nrt_stats numba_resources",
+    "numba": "numba numba_resources numba_c_managers numba_rows plugins",
+    "oom_callback": "pool captures kept_exceptions",
+    "plan": "plan_pool",
+    "plugin": "plugins plugin_traps",
+    "pointer": "numba_resources plugins finalizers",
+    "pool": "pool plan_pool captures",
+    "resource": "resource registry upstream written_in_python",
+    "rmm_torch": "rmm_torch",
+    "stack": "log_files tracking binary_log",
+    "state": "isolated exit errors",
+    "stream": "stream captures streamless two_devices",
+    "torch": "torch",
+    "tracker": "tracking",
+}
 
 # Survivors that no test can find, by file and change, with the reason.
 EQUIVALENT = {
@@ -71,6 +142,17 @@ OPERATORS = (
 )  # fmt: skip
 
 
+PYTHON_OPERATORS = (
+    (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "),
+    (r" == ", " != "), (r" != ", " == "), (r" and ", " or "), (r" or ", " and "),
+    (r" is not ", " is "), (r" is (?!not)", " is not "), (r" not in ", " in "), (r" \+ ", " - "),
+    (r" - ", " + "), (r" \+= ", " -= "), (r" -= ", " += "), (r"if not ", "if "), (r"if (?!not )", "if not "),
+    (r"\bTrue\b", "False"), (r"\bFalse\b", "True"), (r"= None$", "= 8"), (r"return None$", "return 8"),
+    (r"^(    +)[a-z_.]+\([^;{}]*\)$", r"\1pass"), (r"^(    +)[a-z_.]+ [-+|]?= [^;{}(]*$", r"\1pass"),
+    (r"^(    +)return (?!None)[^({]+$", r"\1return None"), (r"\bbreak$", "pass"), (r"\bcontinue$", "pass"),
+)  # fmt: skip
+
+
 @dataclasses.dataclass(frozen=True)
 class Mutant:
     """One change: a line of a file, before and after."""
@@ -86,7 +168,8 @@ class Mutant:
 
     @property
     def module(self) -> str:
-        return self.file.split("/")[1]
+        parts = self.file.split("/")
+        return parts[1] if parts[0] == "src" else "ext" if parts[1] == "ext" else "numba"
 
 
 def result_of(row: dict[str, str]) -> str:
@@ -107,22 +190,34 @@ def code_lines(text: str) -> list[tuple[int, str]]:
     return found
 
 
+def python_lines(text: str) -> list[tuple[int, str]]:
+    """Lines of functions of a Python file: without comments and docstrings."""
+    found, in_text = [], False
+    for number, line in enumerate(text.splitlines()):
+        if not in_text and line.startswith("    ") and '"' not in line and "#" not in line:
+            found.append((number, line))
+        in_text ^= line.count('"""') % 2 == 1
+    return found
+
+
 def mutants_of(file: pathlib.Path) -> list[Mutant]:
-    found = []
-    for number, line in code_lines((TREE / file).read_text()):
-        for pattern, replacement in OPERATORS:
+    found, text = [], (TREE / file).read_text()
+    is_python = file.suffix == ".py"
+    operators = PYTHON_OPERATORS if is_python else OPERATORS
+    for number, line in python_lines(text) if is_python else code_lines(text):
+        for pattern, replacement in operators:
             for match in re.finditer(pattern, line):
                 after = line[: match.start()] + match.expand(replacement) + line[match.end() :]
                 found.append(Mutant(str(file), number, line, after))
     return found
 
 
-def choose(seed: int, count: int, modules: list[str]) -> list[Mutant]:
+def choose(seed: int, count: int, modules: list[str], names: str) -> list[Mutant]:
     """The same mutants in the same order for a seed: no module has more than its part."""
     source = random.Random(seed)
     by_module = {}
     for module in modules:
-        files = sorted((TREE / "src" / module).rglob("*.c"))
+        files = sorted(file for file in TREE.glob(SOURCES[module]) if re.search(names, file.name))
         every = [mutant for file in files for mutant in mutants_of(file.relative_to(TREE))]
         by_module[module] = source.sample(every, min(len(every), count))
     chosen = []
@@ -154,7 +249,7 @@ def run(*command: str, limit: float = 1800) -> tuple[int, str]:
     try:
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit, check=False,
-            env={**os.environ, "CTEST_OUTPUT_ON_FAILURE": "0"},
+            env={**os.environ, "CTEST_OUTPUT_ON_FAILURE": "0", "TARN_DRIVER": "sim"},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return 124, "too long"
@@ -162,12 +257,30 @@ def run(*command: str, limit: float = 1800) -> tuple[int, str]:
 
 
 def targets_of(module: str) -> list[str]:
-    """The programs of the module's tests."""
+    """The programs of the module's tests, or the libraries of the extension."""
+    if module not in TESTS:
+        return ["tarn_python", "tarn_nrt_python", "tarn_sim", "tarn_sim_alias", "tarn_cli"]
     code, output = run("ctest", "--test-dir", str(BUILD), "-N", "-R", TESTS[module], "-E", WITHOUT)
     names = re.findall(r"Test +#\d+: (\S+)", output)
     if code != 0 or not names:
         sys.exit(f"mutate.py: no tests for {module}: {output[-500:]}")
     return names
+
+
+def make_venv() -> None:
+    """Make an environment with links to the package of the tree and the libraries of the build,
+    and after them the packages of .venv."""
+    run(str(PYTHON), "-m", "venv", "--clear", "--without-pip", str(VENV))
+    (site,) = VENV.glob("lib/python3*/site-packages")
+    (packages,) = pathlib.Path(".venv").glob("lib/python3*/site-packages")
+    (site / "lent.pth").write_text(f"import site; site.addsitedir({str(packages.absolute())!r})\n")
+    (site / "tarn").mkdir()
+    for path in (*(TREE / "python/tarn").iterdir(), *(BUILD / "python/tarn").glob("*.so"),
+                 BUILD / "lib", TREE / "include"):  # fmt: skip
+        (site / "tarn" / path.name).symlink_to(path.absolute())
+    for path in (TREE / "python").glob("*.p*"):
+        (site / path.name).symlink_to(path.absolute())
+    shutil.copy(BUILD / "bin/tarn", VENV / "bin")  # it runs the Python beside it
 
 
 def prepare(modules: list[str]) -> None:
@@ -183,14 +296,18 @@ def prepare(modules: list[str]) -> None:
         stamp.write_text(commit)
     code, output = run(
         "cmake", "-G", "Ninja", "-S", str(TREE), "-B", str(BUILD), "-DCMAKE_BUILD_TYPE=Debug",
-        "-DTARN_TESTS=ON", "-DTARN_PRUNE=OFF", "-DTARN_WERROR=OFF",
+        "-DTARN_TESTS=ON", "-DTARN_PRUNE=OFF", "-DTARN_WERROR=OFF", "-DTARN_EXAMPLES=OFF",
+        f"-DTARN_PYTHON={'OFF' if set(modules) <= set(TESTS) else 'ON'}",
+        f"-DPython_EXECUTABLE={PYTHON}",
     )  # fmt: skip
     for module in modules:
         code = code or build(module)[0]
-        if code == 0 and test(module) != "survived":
+        if code == 0 and module in TESTS and test(module) != "survived":
             sys.exit(f"mutate.py: the tests of {module} fail without a mutant")
     if code != 0:
         sys.exit(f"mutate.py: the build fails: {output[-2000:]}")
+    if not set(modules) <= set(TESTS):
+        make_venv()
 
 
 def build(module: str) -> tuple[int, str]:
@@ -205,16 +322,37 @@ def test(module: str) -> str:
     return "survived" if code == 0 else "killed"
 
 
+@functools.cache
+def fails_unchanged(stem: str) -> bool:
+    """Return true if the tests of a file of Python's part fail without a mutant."""
+    return build("ext")[0] != 0 or test_python(stem) != "survived"
+
+
+def test_python(stem: str) -> str:
+    """Run the tests of a file of the extension, or of tarn/numba.py."""
+    names = PYTHON_TESTS[stem].split()
+    python = (VENV / "bin/python").absolute()
+    code, _ = run(
+        str(python), "-m", "pytest", "-q", "-x", "-m", "not full", "-p", "no:cacheprovider",
+        *(str(TREE / f"python/tests/test_{name}.py") for name in names), limit=TEST_LIMIT_S,
+    )  # fmt: skip
+    return "survived" if code == 0 else "killed"
+
+
 def judge(mutant: Mutant) -> str:
     """Build and test one mutant; the file is restored."""
     path = TREE / mutant.file
+    if mutant.module not in TESTS and fails_unchanged(path.stem):
+        sys.exit(f"mutate.py: the tests of {path.name} fail without a mutant")
     text = path.read_text()
     lines = text.splitlines(keepends=True)
     lines[mutant.line] = mutant.after + "\n"
     path.write_text("".join(lines))
     try:
         code, _ = build(mutant.module)
-        return test(mutant.module) if code == 0 else "rejected"
+        if code != 0:
+            return "rejected"
+        return test(mutant.module) if mutant.module in TESTS else test_python(path.stem)
     finally:
         end_children()
         path.write_text(text)
@@ -245,17 +383,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--modules", default=",".join(TESTS))
+    parser.add_argument("--modules", default=",".join(SOURCES))
+    parser.add_argument("--files", default=".", help="names of the files to change: a regex")
     parser.add_argument("--minutes", type=float, default=1e9, help="end after this time")
+    parser.add_argument("--nice", type=int, default=19, help="added to the niceness")
     parser.add_argument("--report", action="store_true", help="print the results, and end")
     given = parser.parse_args()
     if not given.report:
-        os.nice(19)
+        os.nice(given.nice)
         adopt()
         modules = given.modules.split(",")
         prepare(modules)
         known, until = results(), time.monotonic() + 60 * given.minutes
-        for mutant in choose(given.seed, given.count, modules):
+        for mutant in choose(given.seed, given.count, modules, given.files):
             if mutant.key in known or time.monotonic() > until:
                 continue
             row = {"mutant": mutant.key, "module": mutant.module, "result": judge(mutant)}
