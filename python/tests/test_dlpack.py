@@ -413,6 +413,31 @@ def test_the_stream_that_is_named_waits_and_no_other(sim_process, stream, is_wro
     assert sim_process(code, TARN_SIM="mode=seeded,seed=1") == str(is_wrong)
 
 
+PINNED_ORDER = """
+import ctypes, tarn
+SIZE = 1 << 16
+producer = tarn.Stream(flags=1)
+source = tarn.DeviceBuffer.to_device(b"\\1" * SIZE)
+wrong = 0
+for _ in range(20):
+    buffer = tarn.DeviceBuffer(size=SIZE, stream=producer, mr=tarn.mr.PinnedHostMemoryResource())
+    tarn.synchronize()
+    ctypes.memset(buffer.ptr, 0, SIZE)
+    buffer.copy_from_device(source, stream=producer)
+    capsule = buffer.__dlpack__(stream=STREAM)
+    wrong += ctypes.string_at(buffer.ptr, SIZE) != b"\\1" * SIZE
+    tarn.synchronize()
+print(wrong > 0)
+"""
+
+
+@pytest.mark.skipif(not ON_SIM, reason="needs streams that are late")
+@pytest.mark.parametrize("stream, is_wrong", [("None", False), ("-1", True)])
+def test_the_host_waits_for_memory_that_it_can_read(sim_process, stream, is_wrong):
+    code = PINNED_ORDER.replace("STREAM", stream)
+    assert sim_process(code, TARN_SIM="mode=seeded,seed=1") == str(is_wrong)
+
+
 @pytest.mark.parametrize("stream", [None, 1, 2])
 def test_the_default_streams_have_numbers(stream):
     buffer = tarn.DeviceBuffer(size=10, stream=tarn.Stream())
@@ -601,6 +626,14 @@ def test_a_wrong_tensor_is_refused_and_stays_the_producers(memory, changes, coun
         tarn.DeviceBuffer.from_dlpack(producer)
     gc.collect()
     assert producer.deleted == 0 and counted.live_bytes == live
+
+
+@pytest.mark.parametrize("last, says", [(2**64 - 1, "driver|device"), (2**64, "are no memory")])
+def test_a_tensor_ends_before_the_end_of_the_address_space(memory, last, says):
+    producer = Producer(memory, shape=(1000,), data=last - 1000)
+    with pytest.raises((BufferError, tarn.InvalidArgumentError), match=says) as caught:
+        tarn.DeviceBuffer.from_dlpack(producer)
+    assert ("are no memory" in str(caught.value)) == (last == 2**64)
 
 
 def test_more_bytes_than_the_allocation_has_are_refused():
