@@ -87,9 +87,12 @@ install_debian_packages() {
 
 # unpack_debian FOLDER PACKAGE...: unpack Debian packages into a folder, without root. The
 # lists of packages go into the folder too, since those of the system may be missing.
+# `architecture` names another architecture than that of the system.
 unpack_debian() {
     folder=$1; shift
     lists="-o Dir::State::Lists=$PWD/$folder/lists -o Dir::Cache=$PWD/$folder/cache"
+    [ -z "${architecture:-}" ] ||
+        lists="$lists -o APT::Architecture=$architecture -o APT::Architectures=$architecture"
     mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial" || return 1
     # shellcheck disable=SC2086 # several options
     apt-get -q $lists update &&
@@ -99,6 +102,19 @@ unpack_debian() {
         dpkg -x "$package" "$folder" || return 1
     done
     rm -r "$folder"/*.deb "$folder/lists" "$folder/cache" "${folder:?}/usr/share"
+}
+
+# The compiler and the emulator for aarch64, and libraries of the tool and of the tests.
+aarch64_environment() {
+    missing=
+    need gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc --version
+    need libc6-dev-arm64-cross test -d /usr/aarch64-linux-gnu/include
+    need qemu-user-static qemu-aarch64-static --version
+    # shellcheck disable=SC2086 # a list of packages
+    [ -z "$missing" ] || { as_root apt-get -q update &&
+        as_root apt-get -q -y install --no-install-recommends $missing; } || return 1
+    [ -e .aarch64/usr/lib/aarch64-linux-gnu/libz.a ] ||
+        architecture=arm64 unpack_debian .aarch64 zlib1g zlib1g-dev libcmocka0 libcmocka-dev
 }
 
 # The packages of .venv-nrt, for Numba's own tests of its runtime. It has no numba-cuda, which

@@ -75,7 +75,48 @@ fuzz_all() {
     fuzz prune "$1" 600
 }
 
+<<<<<<< HEAD
 # coverage [--extension]: lines and branches that the tests reach; the list of the others is a file.
+=======
+# soak_part PART PARTS: a part of the soak of two hours; the last one judges all.
+soak_part() {
+    part=$1 parts=$2
+    [ "$part" -gt 1 ] || rm -rf build/soak
+    set -- build/soak --build build/release --seconds 7200
+    [ "$part" -eq "$parts" ] || set -- "$@" --stop-after $((7200 / parts))
+    .venv/bin/python tests/soak/run.py "$@"
+    code=$?
+    if [ "$part" -eq "$parts" ]; then
+        return $code
+    fi
+    [ $code -eq 75 ] # time is left
+}
+
+# Tests without threads and without RLIMIT_AS, which QEMU ignores. QEMU 7.2 on x86 lets a seq_cst
+# load pass an earlier seq_cst store (stlr, ldar), which no processor with aarch64 does.
+aarch64_tests() {
+    echo unit-base-hash unit-base-map unit-base-size unit-nrt-api unit-pool-heap unit-trace-reader
+}
+
+# The library, the simulator, the tool and some tests for aarch64. The emulator shows nothing about
+# the order of memory; tests/weak does.
+aarch64() {
+    libraries=$PWD/.aarch64/usr/lib/aarch64-linux-gnu
+    cmake -G Ninja -S . -B build/aarch64 -DCMAKE_SYSTEM_NAME=Linux \
+        -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc \
+        -DCMAKE_LIBRARY_ARCHITECTURE=aarch64-linux-gnu -DCMAKE_FIND_ROOT_PATH="$PWD/.aarch64" \
+        -DCMAKE_CROSSCOMPILING_EMULATOR="qemu-aarch64-static;-L;/usr/aarch64-linux-gnu;-E;LD_LIBRARY_PATH=$libraries" \
+        -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTARN_TESTS=ON -DTARN_EXAMPLES=OFF -DTARN_PRUNE=OFF \
+        -DTARN_WERROR=ON || return 1
+    # shellcheck disable=SC2046 # a list of targets
+    cmake --build build/aarch64 -j "$JOBS" --target tarn tarn_sim tarn_sim_alias tarn_cli \
+        $(aarch64_tests) -- --quiet &&
+        ctest --test-dir build/aarch64 -j "$JOBS" --output-on-failure \
+            --output-junit "$PWD/$RESULTS/$STEP.xml" -R "^($(aarch64_tests | tr ' ' '|'))\$"
+}
+
+# Lines and branches that the C tests reach; the list of the others is a file.
+>>>>>>> b7b83942 (tools, docs: steps for the soak, weak memory and aarch64)
 coverage() {
     python3 tools/line_coverage.py --jobs "$JOBS" --uncovered build/coverage/uncovered.txt "$@"
 }
