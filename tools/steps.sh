@@ -75,9 +75,6 @@ fuzz_all() {
     fuzz prune "$1" 600
 }
 
-<<<<<<< HEAD
-# coverage [--extension]: lines and branches that the tests reach; the list of the others is a file.
-=======
 # soak_part PART PARTS: a part of the soak of two hours; the last one judges all.
 soak_part() {
     part=$1 parts=$2
@@ -115,8 +112,7 @@ aarch64() {
             --output-junit "$PWD/$RESULTS/$STEP.xml" -R "^($(aarch64_tests | tr ' ' '|'))\$"
 }
 
-# Lines and branches that the C tests reach; the list of the others is a file.
->>>>>>> b7b83942 (tools, docs: steps for the soak, weak memory and aarch64)
+# coverage [--extension]: lines and branches that the tests reach; the list of the others is a file.
 coverage() {
     python3 tools/line_coverage.py --jobs "$JOBS" --uncovered build/coverage/uncovered.txt "$@"
 }
