@@ -752,7 +752,7 @@ PUBLICATIONS = [
         "a pool that was resumed",
         Site(
             "src/pool/suspend.c",
-            "tarn_pool_resume",
+            "end_suspension",
             "atomic_fetch_and(&pool->lifecycle, ~(unsigned)TARN__POOL_SUSPENDED)",
         ),
         Site(
