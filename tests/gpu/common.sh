@@ -40,6 +40,13 @@ frameworks_begin() {
     .venv-torch-gpu/bin/python -c 'import torch, tarn; print("torch", torch.__version__, tarn.__file__)'
 }
 
+# nccl_begin: as frameworks_begin, with NVLink multicast off.
+nccl_begin() {
+    NCCL_NVLS_ENABLE=0 NCCL_DEBUG=${NCCL_DEBUG:-WARN}
+    export NCCL_NVLS_ENABLE NCCL_DEBUG
+    frameworks_begin
+}
+
 # frameworks_compare FOLDER ARGUMENT...: run bench/FOLDER/compare.py; its figures are in
 # $OUT/FOLDER.json and its output in $OUT/FOLDER.txt.
 frameworks_compare() {

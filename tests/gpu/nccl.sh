@@ -10,9 +10,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/gpu/common.sh
 
-NCCL_NVLS_ENABLE=0 NCCL_DEBUG=${NCCL_DEBUG:-WARN}
-export NCCL_NVLS_ENABLE NCCL_DEBUG
-frameworks_begin || exit 1
+nccl_begin || exit 1
 timeout -k 5 60 .venv-torch-gpu/bin/python tests/gpu/nccl.py >"$OUT/nccl.txt" 2>&1
 code=$?
 cat "$OUT/nccl.txt"

@@ -9,9 +9,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/gpu/common.sh
 
-NCCL_NVLS_ENABLE=0 NCCL_DEBUG=${NCCL_DEBUG:-WARN}
-export NCCL_NVLS_ENABLE NCCL_DEBUG
-frameworks_begin || exit 1
+nccl_begin || exit 1
 nvidia-smi topo -m
 
 # part NAME SECONDS PROGRAM...: run a Python program within a limit, and print its result.
