@@ -1,11 +1,12 @@
 """Memory of Tarn under NCCL: is it registered, is the all-reduce right, and how long does it take?
 
-    python tests/gpu/nccl.py [--bytes 67108864] [--rounds 20]
+    python tests/gpu/nccl.py [--bytes 67108864] [--rounds 20] [--kind NAME]
 
-One process has communicators of all GPUs, at most two. Each kind of memory is registered with
+Each kind of memory has a process of its own, because after an illegal access nothing else works
+in a process. It has communicators of all GPUs, at most two. The memory is registered with
 ncclCommRegister() and, where the library has it, with ncclCommWindowRegister(). An all-reduce of
-float32 runs in it. The table has a line for each kind. Exit code 1: memory of a kind that has to
-work was rejected, or a sum is wrong.
+float32 runs in it. The table has a line for each kind; a line ends where its process failed.
+Exit code 1: memory of a kind that has to work was rejected or failed, or a sum is wrong.
 
 NCCL_NVLS_ENABLE=0 has to be set: NVLink multicast stays off.
 """
@@ -19,11 +20,14 @@ import glob
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
 
 FLOAT, SUM, SYMMETRIC = 7, 0, 1  # ncclFloat32, ncclSum, NCCL_WIN_COLL_SYMMETRIC
+LIMIT = 40  # seconds for one kind
+CRASHED = 3  # the exit code after an exception
 
 
 class Nccl:
@@ -262,35 +266,51 @@ class Ranks:
         return statistics.median(times[3:])
 
 
-def measure(
-    nccl: Nccl, torch: Any, count: int, make: Maker, size: int, rounds: int
-) -> dict[str, Any]:
-    """Return the figures of one kind of memory.
-
-    Each kind has communicators of its own: after a window that NCCL rejects, all further windows
-    of the communicator fail.
-    """
-    ranks = Ranks(nccl, torch, count)
+def measure(nccl: Nccl, torch: Any, make: Maker, size: int, rounds: int) -> bool:
+    """Print the figures of one kind of memory; return whether registration and sums were right."""
+    torch.empty(1, device="cuda:0")  # the primary context
+    ranks = Ranks(nccl, torch, min(torch.cuda.device_count(), 2))
     blocks = []
     for device in range(ranks.count):
-        ranks.torch.cuda.set_device(device)
+        torch.cuda.set_device(device)
         blocks.append(make(device, size))
-    plain = ranks.time(blocks, rounds)
-    error, handles = ranks.register("ncclCommRegister", blocks)
-    is_right = ranks.check(blocks)
-    registered = ranks.time(blocks, rounds)
-    ranks.unregister("ncclCommDeregister", handles)
-    window_error, windows = ranks.register("ncclCommWindowRegister", blocks, SYMMETRIC)
-    is_right = is_right and ranks.check(blocks)
-    window = ranks.time(blocks, rounds)
-    ranks.unregister("ncclCommWindowDeregister", windows)
+    print(f"{ranks.time(blocks, rounds):9.1f}", end="", flush=True)
+    are_right = True
+    error = ""
+    for call, undo, more in (
+        ("ncclCommRegister", "ncclCommDeregister", ()),
+        ("ncclCommWindowRegister", "ncclCommWindowDeregister", (SYMMETRIC,)),
+    ):
+        problem, handles = ranks.register(call, blocks, *more)
+        print(f"{problem or 'yes':>14.13}", end="", flush=True)
+        error = error or (problem if not more else "")
+        is_right = ranks.check(blocks)
+        are_right &= is_right
+        time = ranks.time(blocks, rounds)
+        print(f"{time:9.1f}{'right' if is_right else 'WRONG':>7}", end="", flush=True)
+        ranks.unregister(undo, handles)
     ranks.end()
-    return {
-        "register": error or "yes",
-        "window": window_error or "yes",
-        "sum": "right" if is_right else "WRONG",
-        "times": (plain, registered, window),
-    }
+    print(flush=True)
+    return are_right and not error
+
+
+def run_kind(name: str, arguments: argparse.Namespace) -> bool:
+    """Run one kind in a process of its own, which continues the line; return whether it worked."""
+    print(f"{name:27}", end="", flush=True)
+    command = [sys.executable, __file__, "--kind", name]
+    command += ["--bytes", str(arguments.bytes), "--rounds", str(arguments.rounds)]
+    environment = os.environ | {"NCCL_DEBUG_FILE": "/dev/stderr"}
+    try:
+        done = subprocess.run(
+            command, env=environment, stderr=subprocess.PIPE, text=True, timeout=LIMIT
+        )
+    except subprocess.TimeoutExpired:
+        print(f"  no end in {LIMIT} s", flush=True)
+        return False
+    if done.returncode not in (0, 1):
+        lines = [line for line in done.stderr.splitlines() if "Error" in line or "error" in line]
+        print(f"  exit {done.returncode}: {(lines or ['no message'])[0]:.90}", flush=True)
+    return done.returncode == 0
 
 
 def main() -> int:
@@ -298,6 +318,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bytes", type=int, default=64 << 20)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--kind", help="the kind that this process measures")
     arguments = parser.parse_args()
     if os.environ.get("NCCL_NVLS_ENABLE") != "0":
         print("nccl.py: set NCCL_NVLS_ENABLE=0", file=sys.stderr)
@@ -305,25 +326,21 @@ def main() -> int:
     import tarn
     import torch
 
-    count = min(torch.cuda.device_count(), 2)
-    torch.empty(1, device="cuda:0")  # the primary context
     nccl = Nccl(find_library())
-    print(f"NCCL {nccl.version()}, {count} ranks, {arguments.bytes} bytes, float32 all-reduce")
-    print(
-        f"{'memory':28}{'register':>12}{'window':>12}{'sum':>8}{'plain':>10}{'reg.':>10}{'win.':>10} us"
-    )
-    failed = False
-    for name, (make, has_to_work) in makers(nccl, torch, tarn).items():
+    kinds = makers(nccl, torch, tarn)
+    if arguments.kind:
         try:
-            line = measure(nccl, torch, count, make, arguments.bytes, arguments.rounds)
-        except Exception as error:  # a row of its own: the others are still of interest
-            print(f"{name:28}{type(error).__name__}: {error}")
-            failed |= has_to_work
-            continue
-        times = "".join(f"{time:10.1f}" for time in line["times"])
-        print(f"{name:28}{line['register']:>12.12}{line['window']:>12.12}{line['sum']:>8}{times}")
-        failed |= line["sum"] != "right" or (has_to_work and line["register"] != "yes")
-    return int(failed)
+            make, _ = kinds[arguments.kind]
+            return int(not measure(nccl, torch, make, arguments.bytes, arguments.rounds))
+        except Exception as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            os._exit(CRASHED)  # the destructors would fail in the same way
+    count = min(torch.cuda.device_count(), 2)
+    print(f"NCCL {nccl.version()}, {count} ranks, {arguments.bytes} bytes, float32 all-reduce, us")
+    print(f"{'memory':27}{'plain':>9}{'register':>14}{'time':>9}{'sum':>7}", end="")
+    print(f"{'window':>14}{'time':>9}{'sum':>7}")
+    worked = {name: run_kind(name, arguments) for name in kinds}
+    return int(not all(worked[name] for name, (_, has_to_work) in kinds.items() if has_to_work))
 
 
 if __name__ == "__main__":

@@ -4,14 +4,14 @@
 #
 #     PYTHON=python3 OUT=folder tests/gpu/nccl.sh
 #
-# It needs PyTorch with its libnccl, and no network. It takes at most 60 s after the first call,
+# It needs PyTorch with its libnccl, and no network. It takes at most 150 s after the first call,
 # which makes .venv-torch-gpu. The table is in $OUT/nccl.txt. NVLink multicast stays off.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/gpu/common.sh
 
 nccl_begin || exit 1
-timeout -k 5 60 .venv-torch-gpu/bin/python tests/gpu/nccl.py >"$OUT/nccl.txt" 2>&1
+timeout -k 5 150 .venv-torch-gpu/bin/python tests/gpu/nccl.py >"$OUT/nccl.txt" 2>&1
 code=$?
 cat "$OUT/nccl.txt"
 echo "== nccl: exit $code"

@@ -23,7 +23,7 @@ part() {
     echo "== $name: exit $code"
 }
 
-part nccl 60 tests/gpu/nccl.py
+part nccl 150 tests/gpu/nccl.py
 part nccl-torch 70 tests/gpu/nccl_torch.py
 part nccl-torch-large 70 tests/gpu/nccl_torch.py --bytes 1073741824 --turns 3
 part dask 150 tests/gpu/dask_transfer.py --gpus 2
