@@ -17,9 +17,12 @@ build_release() {
     share_objects && build release
 }
 
-# Both wheels, with the compiler and the flags of the release build.
+# Both wheels, with the compiler and the flags of the release build. The launcher is named as a
+# definition, since CMake reads the variable only in a new folder, and ./demo may have made it.
 wheels() {
-    share_objects && CC=${CC:-cc} SKBUILD_CMAKE_DEFINE=TARN_WERROR=ON build_wheel
+    share_objects
+    CC=${CC:-cc} SKBUILD_CMAKE_DEFINE="TARN_WERROR=ON;CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER:-}" \
+        build_wheel
 }
 
 wheel_policy() {
