@@ -349,6 +349,27 @@ TARN_API tarn_status tarn_tracker_visit(tarn_resource *tracker,
 TARN_API tarn_status tarn_tracker_print(tarn_resource *tracker, FILE *out);
 
 /**
+ * Write a row of an allocation for each live block of a tracker.
+ *
+ * Written to a new log of TARN_TRACE_BINARY, the rows are a snapshot of live memory with
+ * call stacks: `tarn report` shows it, and `tarn convert` exports it. All rows have the
+ * time of this call, the device of the tracker and no stream.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param tracker  The tracker; borrowed.
+ * @param writer   The trace writer; borrowed.
+ * @return
+ * - TARN_OK: all rows are written.
+ * - TARN_INVALID_ARGUMENT: `tracker` is no tracker, or `writer` is NULL.
+ * - TARN_OUT_OF_MEMORY: no host memory for a copy of the list. No row was written.
+ * - Another status of tarn_trace_write(): the rows after that one are missing.
+ * @since 0.2
+ */
+TARN_API tarn_status tarn_tracker_write(tarn_resource *tracker,
+                                        tarn_trace_writer *writer);
+
+/**
  * Decides whether an allocation that failed for lack of memory is tried again.
  * It frees memory, mostly that of the program, and sets `*again_out`. It runs on the
  * thread that allocates, and several threads may run it at once. The adaptor holds no

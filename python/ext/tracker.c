@@ -138,6 +138,52 @@ static PyObject *tracker_stacks(PyObject *module, PyObject *object)
     return result;
 }
 
+/* --- a log of the live blocks --- */
+
+static tarn_status write_log(tarn_resource *tracker, const char *path)
+{
+    static const tarn_trace_writer_options options = {
+        .size = sizeof options,
+        .format = TARN_TRACE_BINARY,
+        .stack_depth = TARN_STACK_DEPTH_MAX,
+    };
+    tarn_trace_writer *writer;
+    size_t bytes;
+    tarn_status status = tarn_tracker_bytes(tracker, &bytes); /* before a file is made */
+
+    if (status == TARN_OK)
+        status = tarn_trace_writer_open_with(path, &options, &writer);
+    if (status != TARN_OK)
+        return status;
+    status = tarn_tracker_write(tracker, writer);
+    tarn_status released = tarn_trace_writer_release(writer);
+    return status != TARN_OK ? status : released;
+}
+
+/* (mr, path) */
+static PyObject *tracker_write(PyObject *module, PyObject *args)
+{
+    TARN__CALL;
+    tarn__state *state = tarn__state_get(module);
+    PyObject *object, *path;
+    tarn_status status;
+
+    if (!PyArg_ParseTuple(args, "OO&", &object, PyUnicode_FSConverter, &path))
+        return NULL;
+    tarn_resource *native = tarn__resource_native(state, object);
+    if (native == NULL) {
+        Py_DECREF(path);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    status = write_log(native, PyBytes_AS_STRING(path));
+    Py_END_ALLOW_THREADS;
+    Py_DECREF(path);
+    if (status != TARN_OK)
+        return tarn__error_raise(state, status);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef tracker_functions[] = {
     {"_tracker_bytes", tracker_bytes, METH_O,
      "_tracker_bytes(mr, /)\n--\n\n"
@@ -148,6 +194,9 @@ static PyMethodDef tracker_functions[] = {
     {"_tracker_stacks", tracker_stacks, METH_O,
      "_tracker_stacks(mr, /)\n--\n\n"
      "Return (stack, nbytes, blocks) for each stack with live blocks of a tracker."},
+    {"_tracker_write", tracker_write, METH_VARARGS,
+     "_tracker_write(mr, path, /)\n--\n\n"
+     "Write a binary log with a row for each live block of a tracker."},
     {NULL, NULL, 0, NULL},
 };
 

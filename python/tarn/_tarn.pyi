@@ -1573,6 +1573,9 @@ def _tracker_bytes(mr: UpstreamResourceAdaptor, /) -> int:
 def _tracker_blocks(mr: UpstreamResourceAdaptor, /) -> list[tuple[int, int, int]]:
     """Return (address, nbytes, stack) of each live block of a tracker, by address."""
 
+def _tracker_write(mr: UpstreamResourceAdaptor, path: str | bytes, /) -> None:
+    """Write a binary log with a row for each live block of a tracker."""
+
 def _tracker_stacks(mr: UpstreamResourceAdaptor, /) -> list[tuple[int, int, int]]:
     """Return (stack, nbytes, blocks) for each stack with live blocks of a tracker."""
 

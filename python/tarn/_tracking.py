@@ -5,6 +5,7 @@ The C tracker keeps the blocks and captures the stacks; the text is made here.
 
 from __future__ import annotations
 
+import os
 import traceback
 
 from tarn import _debug_log, _tarn
@@ -64,6 +65,26 @@ class TrackingResourceAdaptor(UpstreamResourceAdaptor):
             if self._captures:
                 lines.extend(_lines(stack))
         return "".join(lines)
+
+    def dump_log(self, filename: str | os.PathLike[str]) -> None:
+        """Write a binary log with an allocation for each outstanding block, and its call stack.
+
+        `tarn report` and `tarn log` show the log. `tarn convert` exports it to PyTorch's viewer,
+        Perfetto or a flame graph.
+
+        Parameters
+        ----------
+        filename : str or path-like
+            The file to write. An existing file is replaced.
+
+        Raises
+        ------
+        MemoryError
+            No host memory for a copy of the list of blocks.
+        TarnError
+            The file cannot be written.
+        """
+        _tarn._tracker_write(self, os.fspath(filename))
 
     def log_outstanding_allocations(self) -> None:
         """Write the outstanding allocations to the debug log, at the level `debug`."""

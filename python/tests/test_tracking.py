@@ -9,6 +9,7 @@ import threading
 
 import pytest
 import tarn
+from cli_tool import tarn_tool
 from tarn import _tarn, _tracking, mr
 
 
@@ -242,3 +243,49 @@ def test_live_memory_is_summed_by_stack():
     assert len({row[0] for row in stacks}) == 2
     kept.clear()
     assert tarn._tarn._tracker_stacks(tracker) == []
+
+
+# --- a log of the outstanding allocations ---
+
+
+def leak_in_a_function(tracker):
+    return make(tracker, 3000)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "found"),
+    [(".collapsed", "leak_in_a_function ("), (".speedscope.json", "leak_in_a_function"),
+     (".json", "test_tracking.py:"), (".pickle", "leak_in_a_function"),
+     (".csv", "test_tracking.py:")],
+)  # fmt: skip
+def test_the_live_blocks_are_exported_with_their_stacks(tracker, tmp_path, suffix, found):
+    kept = [leak_in_a_function(tracker), make(tracker)]
+    make(tracker, 5000)  # freed
+    log, out = tmp_path / "live.tarn", tmp_path / f"live{suffix}"
+    tracker.dump_log(log)
+    assert tarn_tool("convert", log, "--output", out).returncode == 0
+    assert found.encode() in out.read_bytes()
+    assert len(kept) == 2
+
+
+def test_the_log_has_the_outstanding_bytes(tracker, tmp_path):
+    kept = [leak_in_a_function(tracker), make(tracker)]
+    log = tmp_path / "live.tarn"
+    tracker.dump_log(log)
+    tracker.dump_log(str(log))  # replaces it
+    out = tmp_path / "live.collapsed"
+    assert tarn_tool("convert", log, "--output", out, "--at", "end").returncode == 0
+    sizes = sorted(int(line.rsplit(" ", 1)[1]) for line in out.read_text().splitlines())
+    assert sizes == [1000, 3000] and sum(sizes) == tracker.get_allocated_bytes()
+    line = make.__code__.co_firstlineno + 1
+    assert f"test_tracking.py:{line}\n" in tarn_tool("log", log).stdout
+    del kept
+
+
+def test_a_log_that_cannot_be_written_is_an_error(tracker, tmp_path):
+    with pytest.raises(tarn.TarnError, match="No such file"):
+        tracker.dump_log(tmp_path / "none" / "x.tarn")
+    with pytest.raises(TypeError):
+        tracker.dump_log(3)
+    with pytest.raises(ValueError, match="null"):
+        tracker.dump_log("a\0b")

@@ -9,10 +9,12 @@
  * returns into the space that it had.
  */
 #include "adaptor/forward.h"
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/mutex.h"
 #include "base/mutex_assert.h"
 #include "base/options.h"
+#include "driver/stream.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -256,4 +258,40 @@ tarn_status tarn_tracker_print(tarn_resource *resource, FILE *out)
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "tracker: print: out is NULL");
     return tarn_tracker_visit(resource, print_block, out);
+}
+
+/* What the rows of a snapshot have in common, and the status of the last one. */
+struct snapshot {
+    tarn_trace_writer *writer;
+    tarn_trace_event event;
+    tarn_status status;
+};
+
+static bool write_block(void *data, const tarn_tracked_block *block)
+{
+    struct snapshot *snapshot = data;
+
+    snapshot->event.address = block->address;
+    snapshot->event.bytes = block->bytes;
+    snapshot->event.stack = block->stack;
+    snapshot->event.live_blocks++;
+    snapshot->status = tarn_trace_write(snapshot->writer, &snapshot->event);
+    return snapshot->status == TARN_OK;
+}
+
+tarn_status tarn_tracker_write(tarn_resource *resource, tarn_trace_writer *writer)
+{
+    if (!writer)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "tracker: write: writer is NULL");
+    uint64_t now = tarn_trace_writer_time_ns(writer, tarn__clock_now_ns());
+    struct snapshot snapshot = {
+        .writer = writer,
+        .event = {.action = TARN_ACTION_ALLOCATE,
+                  .device = tarn_resource_device(resource),
+                  .stream = tarn__stream_number(TARN_STREAM_NONE),
+                  .start_ns = now,
+                  .end_ns = now},
+    };
+    tarn_status status = tarn_tracker_visit(resource, write_block, &snapshot);
+    return status != TARN_OK ? status : snapshot.status;
 }

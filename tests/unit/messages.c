@@ -193,6 +193,7 @@ TEST(messages_of_adaptors)
     FAILS(TARN_INVALID_ARGUMENT, tarn_tracker_create(cuda, &tracked, &made));
     FAILS(TARN_INVALID_ARGUMENT, tarn_tracker_bytes(cuda, &bytes));
     FAILS(TARN_INVALID_ARGUMENT, tarn_tracker_print(cuda, NULL));
+    FAILS(TARN_INVALID_ARGUMENT, tarn_tracker_write(cuda, NULL));
     FAILS(TARN_INVALID_ARGUMENT, tarn_stack_get_counts(NULL));
 
     CHECK_OK(tarn_limiter_create(cuda, 1024, &limiter));

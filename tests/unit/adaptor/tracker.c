@@ -1,7 +1,8 @@
 /* Test the tracker: its list of live blocks, and the call stack of each. */
 #define _GNU_SOURCE
+#include "../trace/decoder.h"
+#include "../trace/file.h"
 #include "scripted.h"
-#include "test.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -210,6 +211,60 @@ TEST(tracker_can_be_used_in_a_visit)
     end();
 }
 
+static tarn_trace_writer *open_log(const struct file *file)
+{
+    const tarn_trace_writer_options options = {
+        .size = sizeof options, .format = TARN_TRACE_BINARY, .stack_depth = 16};
+    tarn_trace_writer *writer;
+
+    CHECK_OK(tarn_trace_writer_open_with(file->path, &options, &writer));
+    return writer;
+}
+
+TEST(tracker_writes_a_row_for_each_live_block)
+{
+    struct file file = file_new();
+
+    begin(16);
+    tarn_device_ptr small = take(100), freed = take(7), large = take(5000);
+    put(freed, 7);
+    tarn_trace_writer *writer = open_log(&file);
+    CHECK_OK(tarn_tracker_write(tracker, writer));
+    CHECK_OK(tarn_trace_writer_release(writer));
+    struct decoded log = decode(file.path);
+    struct list list = list_now();
+    CHECK_EQUAL(2, log.count);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQUAL(TARN_ACTION_ALLOCATE, log.rows[i].action);
+        CHECK_EQUAL(list.blocks[i].address, log.rows[i].address);
+        CHECK_EQUAL(list.blocks[i].bytes, log.rows[i].bytes);
+        CHECK_EQUAL(UINT64_MAX, log.rows[i].stream);
+        CHECK(decoder_find(&log, 3, log.rows[i].stack) != NULL);
+    }
+    decoded_free(&log);
+    unlink(file.path);
+    put(small, 100);
+    put(large, 5000);
+    end();
+}
+
+TEST(tracker_writes_nothing_for_another_resource)
+{
+    struct file file = file_new();
+
+    begin(0);
+    tarn_trace_writer *writer = open_log(&file);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_tracker_write(script.resource, writer));
+    CHECK_MESSAGE("is not a tracker");
+    CHECK_OK(tarn_tracker_write(tracker, writer)); /* it has no block */
+    CHECK_OK(tarn_trace_writer_release(writer));
+    struct decoded log = decode(file.path);
+    CHECK_EQUAL(0, log.count);
+    decoded_free(&log);
+    unlink(file.path);
+    end();
+}
+
 TEST(tracker_rejects_bad_arguments)
 {
     tarn_tracker_options options = {.size = sizeof options, .stack_depth = 129};
@@ -233,6 +288,8 @@ TEST(tracker_rejects_bad_arguments)
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_tracker_visit(tracker, NULL, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_tracker_print(tracker, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_tracker_print(script.resource, stdout));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_tracker_write(tracker, NULL));
+    CHECK_MESSAGE("writer is NULL");
     CHECK_EQUAL(77, bytes);
     end();
 }
