@@ -10,7 +10,8 @@
 # part has its own limit.
 #
 # With GENERATED=1 it only builds, and then runs bench/compare.py on all kinds of generated
-# traces, for the rest of BUDGET. COMPARE has further options of that command.
+# traces, for the rest of BUDGET. COMPARE has further options of that command. With AIMS=1 it only
+# measures pairs by size, and one thread on 1, 64 and 1,000 streams: docs/benchmarks.md, "Aims".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -42,7 +43,7 @@ part() {
 build() {
     cmake --preset release -DTARN_TEST_DRIVER= &&
         cmake --build --preset release -j "$(nproc)" --target bench-peers bench-pool \
-            bench_timed_driver
+            bench-pool_threads bench_timed_driver
 }
 
 # The shim needs only the headers and libraries of RMM's wheels.
@@ -89,6 +90,14 @@ rm -rf $work && mkdir -p $work "$OUT"
 rm -f "$OUT/results.jsonl" "$OUT/parts.txt"
 
 part build 90 build || exit 1
+if [ -n "${AIMS:-}" ]; then
+    part pool 60 build/release/bin/bench-pool
+    for kind in registered raw medium streams64 streams1000; do
+        part $kind 60 build/release/bin/bench-pool_threads --kind $kind --threads 1
+    done
+    cd "$OUT" && cat pool.log registered.log raw.log medium.log streams64.log streams1000.log
+    exit
+fi
 part rmm-shim 90 rmm_shim
 part torch-shim 90 torch_shim
 if [ -n "${GENERATED:-}" ]; then
