@@ -172,6 +172,13 @@ def test_growth_in_the_warm_up_does_not_count():
     assert failures(rows(heap_bytes=lambda turn, rng: min(turn, 2900) * 1000)) == []
 
 
+@pytest.mark.parametrize("column", ["heap_bytes", "rss_bytes"])
+def test_one_late_step_is_no_growth_and_repeated_ones_are(column):
+    step = 2 << 20
+    assert failures(rows(**{column: lambda turn, rng: 1e6 + step * (turn > 8000)})) == []
+    assert failures(rows(**{column: lambda turn, rng: 1e6 + step * (turn // 1000)})) == [column]
+
+
 def test_too_few_samples_are_no_result():
     with pytest.raises(growth.TooFewSamples):
         growth.judge(rows(count=11))
