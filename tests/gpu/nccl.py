@@ -27,7 +27,7 @@ from typing import Any
 
 FLOAT, SUM, SYMMETRIC = 7, 0, 1  # ncclFloat32, ncclSum, NCCL_WIN_COLL_SYMMETRIC
 LIMIT = 40  # seconds for one kind
-CRASHED = 3  # the exit code after an exception
+WRONG, REJECTED, CRASHED = 1, 3, 4  # exit codes of the process of a kind
 
 
 class Nccl:
@@ -266,8 +266,8 @@ class Ranks:
         return statistics.median(times[3:])
 
 
-def measure(nccl: Nccl, torch: Any, make: Maker, size: int, rounds: int) -> bool:
-    """Print the figures of one kind of memory; return whether registration and sums were right."""
+def measure(nccl: Nccl, torch: Any, make: Maker, size: int, rounds: int) -> int:
+    """Print the figures of one kind of memory; return 0, WRONG or REJECTED."""
     torch.empty(1, device="cuda:0")  # the primary context
     ranks = Ranks(nccl, torch, min(torch.cuda.device_count(), 2))
     blocks = []
@@ -275,27 +275,27 @@ def measure(nccl: Nccl, torch: Any, make: Maker, size: int, rounds: int) -> bool
         torch.cuda.set_device(device)
         blocks.append(make(device, size))
     print(f"{ranks.time(blocks, rounds):9.1f}", end="", flush=True)
-    are_right = True
-    error = ""
+    errors, sums = [], []
     for call, undo, more in (
         ("ncclCommRegister", "ncclCommDeregister", ()),
         ("ncclCommWindowRegister", "ncclCommWindowDeregister", (SYMMETRIC,)),
     ):
-        problem, handles = ranks.register(call, blocks, *more)
-        print(f"{problem or 'yes':>14.13}", end="", flush=True)
-        error = error or (problem if not more else "")
-        is_right = ranks.check(blocks)
-        are_right &= is_right
+        error, handles = ranks.register(call, blocks, *more)
+        errors.append(error)
+        print(f"{error or 'yes':>14.13}", end="", flush=True)
+        sums.append(ranks.check(blocks))
         time = ranks.time(blocks, rounds)
-        print(f"{time:9.1f}{'right' if is_right else 'WRONG':>7}", end="", flush=True)
+        print(f"{time:9.1f}{'right' if sums[-1] else 'WRONG':>7}", end="", flush=True)
         ranks.unregister(undo, handles)
     ranks.end()
     print(flush=True)
-    return are_right and not error
+    if not all(sums):
+        return WRONG
+    return REJECTED if errors[0] else 0  # a window may be refused
 
 
-def run_kind(name: str, arguments: argparse.Namespace) -> bool:
-    """Run one kind in a process of its own, which continues the line; return whether it worked."""
+def run_kind(name: str, arguments: argparse.Namespace) -> int:
+    """Run one kind in a process of its own, which continues the line; return its exit code."""
     print(f"{name:27}", end="", flush=True)
     command = [sys.executable, __file__, "--kind", name]
     command += ["--bytes", str(arguments.bytes), "--rounds", str(arguments.rounds)]
@@ -306,11 +306,11 @@ def run_kind(name: str, arguments: argparse.Namespace) -> bool:
         )
     except subprocess.TimeoutExpired:
         print(f"  no end in {LIMIT} s", flush=True)
-        return False
-    if done.returncode not in (0, 1):
+        return CRASHED
+    if done.returncode not in (0, WRONG, REJECTED):
         lines = [line for line in done.stderr.splitlines() if "Error" in line or "error" in line]
         print(f"  exit {done.returncode}: {(lines or ['no message'])[0]:.90}", flush=True)
-    return done.returncode == 0
+    return done.returncode
 
 
 def main() -> int:
@@ -331,7 +331,7 @@ def main() -> int:
     if arguments.kind:
         try:
             make, _ = kinds[arguments.kind]
-            return int(not measure(nccl, torch, make, arguments.bytes, arguments.rounds))
+            return measure(nccl, torch, make, arguments.bytes, arguments.rounds)
         except Exception as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
             os._exit(CRASHED)  # the destructors would fail in the same way
@@ -339,8 +339,11 @@ def main() -> int:
     print(f"NCCL {nccl.version()}, {count} ranks, {arguments.bytes} bytes, float32 all-reduce, us")
     print(f"{'memory':27}{'plain':>9}{'register':>14}{'time':>9}{'sum':>7}", end="")
     print(f"{'window':>14}{'time':>9}{'sum':>7}")
-    worked = {name: run_kind(name, arguments) for name in kinds}
-    return int(not all(worked[name] for name, (_, has_to_work) in kinds.items() if has_to_work))
+    failed = False
+    for name, (_, has_to_work) in kinds.items():
+        code = run_kind(name, arguments)
+        failed |= code == WRONG or (code != 0 and has_to_work)
+    return int(failed)
 
 
 if __name__ == "__main__":
