@@ -20,8 +20,8 @@ build_release() {
 # Both wheels, with the compiler and the flags of the release build. The launcher is named as a
 # definition, since CMake reads the variable only in a new folder, and ./demo may have made it.
 wheels() {
-    share_objects
-    CC=${CC:-cc} SKBUILD_CMAKE_DEFINE="TARN_WERROR=ON;CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER:-}" \
+    share_objects &&
+        CC=${CC:-cc} SKBUILD_CMAKE_DEFINE="TARN_WERROR=ON;CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER:-}" \
         build_wheel
 }
 

@@ -23,7 +23,7 @@ COLUMNS = (
 )  # fmt: skip
 
 # What a figure may grow by in a run of any length. The limits are above the steps in which a figure
-# changes without a leak: a handle of the pool has 2 MiB, a table doubles.
+# changes without a leak: a handle of the pool has 2 MiB.
 GROWTH = {
     "rss_bytes": 1 << 20,
     "heap_bytes": 16 << 10,
@@ -33,7 +33,7 @@ GROWTH = {
     "threads": 0.5,
     "objects": 250,
 }
-ONE_STEP = {"rss_bytes", "heap_bytes"}  # a table that doubles late is no leak
+ONE_STEP = {"rss_bytes", "heap_bytes"}  # the largest step in a part is no leak: a table doubles
 DRIFT = 1.25  # of the time of a pair, as a ratio
 PEAK_DRIFT = 1.5
 WARM_UP = 0.25
