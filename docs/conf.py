@@ -180,5 +180,3 @@ def setup(app):
     app.add_directive("header", Header)
     app.connect("autodoc-process-bases", leave_out_private_bases)
 
-
-man_pages = [("reference/commands", "tarn", "GPU memory: run, log, report, replay", author, 1)]

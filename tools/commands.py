@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""commands.py -- writes docs/reference/commands.md, the help of each verb of the command `tarn`.
+"""commands.py -- writes the help of each verb of the command `tarn` as a page and as a man page.
 
-commands.py TARN            write the page; TARN is the path of the command
-commands.py TARN --check    exit code 1 if the page differs from the help
+commands.py TARN            write docs/reference/commands.md and docs/reference/tarn.1; TARN is the
+                            path of the command
+commands.py TARN --check    exit code 1 if one of them differs from the help
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 import subprocess
 import sys
 
-PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/reference/commands.md"
+REFERENCE = pathlib.Path(__file__).resolve().parent.parent / "docs/reference"
 
 
 def help_of(*command: str) -> str:
@@ -31,25 +32,37 @@ def verbs(text: str) -> list[str]:
     return sorted(set(found) - {"help"})
 
 
-def page(tarn: str) -> str:
-    """Return the text of the page."""
-    text = help_of(tarn)
-    parts = ["# The command `tarn`\n", "This page has the help of each verb. `tarn VERB --help` prints it.\n",
-             f"## Usage\n\n```text\n{text}\n```\n"]  # fmt: skip
-    for verb in verbs(text):
-        parts.append(f"## tarn {verb}\n\n```text\n{help_of(tarn, verb)}\n```\n")
+def page(sections: dict[str, str]) -> str:
+    """Return the text of the page in Markdown."""
+    parts = ["# The command `tarn`\n", "This page has the help of each verb. `tarn VERB --help` prints it.\n"]
+    parts += [f"## {title}\n\n```text\n{text}\n```\n" for title, text in sections.items()]
     return "\n".join(parts)
+
+
+def man_page(sections: dict[str, str]) -> str:
+    """Return the text of the man page, for man(7)."""
+    lines = ['.TH TARN 1 "" Tarn "User Commands"', ".SH NAME", "tarn \\- GPU memory: run, log, report, replay"]
+    for title, text in sections.items():
+        lines += [f'.SH "{title.upper()}"', ".nf"]
+        escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("`", "\\(ga").replace("'", "\\(aq")
+        lines += [f"\\&{line}" if line.startswith(".") else line for line in escaped.splitlines()]
+        lines.append(".fi")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:
     tarn, check = sys.argv[1], sys.argv[2:] == ["--check"]
-    wanted = page(tarn)
-    if not check:
-        PAGE.write_text(wanted)
-    elif not PAGE.exists() or PAGE.read_text() != wanted:
-        print("docs/reference/commands.md differs from the help: run tools/commands.py TARN")
-        return 1
-    return 0
+    text = help_of(tarn)
+    sections = {"Usage": text, **{f"tarn {verb}": help_of(tarn, verb) for verb in verbs(text)}}
+    wrong = 0
+    for name, wanted in ("commands.md", page(sections)), ("tarn.1", man_page(sections)):
+        path = REFERENCE / name
+        if not check:
+            path.write_text(wanted)
+        elif not path.exists() or path.read_text() != wanted:
+            print(f"docs/reference/{name} differs from the help: run tools/commands.py TARN")
+            wrong = 1
+    return wrong
 
 
 if __name__ == "__main__":

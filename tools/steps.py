@@ -332,7 +332,7 @@ PLAIN = (
     ),
     Step(
         "docs",
-        "the site and the man page, without a warning",
+        "the site without a warning; commands.md and tarn.1 are as the help",
         "docs",
         45,
         40,

@@ -304,16 +304,13 @@ run_tidy() {
     xargs -0 -r -n 8 -P "$JOBS" .venv-lint/bin/clang-tidy --quiet -p build/release
 }
 
-# Make the site, build/site, and the man page, build/man. Warnings are errors. An interrupted build leaves
-# a search index that Sphinx warns of, so what it left is removed.
+# Make the site, build/site. Warnings are errors. An interrupted build leaves a search index that Sphinx
+# warns of, so what it left is removed.
 docs() {
     .venv/bin/python tools/commands.py .venv/bin/tarn --check || return 1
-    [ -f build/docs/complete ] || rm -rf build/docs build/site build/man
+    [ -f build/docs/complete ] || rm -rf build/docs build/site
     rm -f build/docs/complete
-    for builder in html man; do
-        .venv-docs/bin/sphinx-build -q -W --keep-going -b "$builder" -d build/docs \
-            docs "build/$([ $builder = html ] && echo site || echo man)" || return 1
-    done
+    .venv-docs/bin/sphinx-build -q -W --keep-going -b html -d build/docs docs build/site || return 1
     touch build/docs/complete
 }
 

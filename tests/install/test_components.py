@@ -72,7 +72,12 @@ def test_each_component_has_what_it_is_for(user_build, tmp_path):
         component: names(install(user_build, tmp_path / component, component))
         for component in COMPONENTS
     }
-    assert has["runtime"] == {f"{LIB}/libtarn.so.N", "bin/tarn", "share/tarn/LICENSE"}
+    assert has["runtime"] == {
+        f"{LIB}/libtarn.so.N",
+        "bin/tarn",
+        "share/man/man1/tarn.1",
+        "share/tarn/LICENSE",
+    }
     assert has["simulator"] == {f"{LIB}/tarn/sim/libcuda.so", f"{LIB}/tarn/sim/libcuda.so.N"}
     headers = {f"include/tarn/{path.name}" for path in PROJECT.glob("include/tarn/*.*h*")}
     assert has["development"] == headers | {

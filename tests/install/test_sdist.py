@@ -74,6 +74,7 @@ def test_wheels_of_the_sdists_import_and_allocate(wheels, tmp_path):
     assert len(libraries) == 2
     assert {path.startswith(f"{site}/tarn/") for path in (module, *libraries)} == {True}, said
     assert "driver simulator" in run(site / "bin/tarn", "info", env=environment)
+    assert (site / "share/man/man1/tarn.1").exists()
 
 
 def test_an_unpacked_sdist_makes_the_same_sdist(tmp_path):
