@@ -255,7 +255,7 @@ static int run(int argc, char **argv)
                                             {"json", no_argument, NULL, 'j'},
                                             HELP_OPTION,
                                             LAST_OPTION};
-    struct job job = {NULL};
+    struct job job = {.driver = NULL};
     int code = take_options(&verb_info, argc, argv, options, false, take_option, &job);
 
     if (code != GO_ON)

@@ -409,7 +409,7 @@ FULL = (
          "py_tests -m full python/tests tests/install",
          300, 200, (*WHEEL, "build-release", "nrt-environment"), junit=True, full=True),
     Step("python-model", "3,000 random programs on the package beside a model",
-         "TARN_TEST_PROGRAMS=3000 py_tests python/tests/test_random_programs.py",
+         "TARN_TEST_PROGRAMS=3000 py_tests python/tests/test_random_programs.py python/tests/test_random_numba.py",
          1500, 1500, WHEEL, junit=True, full=True),
     Step("c-asan-repetitions", "more seeds of the order of memory and of the simulator, under ASan",
          "c_asan_repetitions",

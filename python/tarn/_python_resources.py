@@ -21,9 +21,12 @@ def _fail(error: BaseException) -> NoReturn:
     MemoryError, RuntimeError and the exceptions that end a program stay as they are. Any other
     exception becomes the cause of a RuntimeError with the same words.
     """
-    if isinstance(error, _PASSED_ON):
-        raise error
-    raise RuntimeError(str(error)) from error
+    try:
+        if isinstance(error, _PASSED_ON):
+            raise error
+        raise RuntimeError(str(error)) from error
+    finally:
+        del error  # the traceback has this frame: a cycle would keep the callers' variables alive
 
 
 class CallbackMemoryResource(DeviceMemoryResource):

@@ -159,10 +159,25 @@ def was_asked_for() -> bool:
 
 
 def begin_anew(device: int) -> None:
-    """Have the next use of a device create its pool again, if this module created it.
+    """Drop the resource that this module created for a device; its next use creates it again.
 
-    The device's context may be about to end, and a pool of Tarn's ends with it.
+    The device's context may be about to end, and a pool of Tarn's ends with it. But physical memory that
+    the pool has mapped would stay reserved until the pool is destroyed.
     """
+    from . import mr
+
+    made = _made.pop(device, None)
+    _chosen.discard(device)
+    if made is not None and mr.get_per_device_resource(device) is made:
+        _restore_default(device)
+
+
+def _restore_default(device: int) -> None:
+    """Set the default resource of a device; the next use replaces it."""
+    from . import mr
+
+    mr.set_per_device_resource(device, None)
+    _made[device] = mr.get_per_device_resource(device)
     _chosen.discard(device)
 
 
@@ -245,7 +260,11 @@ def using_resource(resource: Any, device: int | None = None) -> Iterator[Any]:
     # Otherwise the first use in the block would find this resource and set no default.
     choose(device, DEFAULT if is_for_numba or is_named() else None)
     before = mr.set_per_device_resource(device, resource)
+    was_made = before is _made.get(device)
     try:
         yield resource
     finally:
-        mr.set_per_device_resource(device, before)
+        if was_made and before is not _made.get(device):  # begin_anew() has dropped it
+            _restore_default(device)
+        else:
+            mr.set_per_device_resource(device, before)

@@ -4,6 +4,7 @@ The exception lives until the call returns that it ended or that swallowed it. I
 to every local of every caller.
 """
 
+import contextlib
 import ctypes
 import gc
 import pathlib
@@ -76,6 +77,25 @@ def test_a_refusal_that_a_pool_got_over_is_dropped(upstream):
     local = local_of(lambda: tarn.DeviceBuffer(size=32 * MIB, mr=pool))
     assert upstream.allocate_raises == [] and local() is None
     del kept
+
+
+@pytest.mark.parametrize("error", [MemoryError("full"), KeyError("no")])
+def test_an_exception_of_a_function_of_the_program_keeps_no_frames(error):
+    """A cycle through a frame would keep the local variables of all callers, buffers among them."""
+
+    def fail(*_):
+        raise type(error)(*error.args)
+
+    below = mr.LimitingResourceAdaptor(mr.CudaMemoryResource(), 0)
+    callback = mr.CallbackMemoryResource(fail, fail)
+    asked = mr.FailureCallbackResourceAdaptor(below, fail)
+
+    def work():
+        for resource in callback, asked:
+            with contextlib.suppress(MemoryError, RuntimeError):
+                resource.allocate(100)
+
+    assert local_of(work)() is None
 
 
 def test_a_question_for_the_log_that_fails_is_dropped(upstream):

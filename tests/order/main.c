@@ -70,7 +70,9 @@ void order_fail(const char *format, ...)
 static tarn_plan *some_plan(const struct scenario *scenario)
 {
     static uint64_t seed;
-    const struct random_plan wanted = {.seed = ++seed,
+
+    seed++;
+    const struct random_plan wanted = {.seed = seed,
                                        .slots = 1 << 16,
                                        .streams = scenario->streams * scenario->actors,
                                        .threads = 1 + (unsigned)(seed % 3),
