@@ -133,6 +133,7 @@ static void __trap(void)
     longjmp(stopped, 1);
 }
 
+#undef printf
 #define printf(...) snprintf(message, sizeof message, __VA_ARGS__)
 #define malloc heap_take
 #define free heap_give
