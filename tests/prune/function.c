@@ -165,6 +165,7 @@ static void read_call(struct reading *reading, LLVMValueRef call)
     if (named(callee, "NRT_incref") || named(callee, "NRT_decref")) {
         enum operation_kind kind = named(callee, "NRT_incref") ? INCREF : DECREF;
         add(reading, kind, LLVMGetOperand(call, 0), NULL, NULL);
+        reading->function->calls_pointer |= kind == DECREF && !LLVMIsAFunction(callee);
         return;
     }
     for (unsigned i = 0; i < count; i++)

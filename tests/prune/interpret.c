@@ -13,6 +13,11 @@
  * if that version fails, it gets one more and begins again. So only references of the
  * function itself, or of another object, keep an object alive.
  *
+ * A run is cut after a number of blocks. What the function needs behind the cut, such as a
+ * reference for each turn of a loop, the caller may not hold then. So if the pruned version
+ * fails in a run that was cut, both make a longer run, and the failure counts if the version
+ * before reaches its return there.
+ *
  * All paths through the blocks count as possible, as for a pruner that reads blocks
  * alone. A run that passed a raise mark may leave fewer references than before: code that
  * raises does not release its references, and pruning such a pair mends that. But it may
@@ -26,7 +31,8 @@
  *
  * Functions of the module that are called run too. Calls of other code release references
  * of other owners (run.c). Whose reference that is, only balanced functions tell, so
- * functions with such calls that are not balanced are not judged.
+ * functions with such calls that are not balanced are not judged. The call of a pointer that
+ * is named NRT_decref is such a call for the pruner, and a decref here.
  *
  * A failure of a function is no finding if it calls a function of the module that is not
  * balanced by itself and not meant to release: Numba's own functions take over references
@@ -172,13 +178,23 @@ static const char *run_both(struct run *before, struct run *after, uint64_t seed
 {
     struct world world = make_world(seed);
     before->world = after->world = &world;
-    enum verdict verdict = run_original(before, &world);
+    before->most_steps = after->most_steps = MAX_BLOCKS_RUN;
+    enum verdict verdict = run_original(before, &world), result = USED_FREED;
     totals->runs++;
+    if (verdict != USED_FREED)
+        result = run_go(after);
+    if (verdict == CUT && (result == USED_FREED || result == FREED_TWICE)) {
+        before->most_steps = after->most_steps = MAX_BLOCKS_LONG;
+        if (run_original(before, &world) != FINE)
+            verdict = USED_FREED;
+        else
+            result = run_go(after);
+    }
     if (verdict == USED_FREED) {
         totals->senseless++;
         return NULL;
     }
-    switch (run_go(after)) {
+    switch (result) {
     case USED_FREED:
         return "use after free";
     case FREED_TWICE:
@@ -210,7 +226,7 @@ static void check_function(LLVMValueRef before, LLVMValueRef after, int runs,
     bool kept = references_are_balanced(first);
     totals->kept += kept;
     one.holds_parameters = two.holds_parameters = held || function_calls_back(first);
-    if (one.holds_parameters && !kept) {
+    if ((one.holds_parameters || first->calls_pointer) && !kept) {
         totals->unjudged++;
         return;
     }

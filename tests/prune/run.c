@@ -364,15 +364,17 @@ enum verdict run_go(struct run *run)
         .function = run->function, .values = run->values, .scratch = run->scratch};
     start(run);
     int current = 0, from = NO_OBJECT;
-    for (; run->steps < MAX_BLOCKS_RUN; run->steps++) {
+    for (; run->steps < run->most_steps; run->steps++) {
         const struct block *block = &run->function->blocks[current];
         run->where[0] = current;
         enum verdict verdict = run_block(run, &frame, current, from, &run->where[1]);
         if (verdict != FINE)
             return verdict;
-        run->made[run->steps] = run->object_count;
-        for (int i = 0; i < run->object_count; i++)
-            run->history[run->steps][i] = run->objects[i].count + run->dropped[i];
+        if (run->steps < MAX_BLOCKS_RUN) {
+            run->made[run->steps] = run->object_count;
+            for (int i = 0; i < run->object_count; i++)
+                run->history[run->steps][i] = run->objects[i].count + run->dropped[i];
+        }
         run->returned = block->returns;
         if (block->successor_count == 0)
             return FINE;
