@@ -7,7 +7,8 @@
  *
  * The host has seen the device finish with memory before the pool returns it, so the
  * stream does not matter. The pool passes the thread's own default stream, which no
- * capture includes.
+ * capture includes. But a segment that the pool returns at once, because it is not aligned,
+ * goes back on the stream of its allocation.
  */
 #include "base/size.h"
 #include "base/warn.h"
@@ -31,14 +32,15 @@ tarn_status tarn__segments_open(struct tarn__pages *pages, tarn_resource *upstre
 /* Return a segment to the upstream. The upstream may have two blocks of its address; the
  * generation selects one. */
 static tarn_status release_segment(struct tarn__segments *segments,
-                                   const struct tarn__segment *segment)
+                                   const struct tarn__segment *segment,
+                                   tarn_stream stream)
 {
     uint64_t before = tarn__block_generation_set(segment->context_generation);
     bool was_hidden = tarn__observer_hide_calls();
     tarn__heaps_remove(segment->span.address, segment->span.bytes);
     tarn_status status = tarn_resource_deallocate(
         segments->upstream, segment->span.address, segment->span.bytes,
-        segment->alignment, TARN_STREAM_PER_THREAD);
+        segment->alignment, stream);
 
     tarn__observer_show_calls(was_hidden);
     tarn__block_generation_set(before);
@@ -53,8 +55,9 @@ static void release_all(struct tarn__segments *segments)
     tarn_error first = {.status = TARN_OK};
 
     for (size_t i = 0; i < segments->count; i++) {
-        if (release_segment(segments, &segments->list[i]) == TARN_OK ||
-            release_segment(segments, &segments->list[i]) == TARN_OK)
+        const struct tarn__segment *segment = &segments->list[i];
+        if (release_segment(segments, segment, TARN_STREAM_PER_THREAD) == TARN_OK ||
+            release_segment(segments, segment, TARN_STREAM_PER_THREAD) == TARN_OK)
             continue;
         if (failed++ == 0)
             first = *tarn_error_last();
@@ -195,10 +198,9 @@ static tarn_status obtain(struct tarn__pages *pages, size_t bytes, tarn_stream s
         *out = plain;
         return TARN_OK;
     }
-    if (release_segment(segments, &plain) == TARN_OK)
+    if (release_segment(segments, &plain, stream) == TARN_OK)
         return TARN_OK;
-    release_segment(segments,
-                    out); /* keep a segment that the upstream does not take back */
+    release_segment(segments, out, stream); /* keep the one that was not taken back */
     *out = plain;
     return TARN_OK;
 }
@@ -244,7 +246,7 @@ tarn_status tarn__segments_remove(struct tarn__pages *pages, struct tarn__span s
                               "pool: %zu bytes at 0x%llx are not a segment", span.bytes,
                               (unsigned long long)span.address);
     struct tarn__segment segment = segments->list[place];
-    tarn_status status = release_segment(segments, &segment);
+    tarn_status status = release_segment(segments, &segment, TARN_STREAM_PER_THREAD);
     if (status != TARN_OK)
         return status;
     remove_entry(segments, place);

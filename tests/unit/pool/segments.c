@@ -37,6 +37,32 @@ TEST(pages_of_an_upstream_are_its_blocks)
     CHECK_OK(tarn_resource_release(cuda));
 }
 
+static void grow_behind_a_small_block(void)
+{
+    tarn_resource *async, *pool;
+    tarn_device_ptr small, block;
+    tarn_stream stream;
+
+    CHECK_OK(tarn_async_create(0, NULL, &async));
+    CHECK_OK(tarn_stream_create(0, true, &stream));
+    CHECK_OK(tarn_resource_allocate(async, 1, 0, NULL, &small));
+    CHECK_OK(tarn_pool_create(0, async, NULL, &pool));
+    CHECK_OK(tarn_resource_allocate(pool, 1, 0, stream, &block));
+    CHECK_EQUAL(2, tarn_resource_live_blocks(async)); /* the segment that was not aligned is back */
+    CHECK_OK(tarn_resource_deallocate(pool, block, 1, 0, stream));
+    CHECK_OK(tarn_resource_deallocate(async, small, 1, 0, NULL));
+    CHECK_OK(tarn_resource_release(pool));
+    CHECK_OK(tarn_stream_destroy(0, stream));
+    CHECK_OK(tarn_resource_release(async));
+}
+
+TEST(segment_that_is_not_aligned_goes_back_on_the_stream_of_its_allocation)
+{
+    if (!on_sim())
+        skip(); /* it finds the race */
+    seeds(20, grow_behind_a_small_block);
+}
+
 TEST(pages_of_an_upstream_go_whole_or_not)
 {
     tarn_resource *cuda;
