@@ -6,6 +6,7 @@
  * from any thread; that takes the GIL while an interpreter exists.
  */
 #include "arguments.h"
+#include "buffer.h"
 #include "error.h"
 #include "gil.h"
 #include "module.h"
@@ -158,12 +159,52 @@ static void release_owner(void *owner)
     tarn__gil_leave(&stay, TARN_OK);
 }
 
+/* A DeviceBuffer and its block. The buffer may move to another block meanwhile. */
+struct held_buffer {
+    tarn__buffer *buffer; /* strong */
+    struct tarn__block_use use;
+};
+
+/* As release_owner(). */
+static void release_held_buffer(void *data)
+{
+    struct held_buffer *held = data;
+    struct tarn__gil_stay stay;
+
+    if (tarn__gil_enter(&stay)) {
+        tarn__buffer_unuse(held->buffer, &held->use);
+        Py_DECREF(held->buffer);
+        tarn__gil_leave(&stay, TARN_OK);
+    } else {
+        tarn_pointer_release(held->use.pointer);
+    }
+    free(held);
+}
+
+/* Let the pointer of `options` keep the buffer's block. NULL with an exception set: no memory. */
+static struct held_buffer *hold_buffer(tarn__buffer *buffer, tarn_pointer_options *options)
+{
+    struct held_buffer *held = malloc(sizeof *held);
+
+    if (!held) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    held->buffer = (tarn__buffer *)Py_NewRef((PyObject *)buffer);
+    tarn__buffer_use(buffer, &held->use);
+    options->address = tarn__buffer_address(buffer); /* another thread may have moved it */
+    options->bytes = buffer->bytes;
+    options->owner = held;
+    options->owner_release = release_held_buffer;
+    return held;
+}
+
 PyDoc_STRVAR(
     ipc_hold_doc,
     "ipc_hold(address, bytes, device, owner, /)\n--\n\n"
     "Return existing device memory as an IpcMemory.\n\n"
     "The owner of the memory is kept alive until close() and the end of the last\n"
-    "lease.");
+    "lease. Of a DeviceBuffer its present block is kept, even if the buffer grows.");
 
 static PyObject *ipc_hold(PyObject *module, PyObject *arguments)
 {
@@ -181,10 +222,16 @@ static PyObject *ipc_hold(PyObject *module, PyObject *arguments)
         return NULL;
     options.address = number;
     options.owner = owner;
+    if (!PyObject_TypeCheck(owner, (PyTypeObject *)state->DeviceBuffer))
+        Py_INCREF(owner);
+    else if (!hold_buffer((tarn__buffer *)owner, &options))
+        return NULL;
     tarn_status status = tarn_pointer_create(&options, &pointer);
-    if (status != TARN_OK)
-        return tarn__error_raise(state, status);
-    Py_INCREF(owner);
+    if (status != TARN_OK) {
+        tarn__error_raise(state, status);
+        options.owner_release(options.owner);
+        return NULL;
+    }
     return wrap(state, pointer);
 }
 

@@ -104,6 +104,23 @@ def test_a_served_block_stays_as_long_as_it_is_leased(start, name):
     wait_for(leases=0, served=0)
 
 
+def test_a_served_block_stays_if_its_buffer_grows(start):
+    child = start()
+    limiter = tarn.mr.LimitingResourceAdaptor(tarn.mr.CudaMemoryResource(), 1 << 20)
+    buffer = pattern_in(limiter)
+    served = tarn.ipc.serve(buffer)
+    address, before = buffer.ptr, limiter.get_allocated_bytes()
+    buffer.resize(10 * len(PATTERN))
+    buffer.copy_from_host(bytes(buffer.size))
+    assert buffer.ptr != address
+    assert child(ipc_support.read, served.handle) == (PATTERN, 0)
+    served.close()
+    wait_for(leases=0, served=0)
+    assert limiter.get_allocated_bytes() > before
+    del buffer
+    assert limiter.get_allocated_bytes() == 0
+
+
 def test_a_lease_ends_with_its_process(start):
     child = start()
     buffer = pattern_in(tarn.mr.ExportableMemoryResource())

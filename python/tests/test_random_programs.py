@@ -135,6 +135,7 @@ class Programs(RuleBasedStateMachine):
         gc.collect()
         self.simulator = Simulator()
         self.nodes, self.blocks, self.served = [], [], []
+        self.views = []  # buffers over the memory of a buffer, which may have ended or moved
         self.errors = []  # of callbacks
         self.serial = 0
         tarn.device_info()
@@ -304,7 +305,7 @@ class Programs(RuleBasedStateMachine):
 
     def check_new(self, address, nbytes):
         assert address % 256 == 0
-        for block in self.blocks:
+        for block in (*self.blocks, *self.views, *(kept for _, kept in self.served)):
             assert address + nbytes <= block.address or block.address + block.nbytes <= address
 
     def note_awake(self, node):
@@ -417,9 +418,8 @@ class Programs(RuleBasedStateMachine):
 
     def end(self, block, then="", on=0):
         if block.buffer is not None:
-            if block.capacity:
-                block.node.note_free(block.address, block.capacity)
             block.buffer = None
+            self.note_end(block.node, block.address, block.capacity)
             return
         stream = block.stream
         if then:
@@ -497,9 +497,9 @@ class Programs(RuleBasedStateMachine):
             self.blocks.append(block)
             assert buffer.ptr != address
             node.note_allocation(buffer.ptr, size)
-            if block.capacity:
-                node.note_free(address, block.capacity)
+            capacity = block.capacity
             block.address, block.capacity = buffer.ptr, size
+            self.note_end(node, address, capacity)
         else:
             change(size, stream)
             assert buffer.ptr == block.address
@@ -549,6 +549,53 @@ class Programs(RuleBasedStateMachine):
         two.content = [one.content[0] + two.content[0][one.nbytes :]]
         two.stream.synchronize()  # a later free of `one` is on another stream
 
+    def note_end(self, node, address, capacity):
+        """Note the free of a buffer's memory, unless another buffer or a view still has it."""
+        kept = [*self.views, *(block for _, block in self.served)]
+        if any(block.node is node and block.address == address for block in kept):
+            return
+        if any(block.node is node and block.address == address for block in self.buffers()):
+            return
+        if capacity:
+            node.note_free(address, capacity)
+
+    @precondition(lambda self: self.buffers() and len(self.views) < 6)
+    @rule(at=numbers, on=numbers)
+    def view(self, at, on):
+        """Make a buffer over the memory of another one; it keeps that memory."""
+        block = self.buffers()[at % len(self.buffers())]
+        if not block.nbytes or block.node.is_asleep():
+            return
+        stream = self.stream(on)
+        try:
+            made = tarn.DeviceBuffer.from_dlpack(block.buffer, stream=stream)
+        except BufferError:
+            assert block.node.beneath()[-1].kind == "pinned"  # not in CUDA's device memory
+            return
+        assert (made.ptr, made.size) == (block.address, block.nbytes)
+        view = Block(block.node, block.address, block.nbytes, stream, made)
+        view.capacity = block.capacity
+        self.views.append(view)
+
+    @precondition(lambda self: self.views)
+    @rule(at=numbers)
+    def read_view(self, at):
+        view = self.views[at % len(self.views)]
+        if view.node.is_asleep():
+            return
+        for block in self.buffers():
+            if block.address == view.address and block.content is not None:
+                block.stream.synchronize()
+                count = min(block.nbytes, view.nbytes)
+                assert view.buffer.tobytes(view.stream)[:count] == block.content[0][:count]
+
+    @precondition(lambda self: self.views)
+    @rule(at=numbers)
+    def end_view(self, at):
+        view = self.views.pop(at % len(self.views))
+        view.buffer = None
+        self.note_end(view.node, view.address, view.capacity)
+
     @precondition(lambda self: self.buffers() and len(self.served) < 3)
     @rule(at=numbers)
     def serve(self, at):
@@ -563,15 +610,18 @@ class Programs(RuleBasedStateMachine):
         assert served.handle.size == block.nbytes and served.device == 0
         with pytest.raises(tarn.InvalidArgumentError):
             tarn.ipc.open(served.handle)
-        self.served.append((served, block))
+        kept = Block(block.node, block.address, block.nbytes, None)
+        kept.capacity = block.capacity
+        self.served.append((served, kept))
 
     @precondition(lambda self: self.served)
     @rule(at=numbers)
     def end_served(self, at):
-        served, _ = self.served.pop(at % len(self.served))
+        served, kept = self.served.pop(at % len(self.served))
         served.close()
         with pytest.raises(ValueError):
             served.close()
+        self.note_end(kept.node, kept.address, kept.capacity)
 
     # --- adaptors and pools ---
 
@@ -712,7 +762,7 @@ class Programs(RuleBasedStateMachine):
     def drop(self, at):
         """Forget a resource without live blocks; those above it keep it."""
         node = self.node(at)
-        if any(block.node is node for block in self.blocks):
+        if any(block.node is node for block in (*self.blocks, *self.views)):
             return
         if any(block.node is node for _, block in self.served) or node.is_suspended:
             return
@@ -735,7 +785,9 @@ class Programs(RuleBasedStateMachine):
             self.give_up()
             return
         while self.served:
-            self.served.pop()[0].close()
+            self.end_served(0)
+        while self.views:
+            self.end_view(0)
         while self.blocks:
             self.end(self.blocks.pop())
         self.compare()
@@ -752,6 +804,7 @@ class Programs(RuleBasedStateMachine):
         """End what a program that has failed leaves behind."""
         for served, _ in self.served:
             served.close()
+        self.views.clear()
         for block in self.blocks:
             block.buffer, raw = None, block.buffer is None
             if raw:
