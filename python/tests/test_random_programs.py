@@ -89,6 +89,7 @@ class Block:
     def __init__(self, node, address, nbytes, stream, buffer=None):
         self.node, self.address, self.nbytes, self.stream = node, address, nbytes, stream
         self.buffer = buffer
+        self.origin = None  # of a view: the block whose buffer object it keeps
         self.content = None  # of the first and the last MARK bytes, or of all of a buffer
 
     def parts(self):
@@ -419,7 +420,8 @@ class Programs(RuleBasedStateMachine):
     def end(self, block, then="", on=0):
         if block.buffer is not None:
             block.buffer = None
-            self.note_end(block.node, block.address, block.capacity)
+            if not self.keeps(block):
+                self.note_end(block.node, block.address, block.capacity)
             return
         stream = block.stream
         if then:
@@ -549,15 +551,27 @@ class Programs(RuleBasedStateMachine):
         two.content = [one.content[0] + two.content[0][one.nbytes :]]
         two.stream.synchronize()  # a later free of `one` is on another stream
 
+    def all_views(self):
+        return [*self.views, *(kept for _, kept in self.served)]
+
+    def keeps(self, block):
+        """Return whether a view keeps the object of a buffer, and so the memory it has now."""
+        return any(view.origin is block for view in self.all_views())
+
     def note_end(self, node, address, capacity):
         """Note the free of a buffer's memory, unless another buffer or a view still has it."""
-        kept = [*self.views, *(block for _, block in self.served)]
-        if any(block.node is node and block.address == address for block in kept):
-            return
-        if any(block.node is node and block.address == address for block in self.buffers()):
-            return
+        views = self.all_views()
+        for block in (*self.buffers(), *views, *(view.origin for view in views)):
+            if block.node is node and block.address == address:
+                return
         if capacity:
             node.note_free(address, capacity)
+
+    def note_end_of_view(self, view):
+        self.note_end(view.node, view.address, view.capacity)
+        origin = view.origin
+        if origin.buffer is None and origin.address != view.address and not self.keeps(origin):
+            self.note_end(origin.node, origin.address, origin.capacity)
 
     @precondition(lambda self: self.buffers() and len(self.views) < 6)
     @rule(at=numbers, on=numbers)
@@ -574,7 +588,7 @@ class Programs(RuleBasedStateMachine):
             return
         assert (made.ptr, made.size) == (block.address, block.nbytes)
         view = Block(block.node, block.address, block.nbytes, stream, made)
-        view.capacity = block.capacity
+        view.capacity, view.origin = block.capacity, block
         self.views.append(view)
 
     @precondition(lambda self: self.views)
@@ -594,7 +608,7 @@ class Programs(RuleBasedStateMachine):
     def end_view(self, at):
         view = self.views.pop(at % len(self.views))
         view.buffer = None
-        self.note_end(view.node, view.address, view.capacity)
+        self.note_end_of_view(view)
 
     @precondition(lambda self: self.buffers() and len(self.served) < 3)
     @rule(at=numbers)
@@ -611,7 +625,7 @@ class Programs(RuleBasedStateMachine):
         with pytest.raises(tarn.InvalidArgumentError):
             tarn.ipc.open(served.handle)
         kept = Block(block.node, block.address, block.nbytes, None)
-        kept.capacity = block.capacity
+        kept.capacity, kept.origin = block.capacity, block
         self.served.append((served, kept))
 
     @precondition(lambda self: self.served)
@@ -621,7 +635,7 @@ class Programs(RuleBasedStateMachine):
         served.close()
         with pytest.raises(ValueError):
             served.close()
-        self.note_end(kept.node, kept.address, kept.capacity)
+        self.note_end_of_view(kept)
 
     # --- adaptors and pools ---
 
