@@ -182,7 +182,8 @@ static void release_held_buffer(void *data)
 }
 
 /* Let the pointer of `options` keep the buffer's block. NULL with an exception set: no memory. */
-static struct held_buffer *hold_buffer(tarn__buffer *buffer, tarn_pointer_options *options)
+static struct held_buffer *hold_buffer(tarn__buffer *buffer,
+                                       tarn_pointer_options *options)
 {
     struct held_buffer *held = malloc(sizeof *held);
 
@@ -192,7 +193,8 @@ static struct held_buffer *hold_buffer(tarn__buffer *buffer, tarn_pointer_option
     }
     held->buffer = (tarn__buffer *)Py_NewRef((PyObject *)buffer);
     tarn__buffer_use(buffer, &held->use);
-    options->address = tarn__buffer_address(buffer); /* another thread may have moved it */
+    options->address =
+        tarn__buffer_address(buffer); /* another thread may have moved it */
     options->bytes = buffer->bytes;
     options->owner = held;
     options->owner_release = release_held_buffer;

@@ -171,13 +171,16 @@ class Program(RuleBasedStateMachine):
         two.array[:size].copy_to_device(one.array[:size], stream=one.stream)
         two.content[:size] = one.content[:size]
 
-    @precondition(lambda self: self.of_device() and any(a.kind == "pinned" for a in self.arrays))
+    def pinned(self):
+        return [a for a in self.arrays if a.kind == "pinned" and a.content is not None]
+
+    @precondition(lambda self: self.of_device() and self.pinned())
     @step(at=numbers, pinned=numbers, drop=st.booleans())
     def copy_from_pinned(self, at, pinned, drop):
         """Queue a copy of a pinned array, and delete the array meanwhile."""
         found = self.of_device()
         array = found[at % len(found)]
-        from_host = [a for a in self.arrays if a.kind == "pinned"]
+        from_host = self.pinned()
         source = from_host[pinned % len(from_host)]
         size = min(source.array.size, array.array.size)
         array.array[:size].copy_to_device(source.array[:size], stream=array.stream)

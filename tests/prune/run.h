@@ -11,7 +11,7 @@ enum {
     MAX_SHARED = 4,   /* objects that exist when the function starts */
     MAX_BLOCKS_RUN = 80,
     MAX_BLOCKS_LONG = 100 * MAX_BLOCKS_RUN, /* of a run that decides about a failure */
-    MAX_BLOCKS_CALLED = 200, /* of all called functions of one run */
+    MAX_BLOCKS_CALLED = 200,                /* of all called functions of one run */
     MAX_CALL_DEPTH = 6,
 };
 
@@ -51,7 +51,8 @@ struct run {
     int own[MAX_OBJECTS];     /* references that the judged function has */
     int lost[MAX_OBJECTS];    /* references that called functions had when they raised */
     int dropped[MAX_OBJECTS]; /* references that other owners have released */
-    int made[MAX_BLOCKS_RUN]; /* objects that existed at the end of each of the first blocks */
+    int made
+        [MAX_BLOCKS_RUN]; /* objects that existed at the end of each of the first blocks */
     int history[MAX_BLOCKS_RUN][MAX_OBJECTS]; /* their counts there, with what others had
                                                * released added */
     int last_raise;                           /* step of the last raise mark, or -1 */

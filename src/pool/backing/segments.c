@@ -38,9 +38,9 @@ static tarn_status release_segment(struct tarn__segments *segments,
     uint64_t before = tarn__block_generation_set(segment->context_generation);
     bool was_hidden = tarn__observer_hide_calls();
     tarn__heaps_remove(segment->span.address, segment->span.bytes);
-    tarn_status status = tarn_resource_deallocate(
-        segments->upstream, segment->span.address, segment->span.bytes,
-        segment->alignment, stream);
+    tarn_status status =
+        tarn_resource_deallocate(segments->upstream, segment->span.address,
+                                 segment->span.bytes, segment->alignment, stream);
 
     tarn__observer_show_calls(was_hidden);
     tarn__block_generation_set(before);
