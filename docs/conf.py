@@ -179,4 +179,3 @@ def setup(app):
     app.connect("doctree-read", name_unnamed_enums, priority=400)  # before Sphinx reads the names
     app.add_directive("header", Header)
     app.connect("autodoc-process-bases", leave_out_private_bases)
-

@@ -34,17 +34,29 @@ def verbs(text: str) -> list[str]:
 
 def page(sections: dict[str, str]) -> str:
     """Return the text of the page in Markdown."""
-    parts = ["# The command `tarn`\n", "This page has the help of each verb. `tarn VERB --help` prints it.\n"]
+    parts = [
+        "# The command `tarn`\n",
+        "This page has the help of each verb. `tarn VERB --help` prints it.\n",
+    ]
     parts += [f"## {title}\n\n```text\n{text}\n```\n" for title, text in sections.items()]
     return "\n".join(parts)
 
 
 def man_page(sections: dict[str, str]) -> str:
     """Return the text of the man page, for man(7)."""
-    lines = ['.TH TARN 1 "" Tarn "User Commands"', ".SH NAME", "tarn \\- GPU memory: run, log, report, replay"]
+    lines = [
+        '.TH TARN 1 "" Tarn "User Commands"',
+        ".SH NAME",
+        "tarn \\- GPU memory: run, log, report, replay",
+    ]
     for title, text in sections.items():
         lines += [f'.SH "{title.upper()}"', ".nf"]
-        escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("`", "\\(ga").replace("'", "\\(aq")
+        escaped = (
+            text.replace("\\", "\\e")
+            .replace("-", "\\-")
+            .replace("`", "\\(ga")
+            .replace("'", "\\(aq")
+        )
         lines += [f"\\&{line}" if line.startswith(".") else line for line in escaped.splitlines()]
         lines.append(".fi")
     return "\n".join(lines) + "\n"
