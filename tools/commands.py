@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 
+ESCAPES = str.maketrans({"\\": "\\e", "-": "\\-", "`": "\\(ga", "'": "\\(aq"})  # for man(7)
 REFERENCE = pathlib.Path(__file__).resolve().parent.parent / "docs/reference"
 
 
@@ -51,13 +52,8 @@ def man_page(sections: dict[str, str]) -> str:
     ]
     for title, text in sections.items():
         lines += [f'.SH "{title.upper()}"', ".nf"]
-        escaped = (
-            text.replace("\\", "\\e")
-            .replace("-", "\\-")
-            .replace("`", "\\(ga")
-            .replace("'", "\\(aq")
-        )
-        lines += [f"\\&{line}" if line.startswith(".") else line for line in escaped.splitlines()]
+        for line in text.translate(ESCAPES).splitlines():
+            lines.append(f"\\&{line}" if line.startswith(".") else line)
         lines.append(".fi")
     return "\n".join(lines) + "\n"
 

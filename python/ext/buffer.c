@@ -92,6 +92,29 @@ void tarn__buffer_unuse(tarn__buffer *self, struct tarn__block_use *use)
     Py_DECREF(use->stream_owner);
 }
 
+void tarn__buffer_keep(tarn__buffer *self, bool other_stream,
+                       struct tarn__kept_buffer *kept)
+{
+    kept->buffer = (tarn__buffer *)Py_NewRef(self);
+    kept->other_stream = other_stream;
+    tarn__buffer_use(self, &kept->use);
+}
+
+void tarn__buffer_let_go(struct tarn__kept_buffer *kept)
+{
+    struct tarn__gil_stay stay;
+
+    if (!tarn__gil_enter(&stay)) {
+        tarn_pointer_release(kept->use.pointer);
+        return;
+    }
+    if (kept->other_stream && tarn_pointer_address(kept->use.pointer) != 0)
+        tarn_pointer_set_stream(kept->use.pointer, TARN_STREAM_NONE);
+    tarn__buffer_unuse(kept->buffer, &kept->use);
+    Py_DECREF(kept->buffer);
+    tarn__gil_leave(&stay, TARN_OK);
+}
+
 /* Set the stream on which the block ends. */
 static tarn_status set_block_stream(tarn__buffer *self, tarn_stream stream)
 {

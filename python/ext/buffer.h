@@ -45,6 +45,19 @@ void tarn__buffer_use(tarn__buffer *self, struct tarn__block_use *use);
 /* End the use. The current exception stays set. */
 void tarn__buffer_unuse(tarn__buffer *self, struct tarn__block_use *use);
 
+/* A use beyond the call: others have the block until it ends. */
+struct tarn__kept_buffer {
+    tarn__buffer *buffer; /* strong */
+    struct tarn__block_use use;
+    bool other_stream; /* the block may be used on another stream than the buffer's */
+};
+/* Keep a buffer and its block. GIL held. */
+void tarn__buffer_keep(tarn__buffer *self, bool other_stream,
+                       struct tarn__kept_buffer *kept);
+/* End the use, from any thread. Where the interpreter has ended, the objects end with the
+ * process. The current exception stays set. */
+void tarn__buffer_let_go(struct tarn__kept_buffer *kept);
+
 /* Queue a copy of `bytes` (0: nothing) between two addresses on `stream`, and wait for it
  * if `wait` is set or if RMM would. The buffer's block is in use meanwhile; both
  * addresses have to be read right before. 0, or -1 with an exception set. */

@@ -11,7 +11,6 @@
 #include "buffer.h"
 #include "dlpack.h"
 #include "error.h"
-#include "gil.h"
 #include "module.h"
 #include "stream.h"
 
@@ -25,31 +24,12 @@ struct shared {
         struct tarn__dlpack_versioned versioned;
     } as;
     int64_t shape[1], strides[1];
-    tarn__buffer *buffer; /* strong */
-    struct tarn__block_use use;
-    bool other_stream; /* the consumer uses another stream than the buffer's */
+    struct tarn__kept_buffer kept;
 };
 
-/* GIL held. The current exception stays set. */
-static void end_shared(struct shared *shared)
-{
-    if (shared->other_stream && tarn_pointer_address(shared->use.pointer) != 0)
-        tarn_pointer_set_stream(shared->use.pointer, TARN_STREAM_NONE);
-    tarn__buffer_unuse(shared->buffer, &shared->use);
-    Py_DECREF(shared->buffer);
-}
-
-/* Where the interpreter has ended, the objects end with the process. */
 static void delete_shared(struct shared *shared)
 {
-    struct tarn__gil_stay stay;
-
-    if (tarn__gil_enter(&stay)) {
-        end_shared(shared);
-        tarn__gil_leave(&stay, TARN_OK);
-    } else {
-        tarn_pointer_release(shared->use.pointer);
-    }
+    tarn__buffer_let_go(&shared->kept);
     free(shared);
 }
 
@@ -241,14 +221,14 @@ static int order(tarn__state *state, const struct request *request, int device,
 static void fill(struct shared *shared, const struct request *request)
 {
     struct tarn__dlpack_tensor tensor = {
-        .data = (void *)(uintptr_t)tarn_pointer_address(shared->use.pointer),
+        .data = (void *)(uintptr_t)tarn_pointer_address(shared->kept.use.pointer),
         .device = request->device,
         .ndim = 1,
         .dtype = {.code = TARN__DLPACK_UINT, .bits = 8, .lanes = 1},
         .shape = shared->shape,
         .strides = shared->strides};
 
-    shared->shape[0] = (int64_t)shared->buffer->bytes;
+    shared->shape[0] = (int64_t)shared->kept.buffer->bytes;
     shared->strides[0] = 1;
     if (request->versioned)
         shared->as.versioned = (struct tarn__dlpack_versioned){
@@ -275,10 +255,9 @@ static PyObject *capsule_of(tarn__buffer *self, const struct request *request)
 
     if (shared == NULL)
         return PyErr_NoMemory();
-    shared->buffer = (tarn__buffer *)Py_NewRef(self);
-    shared->other_stream =
+    bool other_stream =
         !request->waits || !is_same_stream(request->stream, tarn__buffer_stream(self));
-    tarn__buffer_use(self, &shared->use);
+    tarn__buffer_keep(self, other_stream, &shared->kept);
     fill(shared, request);
     PyObject *capsule = PyCapsule_New(
         &shared->as, request->versioned ? TARN__DLPACK_VERSIONED_NAME : TARN__DLPACK_NAME,
@@ -286,8 +265,7 @@ static PyObject *capsule_of(tarn__buffer *self, const struct request *request)
     if (capsule == NULL || PyCapsule_SetContext(capsule, shared) != 0 ||
         PyCapsule_SetDestructor(capsule, capsule_end) != 0) {
         Py_XDECREF(capsule); /* it has no destructor yet */
-        end_shared(shared);
-        free(shared);
+        delete_shared(shared);
         return NULL;
     }
     return capsule;

@@ -12,6 +12,8 @@
 #include "module.h"
 #include "pointer.h"
 
+#include <stdlib.h>
+
 typedef struct ipc_memory {
     PyObject_HEAD tarn_pointer *pointer; /* one reference; NULL once it is closed */
     tarn_device_ptr address;             /* may be read after close(), too */
@@ -159,46 +161,29 @@ static void release_owner(void *owner)
     tarn__gil_leave(&stay, TARN_OK);
 }
 
-/* A DeviceBuffer and its block. The buffer may move to another block meanwhile. */
-struct held_buffer {
-    tarn__buffer *buffer; /* strong */
-    struct tarn__block_use use;
-};
-
-/* As release_owner(). */
-static void release_held_buffer(void *data)
+static void release_buffer(void *kept)
 {
-    struct held_buffer *held = data;
-    struct tarn__gil_stay stay;
-
-    if (tarn__gil_enter(&stay)) {
-        tarn__buffer_unuse(held->buffer, &held->use);
-        Py_DECREF(held->buffer);
-        tarn__gil_leave(&stay, TARN_OK);
-    } else {
-        tarn_pointer_release(held->use.pointer);
-    }
-    free(held);
+    tarn__buffer_let_go(kept);
+    free(kept);
 }
 
-/* Let the pointer of `options` keep the buffer's block. NULL with an exception set: no memory. */
-static struct held_buffer *hold_buffer(tarn__buffer *buffer,
-                                       tarn_pointer_options *options)
+/* Let the pointer of `options` keep the buffer's present block. False with an exception
+ * set: no memory. */
+static bool hold_buffer(tarn__buffer *buffer, tarn_pointer_options *options)
 {
-    struct held_buffer *held = malloc(sizeof *held);
+    struct tarn__kept_buffer *kept = malloc(sizeof *kept);
 
-    if (!held) {
+    if (!kept) {
         PyErr_NoMemory();
-        return NULL;
+        return false;
     }
-    held->buffer = (tarn__buffer *)Py_NewRef((PyObject *)buffer);
-    tarn__buffer_use(buffer, &held->use);
-    options->address =
-        tarn__buffer_address(buffer); /* another thread may have moved it */
+    tarn__buffer_keep(buffer, false, kept);
+    /* Another thread may have moved the buffer since the caller read its address. */
+    options->address = tarn__buffer_address(buffer);
     options->bytes = buffer->bytes;
-    options->owner = held;
-    options->owner_release = release_held_buffer;
-    return held;
+    options->owner = kept;
+    options->owner_release = release_buffer;
+    return true;
 }
 
 PyDoc_STRVAR(

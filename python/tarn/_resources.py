@@ -161,24 +161,16 @@ def was_asked_for() -> bool:
 def begin_anew(device: int) -> None:
     """Drop the resource that this module created for a device; its next use creates it again.
 
-    The device's context may be about to end, and a pool of Tarn's ends with it. But physical memory that
-    the pool has mapped would stay reserved until the pool is destroyed.
+    The device's context may be about to end, and a pool of Tarn's ends with it. But the physical
+    memory that the pool has mapped would stay reserved until the pool is destroyed.
     """
     from . import mr
 
     made = _made.pop(device, None)
     _chosen.discard(device)
     if made is not None and mr.get_per_device_resource(device) is made:
-        _restore_default(device)
-
-
-def _restore_default(device: int) -> None:
-    """Set the default resource of a device; the next use replaces it."""
-    from . import mr
-
-    mr.set_per_device_resource(device, None)
-    _made[device] = mr.get_per_device_resource(device)
-    _chosen.discard(device)
+        mr.set_per_device_resource(device, None)
+        _made[device] = mr.get_per_device_resource(device)  # so that choose() replaces it
 
 
 def _check(resource: Any) -> None:
@@ -264,7 +256,7 @@ def using_resource(resource: Any, device: int | None = None) -> Iterator[Any]:
     try:
         yield resource
     finally:
-        if was_made and before is not _made.get(device):  # begin_anew() has dropped it
-            _restore_default(device)
-        else:
-            mr.set_per_device_resource(device, before)
+        mr.set_per_device_resource(device, before)
+        if was_made and before is not _made.get(device):  # begin_anew() has dropped it meanwhile
+            _made[device] = before
+            begin_anew(device)

@@ -5,7 +5,6 @@ replaces the resource, defers frees, captures graphs, forks, resets the context 
 holds a pattern that the program reads back. On the simulator there is no race, and no memory is left.
 """
 
-import ctypes
 import functools
 import gc
 import os
@@ -16,6 +15,7 @@ import traceback
 import hypothesis
 import numpy as np
 import tarn
+from driver_support import Driver, Simulator
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -24,7 +24,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from test_random_programs import Simulator
 
 tarn.use_tarn_for_numba()
 
@@ -77,7 +76,6 @@ class Program(RuleBasedStateMachine):
         self.resources = []  # (context manager of using_resource(), whether it may be out of memory)
         self.pools = []  # of the program
         self.deferred = []  # context managers of defer_cleanup()
-        self.log_length = len(tarn.csv_log().splitlines())
 
     @initialize(
         mode=st.sampled_from(
@@ -91,7 +89,6 @@ class Program(RuleBasedStateMachine):
     def begin(self, mode, seed, streams, single, resource):
         self.steps.append(f"begin({mode.format(seed)!r}, {streams}, single={single}, {resource!r})")
         self.simulator.configure(mode.format(seed))
-        self.is_single = single
         tarn.use_tarn_for_numba(resource=resource, mode="single-stream" if single else "any-stream")
         self.make_streams(0 if single else streams)
 
@@ -291,32 +288,29 @@ class Program(RuleBasedStateMachine):
         pool = tarn.mr.PoolMemoryResource()
         self.pools.append(pool)
         cuda.current_context()  # the driver's calls below need it
-        call = Calls(tarn.driver_info().path)
-        graph, runnable = ctypes.c_void_p(), ctypes.c_void_p()
+        driver = Driver()
         with tarn.Stream(flags=tarn.CudaStreamFlags.NON_BLOCKING).register() as stream:
             result = tarn.DeviceBuffer(size=size, mr=pool, stream=stream)
-            handle = ctypes.c_void_p(stream.handle)
             with stream.capturing():
-                call.cuStreamBeginCapture_v2(handle, 0)
+                driver.begin(stream)
                 scratch = tarn.DeviceBuffer(size=size, mr=pool, stream=stream)
                 if during:  # memory without a stream, of the same pool
                     with tarn.numba.using_resource(pool):
                         cuda.device_array(size, dtype="u1")
-                at, to, count = (ctypes.c_uint64(n) for n in (scratch.ptr, result.ptr, size))
-                call.cuMemsetD8Async(at, ctypes.c_ubyte(7), count, handle)
-                call.cuMemcpyDtoDAsync_v2(to, at, count, handle)
+                driver.fill(scratch, 7, stream)
+                tarn._tarn._copy(result.ptr, scratch.ptr, size, stream)
                 del scratch
                 memory = pool.get_capture(stream)
-                call.cuStreamEndCapture(handle, ctypes.byref(graph))
-            call.cuGraphInstantiateWithFlags(ctypes.byref(runnable), graph, ctypes.c_uint64(0))
+                graph = driver.end(stream)
+            runnable = driver.instantiate(graph)
             for _ in range(launches):
-                call.cuGraphLaunch(runnable, handle)
+                driver.launch(runnable, stream)
             if launches:
                 assert result.tobytes(stream) == b"\7" * size
             if first:
                 memory.release(stream)
-            call.cuGraphExecDestroy(runnable)
-            call.cuGraphDestroy(graph)
+            driver.cuGraphExecDestroy(runnable)
+            driver.cuGraphDestroy(graph)
             if not first:
                 memory.release(stream)
             stream.synchronize()
@@ -359,7 +353,6 @@ class Program(RuleBasedStateMachine):
         for array in self.arrays:
             if array.kind == "pinned" and array.content is not None and not close:
                 assert np.array_equal(array.array, array.content)
-                array.stream = 0
             elif close or array.kind != "buffer":
                 array.content = None
         while close and self.resources:
@@ -402,20 +395,6 @@ class Program(RuleBasedStateMachine):
         self.simulator.configure(None)
         live = self.simulator.live_bytes()
         assert live == self.before[0], (live, self.before[0])
-
-
-class Calls:
-    """The driver's functions; an error is an exception."""
-
-    def __init__(self, path):
-        self.library = ctypes.CDLL(path)
-
-    def __getattr__(self, name):
-        def call(*args):
-            code = getattr(self.library, name)(*args)
-            assert code == 0, f"{name} gives {code}"
-
-        return call
 
 
 def main():

@@ -12,59 +12,11 @@ import time
 
 import pytest
 import tarn
+from driver_support import RELAXED, Driver
 from numba_support import fork_code
 from tarn.mr import PoolMemoryResource
 
 MIB = 1 << 20
-GLOBAL, RELAXED = 0, 2  # CUstreamCaptureMode
-
-
-class Driver:
-    """The driver's calls, each of which has to succeed."""
-
-    def __init__(self):
-        self.library = ctypes.CDLL(tarn.driver_info().path)
-        self.context = ctypes.c_void_p()
-        self.cuDevicePrimaryCtxRetain(ctypes.byref(self.context), 0)
-
-    def __getattr__(self, name):
-        function = getattr(self.library, name)
-
-        def call(*args):
-            code = function(*args)
-            assert code == 0, f"{name}: {code}"
-
-        return call
-
-    def begin(self, stream, mode=GLOBAL):
-        self.cuStreamBeginCapture_v2(ctypes.c_void_p(stream.handle), mode)
-
-    def end(self, stream):
-        graph = ctypes.c_void_p()
-        self.cuStreamEndCapture(ctypes.c_void_p(stream.handle), ctypes.byref(graph))
-        return graph
-
-    def lose(self, stream):
-        """End a capture that was lost."""
-        graph = ctypes.c_void_p()
-        code = self.library.cuStreamEndCapture(ctypes.c_void_p(stream.handle), ctypes.byref(graph))
-        assert code != 0 and not graph
-
-    def fill(self, buffer, value, stream):
-        self.cuMemsetD8Async(
-            ctypes.c_uint64(buffer.ptr),
-            ctypes.c_ubyte(value),
-            ctypes.c_size_t(buffer.size),
-            ctypes.c_void_p(stream.handle),
-        )
-
-    def instantiate(self, graph):
-        runnable = ctypes.c_void_p()
-        self.cuGraphInstantiateWithFlags(ctypes.byref(runnable), graph, ctypes.c_ulonglong(0))
-        return runnable
-
-    def launch(self, runnable, stream):
-        self.cuGraphLaunch(runnable, ctypes.c_void_p(stream.handle))
 
 
 @pytest.fixture
@@ -72,6 +24,8 @@ def driver():
     """The driver, with the context of device 0 current."""
     tarn.open_driver()
     driver, before = Driver(), ctypes.c_void_p()
+    driver.context = ctypes.c_void_p()
+    driver.cuDevicePrimaryCtxRetain(ctypes.byref(driver.context), 0)
     driver.cuCtxGetCurrent(ctypes.byref(before))
     driver.cuCtxSetCurrent(driver.context)
     yield driver

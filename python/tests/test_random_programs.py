@@ -8,7 +8,6 @@ in each run. A program that failed once is a test of its own below.
 
 import contextlib
 import csv
-import ctypes
 import gc
 import os
 import sys
@@ -17,6 +16,7 @@ import hypothesis
 import pytest
 import tarn
 import tarn.ipc
+from driver_support import Simulator
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -45,32 +45,6 @@ IMPOSSIBLE = (2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64 - 255)
 numbers = st.integers(0, 1 << 16)
 sizes = st.one_of(st.integers(1, 4096), st.integers(1, 1 << 16), st.integers(1, 6 << 20))
 small_sizes = st.one_of(st.integers(0, 300), st.integers(0, 20000))
-
-
-class Simulator:
-    """The controls of the simulator; none on a real driver."""
-
-    def __init__(self):
-        info = tarn.driver_info()
-        self.library = ctypes.CDLL(info.path) if info.is_simulator else None
-        for name in ("races", "live_bytes") if self.library else ():
-            getattr(self.library, f"tarn_sim_{name}").restype = ctypes.c_ulonglong
-        if self.library:
-            self.library.tarn_sim_race.restype = ctypes.c_char_p
-
-    def configure(self, options):
-        tarn.synchronize()
-        if self.library:
-            assert self.library.tarn_sim_configure(options.encode() if options else None) == 0
-
-    def races(self):
-        return self.library.tarn_sim_races() if self.library else 0
-
-    def live_bytes(self):
-        return self.library.tarn_sim_live_bytes() if self.library else 0
-
-    def last_race(self):
-        return self.library.tarn_sim_race() if self.library else b""
 
 
 class Own(mr.UpstreamResourceAdaptor):
@@ -306,7 +280,7 @@ class Programs(RuleBasedStateMachine):
 
     def check_new(self, address, nbytes):
         assert address % 256 == 0
-        for block in (*self.blocks, *self.views, *(kept for _, kept in self.served)):
+        for block in (*self.blocks, *self.all_views()):
             assert address + nbytes <= block.address or block.address + block.nbytes <= address
 
     def note_awake(self, node):
@@ -776,9 +750,9 @@ class Programs(RuleBasedStateMachine):
     def drop(self, at):
         """Forget a resource without live blocks; those above it keep it."""
         node = self.node(at)
-        if any(block.node is node for block in (*self.blocks, *self.views)):
+        if any(block.node is node for block in (*self.blocks, *self.all_views())):
             return
-        if any(block.node is node for _, block in self.served) or node.is_suspended:
+        if node.is_suspended:
             return
         if any(other.upstream is node for other in self.nodes):
             return

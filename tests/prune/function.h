@@ -61,8 +61,7 @@ struct function {
     int parameter_count; /* values 0 .. parameter_count - 1; the rest are instructions */
     int *parts;          /* pointers that the function extracts from its parameters */
     int part_count;
-    bool
-        calls_pointer; /* named NRT_decref: a decref here, but a releasing call for the pruner */
+    bool calls_pointer;    /* named NRT_decref: to the pruner, a releasing call */
     bool *is_object;       /* by parameter: not so for conditions, excinfo and retptr */
     struct function *next; /* in the list of functions that were read */
     LLVMValueRef source;

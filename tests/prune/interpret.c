@@ -173,27 +173,29 @@ struct totals {
     long functions, kept, unjudged, runs, senseless, failures;
 };
 
+/* The pruned version failed in a run that was cut. Return its result in a longer run; CUT: the
+ * version before does not reach its return there. */
+static enum verdict run_longer(struct run *before, struct run *after, struct world *world)
+{
+    before->most_steps = after->most_steps = MAX_BLOCKS_LONG;
+    return run_original(before, world) == FINE ? run_go(after) : CUT;
+}
+
 static const char *run_both(struct run *before, struct run *after, uint64_t seed,
                             bool kept, bool held, struct totals *totals)
 {
     struct world world = make_world(seed);
     before->world = after->world = &world;
     before->most_steps = after->most_steps = MAX_BLOCKS_RUN;
-    enum verdict verdict = run_original(before, &world), result = USED_FREED;
+    enum verdict verdict = run_original(before, &world);
     totals->runs++;
-    if (verdict != USED_FREED)
-        result = run_go(after);
-    if (verdict == CUT && (result == USED_FREED || result == FREED_TWICE)) {
-        before->most_steps = after->most_steps = MAX_BLOCKS_LONG;
-        if (run_original(before, &world) != FINE)
-            verdict = USED_FREED;
-        else
-            result = run_go(after);
-    }
     if (verdict == USED_FREED) {
         totals->senseless++;
         return NULL;
     }
+    enum verdict result = run_go(after);
+    if (verdict == CUT && result != FINE && result != CUT)
+        result = run_longer(before, after, &world);
     switch (result) {
     case USED_FREED:
         return "use after free";

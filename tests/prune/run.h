@@ -51,8 +51,7 @@ struct run {
     int own[MAX_OBJECTS];     /* references that the judged function has */
     int lost[MAX_OBJECTS];    /* references that called functions had when they raised */
     int dropped[MAX_OBJECTS]; /* references that other owners have released */
-    int made
-        [MAX_BLOCKS_RUN]; /* objects that existed at the end of each of the first blocks */
+    int made[MAX_BLOCKS_RUN]; /* objects at the end of each of the first blocks */
     int history[MAX_BLOCKS_RUN][MAX_OBJECTS]; /* their counts there, with what others had
                                                * released added */
     int last_raise;                           /* step of the last raise mark, or -1 */

@@ -48,8 +48,8 @@ static void grow_behind_a_small_block(void)
     CHECK_OK(tarn_resource_allocate(async, 1, 0, NULL, &small));
     CHECK_OK(tarn_pool_create(0, async, NULL, &pool));
     CHECK_OK(tarn_resource_allocate(pool, 1, 0, stream, &block));
-    CHECK_EQUAL(2, tarn_resource_live_blocks(
-                       async)); /* the segment that was not aligned is back */
+    /* The segment that was not aligned is back. */
+    CHECK_EQUAL(2, tarn_resource_live_blocks(async));
     CHECK_OK(tarn_resource_deallocate(pool, block, 1, 0, stream));
     CHECK_OK(tarn_resource_deallocate(async, small, 1, 0, NULL));
     CHECK_OK(tarn_resource_release(pool));
