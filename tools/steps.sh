@@ -185,12 +185,14 @@ torch_tests() {
 
 # All four frameworks in one process: the packages of .venv, and after them those of .venv-torch.
 together_tests() {
-    torch_cudart && "$PYTHON" -m venv --without-pip .venv-together || return 1
+    torch_cudart && "$PYTHON" -m venv --without-pip --clear .venv-together || return 1
     own=$(echo "$PWD"/.venv/lib/python3*/site-packages)
     torch=$(echo "$PWD"/.venv-torch/lib/python3*/site-packages)
-    echo "import site, sys; site.addsitedir('$own'); sys.path.append('$torch')" \
-        >"$(echo .venv-together/lib/python3*/site-packages)/lent.pth"
-    TARN_DRIVER=sim TARN_TORCH_CUDART=$CUDART TARN_TOOL=$PWD/.venv/bin/tarn \
+    site=$(echo .venv-together/lib/python3*/site-packages)
+    echo "import site, sys; site.addsitedir('$own'); sys.path.append('$torch')" >"$site/lent.pth"
+    ln -s "$own/tarn" "$site/tarn" && # for the libraries of the tool
+        cp .venv/bin/tarn .venv-together/bin || return 1 # it runs the Python beside it
+    TARN_DRIVER=sim TARN_TORCH_CUDART=$CUDART \
         .venv-together/bin/python -m pytest -q --junitxml="$RESULTS/$STEP.xml" \
         python/tests/test_together.py python/tests/test_docs_stories.py \
         "python/tests/test_docs_tutorials.py::test_the_commands_of_a_page_print_what_it_shows[pytorch]"

@@ -66,8 +66,8 @@ static bool others_have_memory(const struct tarn__caller *caller)
     const struct tarn__heap *heap = &caller->pool->heap;
     bool have = false;
 
-    for (tarn__index i = heap->with_memory; i && !have && !caller->capturing;
-         i = tarn__heap_state(heap, i)->next_with_memory) {
+    for (tarn__index i = heap->with_memory.first; i && !have && !caller->capturing;
+         i = tarn__heap_state(heap, i)->with_memory.next) {
         const struct tarn__stream_state *stream_state = tarn__heap_state(heap, i);
         have = stream_state != caller->stream_state && stream_state->in_order &&
                !stream_state->is_capture;

@@ -72,7 +72,8 @@ build() {
 # Without tests that need the simulator: torture makes its calls fail, unit-sim inspects it.
 # Without unit-forks_held: it makes a process with a context for each of some 190 places.
 c_tests() {
-    name=$1; shift
+    name=${1:-c-gpu}
+    [ $# -eq 0 ] || shift
     ctest --preset release --timeout 200 "$@" \
         -E '^(torture|unit-sim|unit-forks_held|architecture|headers|driver-facts|order|model|bench)' \
         --output-junit "$PWD/$logs/$name.xml" --test-output-size-passed 10000000

@@ -138,6 +138,8 @@ static const char *check_stream_state(const struct tarn__heap *heap,
     for (size_t i = 1; i < stream_state->fence_count; i++)
         if (stream_state->fences[i].epoch < stream_state->fences[i - 1].epoch)
             return "fence: the event fences are out of order";
+    if (stream_state->with_fences.is_linked != (stream_state->fence_count > 0))
+        return "fence: the list of stream states with event fences is wrong";
     return NULL;
 }
 
@@ -165,8 +167,8 @@ const char *tarn__check_heap(const struct tarn__heap *heap)
 
     for (size_t i = 0; !message && i < heap->segments; i++)
         message = check_segment(heap, heap->starts[i], &totals);
-    for (tarn__index i = heap->with_memory; !message && i;
-         i = tarn__heap_state(heap, i)->next_with_memory)
+    for (tarn__index i = heap->with_memory.first; !message && i;
+         i = tarn__heap_state(heap, i)->with_memory.next)
         message = check_stream_state(heap, tarn__heap_state(heap, i));
     if (!message)
         message = check_handles(heap);

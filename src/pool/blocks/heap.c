@@ -39,36 +39,66 @@ tarn__index tarn__heap_find(const struct tarn__heap *heap, uint64_t address)
     return tarn__addresses_find(&heap->addresses, &heap->nodes, address);
 }
 
-/* --- the list of stream states that have free blocks --- */
+/* --- the lists of stream states --- */
 
-void tarn__heap_link_state(struct tarn__heap *heap,
-                           struct tarn__stream_state *stream_state)
+/* The links of a stream state in one of the lists. */
+typedef struct tarn__state_links *links_of(struct tarn__stream_state *stream_state);
+
+static struct tarn__state_links *with_memory(struct tarn__stream_state *stream_state)
 {
-    stream_state->previous_with_memory = 0;
-    stream_state->next_with_memory = heap->with_memory;
-    if (heap->with_memory)
-        tarn__heap_state(heap, heap->with_memory)->previous_with_memory =
-            stream_state->index;
-    heap->with_memory = stream_state->index;
-    heap->with_memory_count++;
+    return &stream_state->with_memory;
 }
 
-void tarn__heap_unlink_state(struct tarn__heap *heap,
-                             struct tarn__stream_state *stream_state)
+static struct tarn__state_links *with_fences(struct tarn__stream_state *stream_state)
 {
-    tarn__index next = stream_state->next_with_memory,
-                previous = stream_state->previous_with_memory;
+    return &stream_state->with_fences;
+}
 
-    if (heap->poll_next == stream_state->index)
-        heap->poll_next = next;
-    if (heap->plan_next == stream_state->index)
-        heap->plan_next = next;
+static void link_state(struct tarn__heap *heap, struct tarn__state_list *list,
+                       links_of *links, struct tarn__stream_state *stream_state)
+{
+    *links(stream_state) = (struct tarn__state_links){list->first, 0, true};
+    if (list->first)
+        links(tarn__heap_state(heap, list->first))->previous = stream_state->index;
+    list->first = stream_state->index;
+    list->count++;
+}
+
+static void unlink_state(struct tarn__heap *heap, struct tarn__state_list *list,
+                         links_of *links, struct tarn__stream_state *stream_state)
+{
+    tarn__index next = links(stream_state)->next,
+                previous = links(stream_state)->previous;
+
+    if (list->place == stream_state->index)
+        list->place = next;
     if (next)
-        tarn__heap_state(heap, next)->previous_with_memory = previous;
-    *(previous ? &tarn__heap_state(heap, previous)->next_with_memory
-               : &heap->with_memory) = next;
-    stream_state->next_with_memory = stream_state->previous_with_memory = 0;
-    heap->with_memory_count--;
+        links(tarn__heap_state(heap, next))->previous = previous;
+    *(previous ? &links(tarn__heap_state(heap, previous))->next : &list->first) = next;
+    *links(stream_state) = (struct tarn__state_links){0};
+    list->count--;
+}
+
+static void list_state(struct tarn__heap *heap, struct tarn__state_list *list,
+                       links_of *links, struct tarn__stream_state *stream_state,
+                       bool belongs)
+{
+    if (belongs == links(stream_state)->is_linked)
+        return;
+    if (belongs)
+        link_state(heap, list, links, stream_state);
+    else
+        unlink_state(heap, list, links, stream_state);
+}
+
+void tarn__heap_list_state(struct tarn__heap *heap,
+                           struct tarn__stream_state *stream_state)
+{
+    bool has_memory = stream_state->free.oldest != 0;
+
+    list_state(heap, &heap->with_memory, with_memory, stream_state, has_memory);
+    list_state(heap, &heap->with_fences, with_fences, stream_state,
+               has_memory && stream_state->fence_count > 0);
 }
 
 /* --- free nodes as a whole --- */
@@ -83,10 +113,11 @@ static inline void attach(struct tarn__heap *heap, tarn__index index,
     tarn__node_set(node, TARN__FREE);
     node->stream_state = stream_state ? stream_state->index : 0;
     if (stream_state) {
-        if (stream_state->free.oldest == 0)
-            tarn__heap_link_state(heap, stream_state);
+        bool is_first = stream_state->free.oldest == 0;
         node->epoch = stream_state->open_epoch;
         tarn__heap_link_after(heap, stream_state, stream_state->free.youngest, index);
+        if (is_first)
+            tarn__heap_list_state(heap, stream_state);
     }
     tarn__heap_into_bins(heap, index, stream_state);
 }
@@ -96,12 +127,14 @@ static void attach_in_epoch(struct tarn__heap *heap, tarn__index index,
                             struct tarn__stream_state *stream_state, uint64_t epoch,
                             tarn__index older) TARN__REQUIRES(pool_lock)
 {
-    if (stream_state->free.oldest == 0)
-        tarn__heap_link_state(heap, stream_state);
+    bool is_first = stream_state->free.oldest == 0;
+
     NODE(index)->stream_state = stream_state->index;
     NODE(index)->epoch = epoch;
     tarn__node_set(NODE(index), TARN__FREE);
     tarn__heap_link_after(heap, stream_state, older, index);
+    if (is_first)
+        tarn__heap_list_state(heap, stream_state);
     tarn__heap_into_bins(heap, index, stream_state);
 }
 
@@ -183,7 +216,7 @@ static bool coalesces(const struct tarn__heap *heap,
     return neighbour->stream_state == 0 && stream_state->in_order &&
            !stream_state->is_capture && bytes <= heap->absorb_bytes &&
            (bytes <= COMPLETED_ABSORB || bytes <= bytes_freed ||
-            heap->with_memory_count < 2);
+            heap->with_memory.count < 2);
 }
 
 /* Return true if a free neighbour has the stream state and epoch of what `stream_state`

@@ -25,6 +25,14 @@
 
 enum { TARN__STATE_CHUNK = 8, TARN__STATE_CHUNKS = 1 << 16 };
 
+struct tarn__state_list {
+    tarn__index first; /* 0: it is empty */
+    size_t count;
+    /* Where a walk of several calls goes on; 0: it has ended. `with_memory`: the plan of a
+     * compaction. `with_fences`: the polls. */
+    tarn__index place;
+};
+
 struct tarn__heap {
     struct tarn__nodes nodes;
     struct tarn__addresses addresses;
@@ -45,10 +53,9 @@ struct tarn__heap {
     /* stream handle -> index of the stream state that it names now */
     struct tarn__map by_handle;
     struct tarn__stream_state *orphaned; /* TARN__KEY_ORPHANED; NULL until it is needed */
-    tarn__index with_memory; /* index of the first stream state that has free blocks */
-    size_t with_memory_count;
-    tarn__index poll_next; /* where tarn__fences_poll() goes on in this list; 0: begin */
-    tarn__index plan_next; /* where a plan of compaction goes on in it; 0: at the end */
+    /* The stream states that have free blocks, and those of them that also have event
+     * fences. Many can have no fence: their streams have ended, or are captures. */
+    struct tarn__state_list with_memory, with_fences;
     /* first stream state with a finished epoch whose blocks may not be marked yet */
     tarn__index finished;
 
@@ -136,13 +143,11 @@ void tarn__heap_complete(struct tarn__heap *heap, tarn__index index)
 tarn__index tarn__heap_find(const struct tarn__heap *heap, uint64_t address)
     TARN__REQUIRES(pool_lock);
 
-/* Enter a stream state that has free blocks into the list that a search for a source
- * stream reads. */
-void tarn__heap_link_state(struct tarn__heap *heap,
+/* Enter a stream state into the lists `with_memory` and `with_fences`, or remove it, by
+ * what it has now. Called after its first free block or event fence came, or the last one
+ * went. */
+void tarn__heap_list_state(struct tarn__heap *heap,
                            struct tarn__stream_state *stream_state)
-    TARN__REQUIRES(pool_lock);
-void tarn__heap_unlink_state(struct tarn__heap *heap,
-                             struct tarn__stream_state *stream_state)
     TARN__REQUIRES(pool_lock);
 
 /* --- for the files of this folder ---
@@ -297,7 +302,7 @@ static inline void tarn__heap_detach(struct tarn__heap *heap, tarn__index index)
     if (stream_state) {
         tarn__heap_unlink(heap, stream_state, node);
         if (stream_state->free.oldest == 0)
-            tarn__heap_unlink_state(heap, stream_state);
+            tarn__heap_list_state(heap, stream_state);
     }
     node->stream_state = 0;
     tarn__node_set(node, TARN__IN_TRANSIT);

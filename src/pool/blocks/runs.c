@@ -133,11 +133,11 @@ static const struct tarn__stream_state *next_state(const struct tarn__heap *heap
                                                    struct tarn__runs_cursor *cursor)
 {
     if (cursor->next && tarn__heap_state(heap, cursor->next)->free.oldest == 0)
-        cursor->next = heap->with_memory;
+        cursor->next = heap->with_memory.first;
     if (!cursor->next || cursor->looks >= LOOKS_OF_STREAMS)
         return NULL;
     const struct tarn__stream_state *state = tarn__heap_state(heap, cursor->next);
-    cursor->next = state->next_with_memory;
+    cursor->next = state->with_memory.next;
     return state;
 }
 
@@ -148,7 +148,7 @@ static bool find(struct look *look, struct tarn__runs_cursor *cursor)
 
     if (!cursor->has_begun) {
         cursor->has_begun = true;
-        cursor->next = look->heap->with_memory;
+        cursor->next = look->heap->with_memory.first;
         return look_in(look, &look->heap->completed);
     }
     for (unsigned end = cursor->looks + LOOKS_OF_PART;

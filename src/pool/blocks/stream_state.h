@@ -61,6 +61,12 @@ enum tarn__stream_kind {
     TARN__KIND_NON_BLOCKING
 };
 
+/* The neighbours of a stream state in a list of the heap; 0: none. */
+struct tarn__state_links {
+    tarn__index next, previous;
+    bool is_linked;
+};
+
 /* Which stream a stream state belongs to. */
 struct tarn__state_identity {
     uint64_t key;
@@ -137,7 +143,7 @@ struct tarn__stream_state {
     unsigned users TARN__GUARDED_BY(pool_lock);
     /* list of its thread caches */
     struct tarn__thread_cache *caches TARN__GUARDED_BY(pool_lock);
-    tarn__index next_with_memory, previous_with_memory; /* in the list of the heap */
+    struct tarn__state_links with_memory, with_fences; /* in these lists of the heap */
     tarn__index next_unused;
     bool is_finished; /* it is in the heap's list `finished`, and is not deleted */
     tarn__index next_finished;

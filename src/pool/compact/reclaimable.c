@@ -73,7 +73,7 @@ static void note_blocks(struct tarn__reclaimable *reclaimable,
 static void begin_stream_states(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
-    pool->heap.plan_next = pool->heap.with_memory;
+    pool->heap.with_memory.place = pool->heap.with_memory.first;
     tarn__pool_unlock(pool);
 }
 
@@ -196,10 +196,11 @@ struct tarn__stream_state *tarn__reclaimable_next_state(struct tarn__pool *pool)
 
     struct tarn__heap *heap = &pool->heap;
 
-    if (!heap->plan_next)
+    if (!heap->with_memory.place)
         return NULL;
-    struct tarn__stream_state *stream_state = tarn__heap_state(heap, heap->plan_next);
-    heap->plan_next = stream_state->next_with_memory;
+    struct tarn__stream_state *stream_state =
+        tarn__heap_state(heap, heap->with_memory.place);
+    heap->with_memory.place = stream_state->with_memory.next;
     return stream_state;
 }
 

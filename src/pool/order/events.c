@@ -31,6 +31,7 @@ void tarn__events_collect(struct tarn__heap *heap)
         for (size_t j = 0; j < stream_state->fence_count; j++)
             tarn__events_keep(heap, stream_state->fences[j].event);
         stream_state->fence_count = 0;
+        tarn__heap_list_state(heap, stream_state);
     }
 }
 
@@ -82,6 +83,8 @@ void tarn__events_drop(struct tarn__heap *heap, struct tarn__stream_state *strea
         stream_state->fences[kept++] = *fence;
     }
     stream_state->fence_count = kept;
+    if (kept == 0)
+        tarn__heap_list_state(heap, stream_state);
 }
 
 /* Find an event fence that can be dropped, because the next one covers the same frees. 0:
@@ -134,5 +137,7 @@ bool tarn__events_add_fence(struct tarn__heap *heap,
         return false;
     stream_state->fences[stream_state->fence_count++] =
         (struct tarn__fence){epoch, event, 0};
+    if (stream_state->fence_count == 1)
+        tarn__heap_list_state(heap, stream_state);
     return true;
 }

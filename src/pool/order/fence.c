@@ -96,7 +96,7 @@ static uint64_t bound_of_all(const struct tarn__pool *pool) TARN__REQUIRES(pool_
 /* Return the part of the bound that one stream may use. */
 static uint64_t share_of_each(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
-    size_t stream_states = pool->heap.with_memory_count;
+    size_t stream_states = pool->heap.with_memory.count;
 
     return bound_of_all(pool) / (stream_states > 1 ? stream_states : 1);
 }
@@ -107,7 +107,7 @@ static uint64_t share_of_each(const struct tarn__pool *pool) TARN__REQUIRES(pool
  * the other stream sets `is_shared`, and the result is false from then on. */
 static bool is_of_one_stream(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
-    return pool->heap.with_memory_count < 2 && !pool->is_shared;
+    return pool->heap.with_memory.count < 2 && !pool->is_shared;
 }
 
 /* Return true if the unfenced bytes of all streams and `bytes` more exceed the bound. A
@@ -137,7 +137,7 @@ bool tarn__fence_is_due(const struct tarn__pool *pool,
            (stream_state->wanted ||
             ((stream_state->frees >= stream_state->interval || is_over_bound(pool, 0)) &&
              (unfenced > share_of_each(pool) ||
-              pool->heap.with_memory_count > STREAMS_MANY)));
+              pool->heap.with_memory.count > STREAMS_MANY)));
 }
 
 /* `is_early` is true for the first free after an event fence, unless the interval is 0 or
@@ -154,7 +154,7 @@ bool tarn__fence_can_wait(const struct tarn__pool *pool,
     return !stream_state->wanted && !stream_state->recording &&
            (is_early ||
             (tarn__stream_state_unfenced(stream_state) + bytes <= share_of_each(pool) &&
-             pool->heap.with_memory_count <= STREAMS_MANY));
+             pool->heap.with_memory.count <= STREAMS_MANY));
 }
 
 /* Choose the interval until the next event fence: how many frees of the stream may come
@@ -506,8 +506,8 @@ static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *
 
     unsigned count = 0, looks = 0;
 
-    for (tarn__index i = pool->heap.with_memory; i && looks < STEP_MAX;
-         i = tarn__heap_state(&pool->heap, i)->next_with_memory, looks++) {
+    for (tarn__index i = pool->heap.with_memory.first; i && looks < STEP_MAX;
+         i = tarn__heap_state(&pool->heap, i)->with_memory.next, looks++) {
         struct tarn__stream_state *stream_state = tarn__heap_state(&pool->heap, i);
         if (stream_state == caller->stream_state || stream_state->is_capture ||
             tarn__stream_state_unfenced(stream_state) == 0)

@@ -1,7 +1,7 @@
 /* fences_poll.c -- queries of event fences: which are complete.
  *
- * A round goes once through the stream states that have free memory. The words are those
- * of fence.c.
+ * A round goes once through the stream states that have free memory and event fences. The
+ * words are those of fence.c.
  */
 #include "pool/order/fences_poll.h"
 #include "pool/order/epoch.h"
@@ -31,10 +31,10 @@ static struct tarn__fence *next_fence(const struct tarn__stream_state *stream_st
 }
 
 /* Choose up to `most` queries of the round with the number `round`, and pin their events.
- * A round goes once through the stream states with free memory. The function skips a
- * stream state that was queried in this round already, or that has no event fence to
- * query. It begins where the last call ended (`heap->poll_next`), and looks at up to
- * STEP_MAX stream states. It adds their number to `*looked`. `lock` held. */
+ * A round goes once through the list `with_fences`. The function skips a stream state that
+ * was queried in this round already, or that has no event fence to query. It begins where
+ * the last call ended (`place` of the list), and looks at up to STEP_MAX stream states. It
+ * adds their number to `*looked`. `lock` held. */
 static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
                        enum tarn__fences_which which, struct tarn__fences_query *query,
                        unsigned *looked) TARN__REQUIRES(pool_lock)
@@ -45,13 +45,14 @@ static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
     unsigned count = 0;
 
     for (unsigned looks = 0;
-         looks < STEP_MAX && *looked < heap->with_memory_count && count < most;
+         looks < STEP_MAX && *looked < heap->with_fences.count && count < most;
          looks++, ++*looked) {
-        if (!heap->poll_next)
-            heap->poll_next = heap->with_memory;
-        struct tarn__stream_state *stream_state = tarn__heap_state(heap, heap->poll_next);
+        if (!heap->with_fences.place)
+            heap->with_fences.place = heap->with_fences.first;
+        struct tarn__stream_state *stream_state =
+            tarn__heap_state(heap, heap->with_fences.place);
         struct tarn__fence *fence = next_fence(stream_state);
-        heap->poll_next = stream_state->next_with_memory;
+        heap->with_fences.place = stream_state->with_fences.next;
         if (!fence || stream_state->queried_round >= round)
             continue;
         stream_state->queried_round = round;
@@ -95,7 +96,7 @@ static void choose_next(struct tarn__pool *pool, struct tarn__fences_poll *poll)
 
     while ((poll->count = choose(pool, poll->round, most, poll->which, poll->query,
                                  &looked)) == 0 &&
-           looked < pool->heap.with_memory_count)
+           looked < pool->heap.with_fences.count)
         tarn__pool_relock(pool);
     pool->counters.queries += poll->count;
 }

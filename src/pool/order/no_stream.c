@@ -114,8 +114,8 @@ static uint64_t orphaned_bytes(const struct tarn__pool *pool) TARN__REQUIRES(poo
 {
     uint64_t bytes = 0;
 
-    for (tarn__index i = pool->heap.with_memory; i;
-         i = tarn__heap_state(&pool->heap, i)->next_with_memory)
+    for (tarn__index i = pool->heap.with_memory.first; i;
+         i = tarn__heap_state(&pool->heap, i)->with_memory.next)
         bytes += tarn__no_stream_orphaned_of(pool, tarn__heap_state(&pool->heap, i));
     return bytes;
 }

@@ -68,10 +68,10 @@ tarn__index tarn__steal_from_source(struct tarn__heap *heap,
     tarn__index best = 0;
     int looks = 0;
 
-    for (tarn__index i = heap->with_memory; i && looks < SOURCES_MAX;
-         i = tarn__heap_state(heap, i)->next_with_memory, looks++) {
+    for (tarn__index i = heap->with_fences.first; i && looks < SOURCES_MAX;
+         i = tarn__heap_state(heap, i)->with_fences.next, looks++) {
         struct tarn__stream_state *other = tarn__heap_state(heap, i);
-        if (other == stream_state || other->fence_count == 0 || other->is_capture)
+        if (other == stream_state || other->is_capture)
             continue;
         tarn__index found = find_in(heap, stream_state, other, request);
         if (found && (!best || NODE(found)->quanta < NODE(best)->quanta))

@@ -185,6 +185,36 @@ TEST(heap_makes_ready_what_a_done_fence_covers_and_no_more)
     end_heap(heap);
 }
 
+TEST(heap_lists_the_stream_states_that_a_poll_can_query)
+{
+    struct tarn__heap *heap = new_heap();
+    struct tarn__stream_state *one = new_lane(heap, 11), *other = new_lane(heap, 12);
+
+    CHECK(tarn__ranges_add_segment(heap, BASE, 2 * MIB, NULL));
+    tarn__index block = take(heap, one, MIB);
+    tarn__heap_put(heap, take(heap, other, MIB), other); /* never fenced */
+    tarn__heap_put(heap, block, one);
+    CHECK_EQUAL(2, heap->with_memory.count);
+    CHECK_EQUAL(0, heap->with_fences.count);
+    fence(heap, one, 0x100);
+    fence(heap, one, 0x200);
+    CHECK_EQUAL(1, heap->with_fences.count);
+    CHECK_EQUAL(one->index, heap->with_fences.first);
+    heap->with_fences.place = one->index;
+    CHECK_EQUAL(block, take(heap, one, MIB)); /* no memory: nothing to query for */
+    CHECK_EQUAL(0, heap->with_fences.count);
+    CHECK_EQUAL(0, heap->with_fences.place);
+    is_whole(heap);
+    tarn__heap_put(heap, block, one);
+    CHECK_EQUAL(1, heap->with_fences.count);
+    is_whole(heap);
+    tarn__epoch_fence_completed(heap, one, one->fences[1].epoch);
+    CHECK_EQUAL(0, heap->with_fences.count);
+    CHECK_EQUAL(2, heap->with_memory.count);
+    is_whole(heap);
+    end_heap(heap);
+}
+
 TEST(heap_keeps_a_pinned_event)
 {
     struct tarn__heap *heap = new_heap();

@@ -336,7 +336,8 @@ static void make_fenced_and_reset(const tarn_pool_options *options)
         give(blocks[i], MIB, stream);
     open_gate(&gate);
     CHILD_STATUS(TARN_OK, tarn__pool_of(pool, "pool", &its));
-    CHILD_CHECK(tarn__heap_state(&its->heap, its->heap.with_memory)->fence_count > 0);
+    CHILD_CHECK(tarn__heap_state(&its->heap, its->heap.with_memory.first)->fence_count >
+                0);
     reset_and_forbid_events();
 }
 
