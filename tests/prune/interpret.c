@@ -125,8 +125,10 @@ static bool may_have_fewer(const struct run *before, const struct run *after, in
 }
 
 /* The same for references that phis carry: the one that is lost at the end was taken in
- * another turn of the loop. The function may lose what it had itself, but no more. A called
- * function that raised may have lost fewer after pruning. */
+ * another turn of the loop. And for functions that call a pointer named NRT_decref: behind
+ * the mark it releases a reference that the pruner counts as lost. The function may lose
+ * what it had itself, but no more. A called function that raised may have lost fewer after
+ * pruning. */
 static bool may_lose_own(const struct run *before, const struct run *after, int object)
 {
     int fewer = before->objects[object].count - after->objects[object].count;
@@ -138,11 +140,13 @@ static bool may_lose_own(const struct run *before, const struct run *after, int 
 
 static const char *compare(const struct run *before, const struct run *after, bool held)
 {
+    bool counts_own = held || before->function->calls_pointer;
+
     for (int i = 0; i < before->object_count; i++) {
         if (after->objects[i].count > before->objects[i].count)
             return "leak";
         if (after->objects[i].count < before->objects[i].count &&
-            !(held ? may_lose_own : may_have_fewer)(before, after, i))
+            !(counts_own ? may_lose_own : may_have_fewer)(before, after, i))
             return "reference lost";
     }
     return NULL;

@@ -119,6 +119,16 @@ class Sound(unittest.TestCase):
         names, words = broken(text, prune(text, "--assume-calls-keep"), 3000)
         self.assertEqual(names, functions(text), words)
 
+    def test_a_raise_may_lose_the_reference_that_a_pointers_call_releases(self):
+        text = (HERE / "calls" / "pointer.ll").read_text()
+        after = prune(text)
+        self.assertEqual(refops(after), {"raises": refops(text)["raises"] - 2}, after)
+        names, words = broken(text, after, 3000)
+        self.assertEqual(names, set(), words)
+        increfs_less = after.replace("call void @NRT_incref(ptr %p0)\n", "\n", 2)
+        names, words = broken(text, increfs_less, 3000)
+        self.assertEqual(names, {"raises"}, words)
+
     def test_the_interpreter_sees_what_the_assumption_about_calls_breaks(self):
         path = HERE / "unsound" / "released_by_call.ll"
         text = path.read_text()
