@@ -70,8 +70,6 @@ static void unlink_state(struct tarn__heap *heap, struct tarn__state_list *list,
     tarn__index next = links(stream_state)->next,
                 previous = links(stream_state)->previous;
 
-    if (list->place == stream_state->index)
-        list->place = next;
     if (next)
         links(tarn__heap_state(heap, next))->previous = previous;
     *(previous ? &links(tarn__heap_state(heap, previous))->next : &list->first) = next;
@@ -91,14 +89,26 @@ static void list_state(struct tarn__heap *heap, struct tarn__state_list *list,
         unlink_state(heap, list, links, stream_state);
 }
 
+/* A walk over `with_fences` that goes on at this stream state is to go on behind it. */
+static void step_over(struct tarn__heap *heap,
+                      const struct tarn__stream_state *stream_state)
+{
+    if (heap->poll_next == stream_state->index)
+        heap->poll_next = stream_state->with_fences.next;
+    if (heap->plan_next == stream_state->index)
+        heap->plan_next = stream_state->with_fences.next;
+}
+
 void tarn__heap_list_state(struct tarn__heap *heap,
                            struct tarn__stream_state *stream_state)
 {
     bool has_memory = stream_state->free.oldest != 0;
+    bool has_both = has_memory && stream_state->fence_count > 0;
 
+    if (!has_both)
+        step_over(heap, stream_state);
     list_state(heap, &heap->with_memory, with_memory, stream_state, has_memory);
-    list_state(heap, &heap->with_fences, with_fences, stream_state,
-               has_memory && stream_state->fence_count > 0);
+    list_state(heap, &heap->with_fences, with_fences, stream_state, has_both);
 }
 
 /* --- free nodes as a whole --- */

@@ -28,9 +28,6 @@ enum { TARN__STATE_CHUNK = 8, TARN__STATE_CHUNKS = 1 << 16 };
 struct tarn__state_list {
     tarn__index first; /* 0: it is empty */
     size_t count;
-    /* Where a walk of several calls goes on; 0: it has ended. `with_memory`: the plan of a
-     * compaction. `with_fences`: the polls. */
-    tarn__index place;
 };
 
 struct tarn__heap {
@@ -56,6 +53,9 @@ struct tarn__heap {
     /* The stream states that have free blocks, and those of them that also have event
      * fences. Many can have no fence: their streams have ended, or are captures. */
     struct tarn__state_list with_memory, with_fences;
+    /* Where a poll goes on in `with_fences`, and where a plan of compaction goes on; 0: at
+     * the end. */
+    tarn__index poll_next, plan_next;
     /* first stream state with a finished epoch whose blocks may not be marked yet */
     tarn__index finished;
 

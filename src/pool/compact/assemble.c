@@ -218,7 +218,7 @@ static void choose(struct assembly *assembly) TARN__REQUIRES(pool_lock)
 
     tarn__assert_held(&pool->lock);
     bool more = take_from(assembly, &same_stream->free.bins);
-    pool->heap.with_memory.place = pool->heap.with_memory.first;
+    pool->heap.plan_next = pool->heap.with_fences.first;
     for (unsigned i = 0; i < STREAMS_MAX && more &&
                          (stream_state = tarn__reclaimable_next_state(pool)) != NULL;
          i++)

@@ -69,11 +69,11 @@ static void note_blocks(struct tarn__reclaimable *reclaimable,
     tarn__pool_unlock(pool);
 }
 
-/* Begin to visit the stream states that have free blocks. */
+/* Begin to visit the stream states that have free blocks and event fences. */
 static void begin_stream_states(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
-    pool->heap.with_memory.place = pool->heap.with_memory.first;
+    pool->heap.plan_next = pool->heap.with_fences.first;
     tarn__pool_unlock(pool);
 }
 
@@ -138,8 +138,6 @@ static void trim_last(struct tarn__reclaimable *reclaimable)
 static void find(struct tarn__pool *pool, uint64_t wanted, uint64_t room,
                  struct tarn__span excluded, struct tarn__reclaimable *out)
 {
-    struct tarn__stream_state *stream_state;
-
     out->pool = pool;
     out->count = out->completed = 0;
     out->bytes = 0;
@@ -153,10 +151,9 @@ static void find(struct tarn__pool *pool, uint64_t wanted, uint64_t room,
         note_blocks(out, &pool->heap.area_free, NULL);
     if (!TARN_MUTATION(unmapped_with_fence_pending))
         return;
-    begin_stream_states(pool);
-    while (out->count < TARN__RECLAIMABLE_MAX &&
-           (stream_state = next_stream_state(pool)) != NULL)
-        note_blocks(out, &stream_state->free.bins, NULL);
+    for (tarn__index i = 1; i < pool->heap.states_made; i++)
+        if (out->count < TARN__RECLAIMABLE_MAX)
+            note_blocks(out, &tarn__heap_state(&pool->heap, i)->free.bins, NULL);
 }
 
 void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted, uint64_t room,
@@ -196,11 +193,10 @@ struct tarn__stream_state *tarn__reclaimable_next_state(struct tarn__pool *pool)
 
     struct tarn__heap *heap = &pool->heap;
 
-    if (!heap->with_memory.place)
+    if (!heap->plan_next)
         return NULL;
-    struct tarn__stream_state *stream_state =
-        tarn__heap_state(heap, heap->with_memory.place);
-    heap->with_memory.place = stream_state->with_memory.next;
+    struct tarn__stream_state *stream_state = tarn__heap_state(heap, heap->plan_next);
+    heap->plan_next = stream_state->with_fences.next;
     return stream_state;
 }
 

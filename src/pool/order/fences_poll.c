@@ -33,7 +33,7 @@ static struct tarn__fence *next_fence(const struct tarn__stream_state *stream_st
 /* Choose up to `most` queries of the round with the number `round`, and pin their events.
  * A round goes once through the list `with_fences`. The function skips a stream state that
  * was queried in this round already, or that has no event fence to query. It begins where
- * the last call ended (`place` of the list), and looks at up to STEP_MAX stream states. It
+ * the last call ended (`heap->poll_next`), and looks at up to STEP_MAX stream states. It
  * adds their number to `*looked`. `lock` held. */
 static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
                        enum tarn__fences_which which, struct tarn__fences_query *query,
@@ -47,12 +47,11 @@ static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
     for (unsigned looks = 0;
          looks < STEP_MAX && *looked < heap->with_fences.count && count < most;
          looks++, ++*looked) {
-        if (!heap->with_fences.place)
-            heap->with_fences.place = heap->with_fences.first;
-        struct tarn__stream_state *stream_state =
-            tarn__heap_state(heap, heap->with_fences.place);
+        if (!heap->poll_next)
+            heap->poll_next = heap->with_fences.first;
+        struct tarn__stream_state *stream_state = tarn__heap_state(heap, heap->poll_next);
         struct tarn__fence *fence = next_fence(stream_state);
-        heap->with_fences.place = stream_state->with_fences.next;
+        heap->poll_next = stream_state->with_fences.next;
         if (!fence || stream_state->queried_round >= round)
             continue;
         stream_state->queried_round = round;

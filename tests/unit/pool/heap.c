@@ -200,10 +200,11 @@ TEST(heap_lists_the_stream_states_that_a_poll_can_query)
     fence(heap, one, 0x200);
     CHECK_EQUAL(1, heap->with_fences.count);
     CHECK_EQUAL(one->index, heap->with_fences.first);
-    heap->with_fences.place = one->index;
+    heap->poll_next = heap->plan_next = one->index;
     CHECK_EQUAL(block, take(heap, one, MIB)); /* no memory: nothing to query for */
     CHECK_EQUAL(0, heap->with_fences.count);
-    CHECK_EQUAL(0, heap->with_fences.place);
+    CHECK_EQUAL(0, heap->poll_next);
+    CHECK_EQUAL(0, heap->plan_next);
     is_whole(heap);
     tarn__heap_put(heap, block, one);
     CHECK_EQUAL(1, heap->with_fences.count);
