@@ -56,7 +56,8 @@ static tarn__index find_in(const struct tarn__heap *heap,
 }
 
 /* Source streams considered. With more streams than this the others have their turn
- * later, since a stream state moves to the front of the list when it gets memory. */
+ * later: a stream state moves to the front of the list when it gets an event fence after
+ * it had none, or memory. */
 enum { SOURCES_MAX = 64 };
 
 tarn__index tarn__steal_from_source(struct tarn__heap *heap,
