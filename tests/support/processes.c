@@ -87,6 +87,11 @@ void process_kill(struct process *process)
         fail_msg("a child ended with status 0x%x before it was killed", (unsigned)status);
 }
 
+void process_reaped(struct process *process)
+{
+    forget_line(process->line);
+}
+
 bool send_message(int line, const void *data, size_t bytes)
 {
     const char *from = data;

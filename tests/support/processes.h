@@ -25,6 +25,9 @@ void process_end(struct process *process);
 /* Kill it, wait for its end, and close its connection. */
 void process_kill(struct process *process);
 
+/* Close the connection to a child that the test has waited for. */
+void process_reaped(struct process *process);
+
 /* Send and receive whole messages; false: the connection has ended. */
 bool send_message(int line, const void *data, size_t bytes);
 bool receive_message(int line, void *data, size_t bytes);
