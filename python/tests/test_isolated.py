@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import subinterpreter
 import tarn
 
 FORBID = """
@@ -87,13 +88,9 @@ def test_the_module_keeps_its_state_to_itself(sim_process):
     assert sim_process(UNLOAD) == "ok"
 
 
-SUBINTERPRETER = """
-import _xxsubinterpreters as interpreters
+SUBINTERPRETER = f"""{subinterpreter.RUN}
 import tarn
-try:
-    interpreters.run_string(interpreters.create(), "import tarn")
-except interpreters.RunFailedError as error:
-    print(error)
+print(run_in_subinterpreter("import tarn"))
 tarn.DeviceBuffer(size=8)
 """
 

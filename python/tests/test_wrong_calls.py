@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import subinterpreter
 import tarn
 from tarn import _nrt_python, mr
 
@@ -85,7 +86,6 @@ def test_the_atomics_of_an_old_numba_are_not_used():
 
 def test_a_subinterpreter_does_not_get_the_runtimes_module(sim_process):
     code = """
-import _xxsubinterpreters as interpreters
 import tarn
 from tarn import _nrt_python
 code = '''
@@ -95,16 +95,13 @@ spec = importlib.util.spec_from_loader("tarn._nrt_python", loader)
 module = importlib.util.module_from_spec(spec)
 loader.exec_module(module)
 ''' % _nrt_python.__file__
-try:
-    interpreters.run_string(interpreters.create(), code)
-except interpreters.RunFailedError as error:
-    print(error)
+print(run_in_subinterpreter(code))
 """
     # From Python 3.12 the interpreter itself refuses before the module is asked.
     module_refuses = "supports only the main interpreter"
     python_refuses = "does not support loading in subinterpreters"
     refusal = python_refuses if sys.version_info >= (3, 12) else module_refuses
-    assert refusal in sim_process(code)
+    assert refusal in sim_process(subinterpreter.RUN + code)
 
 
 def test_references_are_added_and_dropped():
