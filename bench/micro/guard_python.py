@@ -14,13 +14,18 @@ import argparse
 import collections
 import json
 import os
+import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import turns
+from batches import BATCHES, median_ns
+
 SIZE = 1024
-BATCHES = 21
+LONGEST = 120  # seconds of a process
 
 
 def tarn_pair():
@@ -50,17 +55,6 @@ def torch_pair():
 PAIRS = {"Tarn": tarn_pair, "Numba": numba_pair, "CuPy": cupy_pair, "PyTorch": torch_pair}
 
 
-def median_ns(call, pairs):
-    """Return the median over batches of the mean time of a call."""
-    means = []
-    for _ in range(BATCHES):
-        start = time.thread_time_ns()
-        for _ in range(pairs // BATCHES):
-            call()
-        means.append((time.thread_time_ns() - start) / (pairs // BATCHES))
-    return statistics.median(means)
-
-
 def measure(library, debug, pairs):
     """Measure a library without guard mode, then with it; print both figures as JSON."""
     import tarn
@@ -68,26 +62,19 @@ def measure(library, debug, pairs):
     pool = tarn.mr.PoolMemoryResource()
     tarn.mr.set_current_device_resource(pool)
     tarn.use(pool)
-    call = PAIRS[library]()
-    median_ns(call, pairs)
-    off = median_ns(call, pairs)
+    call, batch, clock = PAIRS[library](), pairs // BATCHES, time.thread_time_ns
+    median_ns(call, batch)  # warms up
+    off = median_ns(call, batch, clock)
     tarn.guard.enable(debug)
-    median_ns(call, pairs)
-    print(json.dumps([off, median_ns(call, pairs), tarn.guard.counts().guarded]))
+    median_ns(call, batch)
+    print(json.dumps([off, median_ns(call, batch, clock), tarn.guard.counts().guarded]))
 
 
 def run(library, debug, pairs):
     """Measure in a process of its own; None if the library is not installed."""
-    done = subprocess.run(
-        [sys.executable, __file__, "--one", library, debug, "--pairs", str(pairs)],
-        env={name: value for name, value in os.environ.items() if name != "TARN_POOL_DEBUG"},
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode != 0:
-        print(f"{library}: {done.stderr.splitlines()[-1]}", file=sys.stderr)
-        return None
-    return json.loads(done.stdout.splitlines()[-1])
+    command = [__file__, "--one", library, debug, "--pairs", str(pairs)]
+    settings = {name: value for name, value in os.environ.items() if name != "TARN_POOL_DEBUG"}
+    return turns.run_process(f"{library} {debug}", command, settings, LONGEST)
 
 
 def main():

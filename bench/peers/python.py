@@ -8,21 +8,12 @@ JSON lines for table.py.
 """
 
 import json
-import statistics
+import pathlib
 import sys
-import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-def median_ns(call, pairs):
-    """Return the median over batches of the mean of a call."""
-    call()
-    means = []
-    for _ in range(21):
-        start = time.perf_counter_ns()
-        for _ in range(pairs):
-            call()
-        means.append((time.perf_counter_ns() - start) / pairs)
-    return statistics.median(means)
+from batches import median_ns
 
 
 def tarn_calls(size):
@@ -72,6 +63,7 @@ def main(arguments):
             for size in 256, 1 << 20, 64 << 20:
                 try:
                     for who, case, call in calls(size):
+                        call()
                         ns = median_ns(call, pairs)
                         print(f"{who:10} {case:36} {ns:9.0f} ns", flush=True)
                         json.dump(

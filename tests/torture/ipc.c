@@ -226,12 +226,6 @@ static void wait_a_little(uint64_t *random)
     nanosleep(&(struct timespec){0, (long)tarn__random_below(random, 4000000)}, NULL);
 }
 
-static void wait_for_no_leases(int line)
-{
-    while (counts_of(line).connections > 0)
-        nanosleep(&(struct timespec){0, 500000}, NULL);
-}
-
 static void kill_importers(enum source source)
 {
     uint64_t random = 5;
@@ -239,8 +233,8 @@ static void kill_importers(enum source source)
     socket_directory_begin();
     struct process owner = process_start(owners[source]);
     allocate(owner.line, 0, MIB, 1);
-    tarn_ipc_handle handles[2] = {export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN),
-                                  export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED)};
+    tarn_ipc_handle handles[2];
+    export_in_both_kinds(owner.line, 0, MIB, handles);
     size_t files = counts_of(owner.line).descriptors;
     for (int i = 0; i < KILLED; i++) {
         struct process importer = process_start(open_for_ever);
@@ -249,9 +243,7 @@ static void kill_importers(enum source source)
         must_receive(importer.line, &mark, 1);
         wait_a_little(&random);
         process_kill(&importer);
-        wait_for_no_leases(owner.line);
-        CHECK_EQUAL(files, counts_of(owner.line).descriptors);
-        CHECK_EQUAL(0, verify(owner.line, 0, 1));
+        check_owner_is_as_before(owner.line, files);
     }
     process_end(&owner);
     socket_directory_end();
@@ -298,19 +290,15 @@ static void kill_owners(enum source source)
         struct process importer = process_start(open_until_gone);
         char mark;
         allocate(owner.line, 0, MIB, 1);
-        tarn_ipc_handle handles[2] = {
-            export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN),
-            export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED)};
+        tarn_ipc_handle handles[2];
+        export_in_both_kinds(owner.line, 0, MIB, handles);
         must_send(importer.line, handles, sizeof handles);
         must_receive(importer.line, &mark, 1);
         wait_a_little(&random);
         process_kill(&owner);
         process_end(&importer);
     }
-    struct process last = process_start(own_exportable); /* removes stale files */
-    allocate(last.line, 0, MIB, 1);
-    export_block(last.line, 0, 0, MIB, TARN_IPC_PLAIN);
-    process_end(&last);
+    remove_stale_files(MIB);
     socket_directory_end();
 }
 

@@ -99,12 +99,6 @@ static void import_in_steps(int line)
     check_nothing_open();
 }
 
-static void wait_for_no_leases(int line)
-{
-    while (counts_of(line).connections > 0)
-        nanosleep(&(struct timespec){0, 500000}, NULL);
-}
-
 /* Kill an importer at stop `at`. Returns the stops until then. */
 static unsigned kill_importer(const tarn_ipc_handle handles[2], unsigned at)
 {
@@ -125,18 +119,16 @@ static void kill_importers(enum source source)
     socket_directory_begin();
     struct process owner = process_start(owners[source]);
     allocate(owner.line, 0, BYTES, 1);
-    tarn_ipc_handle handles[2] = {export_block(owner.line, 0, 0, BYTES, TARN_IPC_PLAIN),
-                                  export_block(owner.line, 0, 0, BYTES, TARN_IPC_SERVED)};
+    tarn_ipc_handle handles[2];
+    export_in_both_kinds(owner.line, 0, BYTES, handles);
     size_t files = counts_of(owner.line).descriptors;
     unsigned at = 1;
     while (kill_importer(handles, at) >= at) {
-        wait_for_no_leases(owner.line);
-        CHECK_EQUAL(files, counts_of(owner.line).descriptors);
-        CHECK_EQUAL(0, verify(owner.line, 0, 1));
+        check_owner_is_as_before(owner.line, files);
         at += STRIDE;
     }
     CHECK(at > 2 * STRIDE); /* it was killed */
-    printf("killed importers at %u stops\n", at - 1);
+    printf("killed importers at %u stops\n", (at - 1) / STRIDE);
     process_end(&owner);
     socket_directory_end();
 }
@@ -241,11 +233,8 @@ static void kill_owners(enum source source)
     while (kill_owner(at) >= at)
         at += STRIDE;
     CHECK(at > 2 * STRIDE);
-    printf("killed owners at %u stops\n", at - 1);
-    struct process last = process_start(own_exportable); /* removes stale files */
-    allocate(last.line, 0, BYTES, 1);
-    export_block(last.line, 0, 0, BYTES, TARN_IPC_PLAIN);
-    process_end(&last);
+    printf("killed owners at %u stops\n", (at - 1) / STRIDE);
+    remove_stale_files(BYTES);
     socket_directory_end();
 }
 

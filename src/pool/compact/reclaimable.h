@@ -59,7 +59,8 @@ void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
 /* Leave out what does not fit into `room` bytes together. */
 void tarn__reclaimable_fit(struct tarn__reclaimable *reclaimable) TARN__REQUIRES(growth);
 /* Return the next stream state that has free blocks and event fences, from `plan_next` of
- * the heap on; NULL: there is none. The lock may be released between two calls. `lock` held. */
+ * the heap on; NULL: there is none. The lock may be released between two calls. `lock`
+ * held. */
 struct tarn__stream_state *tarn__reclaimable_next_state(struct tarn__pool *pool)
     TARN__REQUIRES(pool_lock);
 /* Have the caller's stream wait for the work that other streams queued before their

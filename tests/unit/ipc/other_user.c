@@ -186,8 +186,7 @@ static uint64_t attack(void (*client)(int line), bool open_socket_directory)
     CHECK_EQUAL(0, chmod(socket_directory, 0700));
     struct process honest = process_start(open_honestly);
     process_end(&honest);
-    while (counts_of(owner.line).connections > 0)
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    wait_for_no_connections(owner.line);
     tarn_ipc_counts after = counts_of(owner.line);
     CHECK_EQUAL(before.descriptors, after.descriptors);
     CHECK_EQUAL(0, after.leases);

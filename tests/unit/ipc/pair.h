@@ -307,6 +307,40 @@ static inline tarn_ipc_counts counts_of(int line)
     return tell(line, (struct order){.verb = COUNTS}).counts;
 }
 
+/* Export a whole block as both kinds of handles. */
+static inline void export_in_both_kinds(int line, int place, size_t bytes,
+                                        tarn_ipc_handle handles[2])
+{
+    handles[0] = export_block(line, place, 0, bytes, TARN_IPC_PLAIN);
+    handles[1] = export_block(line, place, 0, bytes, TARN_IPC_SERVED);
+}
+
+/* Wait until the owner has noted the end of all importers. */
+static inline void wait_for_no_connections(int line)
+{
+    while (counts_of(line).connections > 0)
+        nanosleep(&(struct timespec){0, 500000}, NULL);
+}
+
+/* After an importer was killed the owner has what it had: so many descriptors, and the
+ * pattern 1 in its first block. */
+static inline void check_owner_is_as_before(int line, size_t descriptors)
+{
+    wait_for_no_connections(line);
+    CHECK_EQUAL(descriptors, counts_of(line).descriptors);
+    CHECK_EQUAL(0, verify(line, 0, 1));
+}
+
+/* An owner that exports removes the files of owners that were killed. */
+static inline void remove_stale_files(size_t bytes)
+{
+    struct process owner = process_start(own_exportable);
+
+    allocate(owner.line, 0, bytes, 1);
+    export_block(owner.line, 0, 0, bytes, TARN_IPC_PLAIN);
+    process_end(&owner);
+}
+
 /* --- the importer --- */
 
 /* The end of an importer: no memory of others is open, and no descriptor is left. */
