@@ -286,6 +286,7 @@ static void listen_as_nobody(int line)
     name_socket(&encoding);
     struct sockaddr_un address = socket_in_directory();
     int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    CHILD_CHECK(listener >= 0);
     CHILD_CHECK(bind(listener, (const struct sockaddr *)(const void *)&address,
                      sizeof address) == 0);
     CHILD_CHECK(become_nobody());
