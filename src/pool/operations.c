@@ -87,10 +87,9 @@ static void fence_now(struct tarn__pool *pool, tarn_stream stream)
 
 /* Return true if a registered stream captures, without an announcement for it: an event
  * of a capturing stream makes a stream join the capture. A cache hit does not query that.
- * The thread caches of the stream are drained, so that no later call of the capture is a
- * hit. */
-__attribute__((noinline)) static bool has_joined_capture(struct tarn__pool *pool,
-                                                         struct tarn__thread_cache *cache)
+ * The operation then takes the slow path. */
+__attribute__((noinline)) static bool has_joined_capture(
+    const struct tarn__pool *pool, const struct tarn__thread_cache *cache)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
 
@@ -99,16 +98,31 @@ __attribute__((noinline)) static bool has_joined_capture(struct tarn__pool *pool
     if (!cache->registration || cache->key == TARN__KEY_LEGACY)
         return false;
     tarn__blocking_hook_call();
-    if ((pool->calls->stream_is_capturing(cache->handle, &status) == CUDA_SUCCESS_ &&
-         status == CU_STREAM_CAPTURE_STATUS_NONE_) ||
-        TARN_MUTATION(refill_in_capture))
-        return false;
-    tarn__pool_lock(pool);
-    tarn__thread_cache_before_search(pool, cache);
-    tarn__pool_unlock(pool);
-    if (!TARN_MUTATION(cache_kept_in_capture))
-        tarn__thread_caches_drain_stream(pool, cache->stream_state);
-    return true;
+    return (pool->calls->stream_is_capturing(cache->handle, &status) != CUDA_SUCCESS_ ||
+            status != CU_STREAM_CAPTURE_STATUS_NONE_) &&
+           !TARN_MUTATION(refill_in_capture);
+}
+
+/* Begin an operation on the slow path. In a capture of a registered stream that was not
+ * announced, drain the thread caches of the stream. No later call of the capture is a
+ * hit then, whatever path this one took. */
+static tarn_status begin_slow(struct tarn__pool *pool, tarn_stream stream,
+                              struct tarn__caller *caller)
+{
+    tarn_status status = tarn__resolve_begin(pool, stream, caller);
+
+    if (status != TARN_OK || !caller->capturing || !caller->registration ||
+        atomic_load(&caller->registration->captures) ||
+        TARN_MUTATION(cache_kept_in_capture))
+        return status;
+    struct tarn__thread_cache *cache = tarn__thread_table_find(pool, stream);
+    if (cache) {
+        tarn__pool_lock(pool);
+        tarn__thread_cache_before_search(pool, cache);
+        tarn__pool_unlock(pool);
+    }
+    tarn__thread_caches_drain_registered(pool, caller->registration);
+    return TARN_OK;
 }
 
 /* Take a same-stream free or a completed free (cache NULL: a completed one alone),
@@ -148,7 +162,7 @@ __attribute__((noinline)) static tarn_status allocate_slow(
     tarn__blocking_hook_call();
     tarn_status status = check_lifecycle(pool);
     if (status == TARN_OK)
-        status = tarn__resolve_begin(pool, stream, &caller);
+        status = begin_slow(pool, stream, &caller);
     if (status != TARN_OK)
         return status;
     caller.followed = followed;
@@ -514,7 +528,7 @@ __attribute__((noinline)) static tarn_status free_slow(struct tarn__pool *pool,
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
     struct tarn__caller caller;
-    tarn_status status = tarn__resolve_begin(pool, stream, &caller);
+    tarn_status status = begin_slow(pool, stream, &caller);
 
     if (status != TARN_OK)
         return tarn__pool_has_ended(pool) ? TARN_OK : status;

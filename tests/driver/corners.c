@@ -119,6 +119,51 @@ static void joining_back(void)
     cuStreamDestroy(other);
 }
 
+/* An event that another thread recorded on a stream while that was in a capture, which has
+ * ended well since. */
+static void event_of_an_ended_capture(void)
+{
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream third = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent out = new_event(), back = new_event(), inside = new_event();
+    CUdeviceptr a = block_of(256, 0);
+    CUgraph graph = NULL;
+
+    cuEventRecord(inside, other); /* it was an ordinary event before */
+    cuStreamSynchronize(other);
+    cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    cuEventRecord(out, stream);
+    cuStreamWaitEvent(other, out, 0);
+    cuMemsetD8Async(a, 5, 256, other);
+    fact_result("ended_event.record", cuEventRecord(inside, other));
+    cuEventRecord(back, other);
+    cuStreamWaitEvent(stream, back, 0);
+    fact_result("ended_event.end", cuStreamEndCapture(stream, &graph));
+    fact_result("ended_event.query", cuEventQuery(inside));
+    fact_result("ended_event.synchronize", cuEventSynchronize(inside));
+    fact_result("ended_event.wait", cuStreamWaitEvent(third, inside, 0));
+    fact("ended_event.waiter_captures", "%d", capturing(third));
+    fact_result("ended_event.use_of_the_waiter", cuMemsetD8Async(a, 6, 256, third));
+    cuGraphDestroy(graph);
+    fact_result("ended_event.query_without_graph", cuEventQuery(inside));
+    fact_result("ended_event.wait_without_graph", cuStreamWaitEvent(third, inside, 0));
+    cuStreamBeginCapture(third, CU_STREAM_CAPTURE_MODE_RELAXED);
+    fact_result("ended_event.query_beside_a_capture", cuEventQuery(inside));
+    fact("ended_event.capture_after_the_query", "%d", capturing(third));
+    fact_result("ended_event.end_of_that", end_quietly(third));
+    fact_result("ended_event.record_again", cuEventRecord(inside, other));
+    fact_result("ended_event.synchronize_then", cuEventSynchronize(inside));
+    fact_result("ended_event.query_then", cuEventQuery(inside));
+    cuEventDestroy(out);
+    cuEventDestroy(back);
+    cuEventDestroy(inside);
+    cuMemFree(a);
+    cuStreamDestroy(stream);
+    cuStreamDestroy(other);
+    cuStreamDestroy(third);
+}
+
 static void unjoined_work(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -402,6 +447,39 @@ static void event_reused(void)
     cuStreamDestroy(other);
 }
 
+/* An event recorded in a capture, then on a busy stream outside of it: does the end of the
+ * capture change it? */
+static void event_reused_on_busy_stream(void)
+{
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream busy = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream waiter = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent event = new_event();
+    CUdeviceptr a = block_of(256, 0);
+    struct gate gate;
+
+    gate_close(&gate, busy);
+    cuMemsetD8Async(a, 1, 256, busy);
+    cuStreamBeginCapture(stream, 2);
+    cuEventRecord(event, stream);
+    fact_result("reused_event.record_on_busy", cuEventRecord(event, busy));
+    fact_result("reused_event.query", cuEventQuery(event));
+    fact_result("reused_event.end", end_quietly(stream));
+    fact_result("reused_event.query_after_the_end", cuEventQuery(event));
+    fact_result("reused_event.wait_after_the_end", cuStreamWaitEvent(waiter, event, 0));
+    cuMemsetD8Async(a, 2, 256, waiter);
+    fact_result("reused_event.waiter", cuStreamQuery(waiter));
+    gate_open(&gate);
+    cuCtxSynchronize();
+    fact("reused_event.last_write", "%d", peek(a));
+    fact_result("reused_event.query_in_the_end", cuEventQuery(event));
+    cuEventDestroy(event);
+    cuMemFree(a);
+    cuStreamDestroy(stream);
+    cuStreamDestroy(busy);
+    cuStreamDestroy(waiter);
+}
+
 /* --- thread modes --- */
 
 static void exchanging(void)
@@ -647,6 +725,7 @@ static const struct part parts[] = {
     {"defaults", defaults, TOGETHER},
     {"beginning", beginning, TOGETHER},
     {"asking", asking, TOGETHER},
+    {"event_of_an_ended_capture", event_of_an_ended_capture, RISKY},
     {"lost_questions", lost_questions, RISKY},
     {"other_thread_ends", other_thread_ends, TOGETHER},
     {"meeting", meeting, TOGETHER},
@@ -657,6 +736,7 @@ static const struct part parts[] = {
     {"barriers", barriers, TOGETHER},
     {"legacy_waits", legacy_waits, TOGETHER},
     {"event_reused", event_reused, RISKY},
+    {"event_reused_on_busy_stream", event_reused_on_busy_stream, RISKY},
     {"destroyed_capturing", destroyed_capturing, RISKY},
     {"reset_pinned", reset_pinned, RISKY},
     {"reset_pool", reset_pool, RISKY},

@@ -223,6 +223,7 @@ static void allocate_one(struct actor *actor)
         return;
     }
     block.tag = order_tag(actor->order);
+    live_blocks_note_fill(&block, actor->streams[test_stream].raw, false);
     device_fill(block.address, block.bytes, block.tag, actor->streams[test_stream].raw);
     actor->live[actor->live_count++] = block;
     actor->live_bytes += block.bytes;

@@ -87,6 +87,7 @@ static void use_block(struct actor *actor, const struct test_stream *test_stream
 
     if (!order_allocate(order, bytes, 0, test_stream->stream, &block.address))
         return;
+    live_blocks_note_fill(&block, test_stream->raw, false);
     device_fill(block.address, bytes, block.tag, test_stream->raw);
     checks_queue(&actor->checks, &block, test_stream->raw);
     order_free(order, block.address, bytes, 0, test_stream->stream);
@@ -125,6 +126,9 @@ static void capture_work(struct actor *actor, const struct test_stream *test_str
         unsigned tag = order_tag(order);
         if (!order_allocate(order, bytes, 0, test_stream->stream, &block))
             break;
+        live_blocks_note_fill(
+            &(struct block){.address = block, .bytes = bytes, .tag = tag},
+            test_stream->raw, true);
         device_fill(block, GRAPH_BYTES, tag, test_stream->raw);
         CU(cuMemcpyDtoHAsync_v2((char *)work->copies + i * (size_t)GRAPH_BYTES, block,
                                 GRAPH_BYTES, test_stream->raw));

@@ -3,7 +3,8 @@
  *
  * order_fill(words, count, tag): each word becomes the tag. order_verify(words, count,
  * tag, report): report[0] counts the words that are not the tag, report[1] and [2] keep
- * the tag and the word of the first. order_spin(ns): runs that long.
+ * the tag and the word of the first, report[4] and [5] its address. order_spin(ns): runs
+ * that long.
  */
 #ifndef ORDER_KERNELS_H
 #define ORDER_KERNELS_H
@@ -46,7 +47,8 @@ static const char order_kernels[] =
     "setp.eq.s32 %p2, %r7, %r2; @%p2 bra $L__BB1_5;\n"
     "atom.global.add.u32 %r8, [%rd1], 1; setp.ne.s32 %p3, %r8, 0;\n"
     "@%p3 bra $L__BB1_5; st.global.u32 [%rd1+4], %r2;\n"
-    "st.global.u32 [%rd1+8], %r7; $L__BB1_5: add.s64 %rd15, %rd15, %rd4;\n"
+    "st.global.u32 [%rd1+8], %r7; st.global.u64 [%rd1+16], %rd13;\n"
+    "$L__BB1_5: add.s64 %rd15, %rd15, %rd4;\n"
     "setp.lt.u64 %p4, %rd15, %rd8; @%p4 bra $L__BB1_2; $L__BB1_6: ret; }\n"
     ".visible .entry order_spin( .param .u64 order_spin_param_0 ) {\n"
     ".reg .pred %p<2>; .reg .b32 %r<2>; .reg .b64 %rd<6>;\n"

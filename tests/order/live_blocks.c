@@ -11,13 +11,16 @@ struct entry {
 };
 
 /* The last events, for the message of a failure. */
+enum event_kind { HANDED_OUT, FREED, FILLED, FILLED_BY_A_GRAPH };
+
 struct history_entry {
     tarn_device_ptr address;
     size_t bytes;
     unsigned long number;
     tarn_stream stream;
     unsigned long thread;
-    bool is_free;
+    enum event_kind kind;
+    unsigned tag; /* of a fill */
 };
 
 enum { HISTORY_MAX = 1 << 14, PRINTED_MAX = 24 };
@@ -66,16 +69,19 @@ static void reserve_entry(void)
 
 /* The caller holds the lock. */
 static void add_to_history(tarn_device_ptr address, size_t bytes, tarn_stream stream,
-                           bool is_free)
+                           enum event_kind kind, unsigned tag)
 {
     struct history_entry *history_entry = &history[history_count % HISTORY_MAX];
 
     *history_entry = (struct history_entry){
-        address, bytes, history_count++, stream, (unsigned long)pthread_self(), is_free};
+        address, bytes, history_count++, stream, (unsigned long)pthread_self(),
+        kind,    tag};
 }
 
 void live_blocks_print_history(tarn_device_ptr address, size_t bytes)
 {
+    static const char *const what[] = {"handed out", "freed", "filled with",
+                                       "to be filled by a graph with"};
     unsigned printed = 0;
 
     for (unsigned long i = history_count;
@@ -84,9 +90,9 @@ void live_blocks_print_history(tarn_device_ptr address, size_t bytes)
         if (it->address + it->bytes <= address || address + bytes <= it->address)
             continue;
         fprintf(stderr,
-                "  %lu before: 0x%llx of %zu bytes %s on stream %p by thread %lx\n",
-                history_count - it->number, it->address, it->bytes,
-                it->is_free ? "freed" : "handed out", (void *)it->stream, it->thread);
+                "  %lu before: 0x%llx of %zu bytes %s %#x on stream %p by thread %lx\n",
+                history_count - it->number, it->address, it->bytes, what[it->kind],
+                it->tag, (void *)it->stream, it->thread);
         printed++;
     }
 }
@@ -106,7 +112,7 @@ void live_blocks_add(tarn_device_ptr address, size_t bytes, tarn_stream stream)
             (live_blocks.count - at) * sizeof entry);
     live_blocks.entries[at] = entry;
     live_blocks.count++;
-    add_to_history(address, bytes, stream, false);
+    add_to_history(address, bytes, stream, HANDED_OUT, 0);
     pthread_mutex_unlock(&live_blocks.lock);
 }
 
@@ -116,9 +122,17 @@ void live_blocks_remove(tarn_device_ptr address, tarn_stream stream)
     size_t at = find_entry(address);
     if (at == live_blocks.count || live_blocks.entries[at].address != address)
         order_fail("0x%llx is freed and is not live", address);
-    add_to_history(address, live_blocks.entries[at].bytes, stream, true);
+    add_to_history(address, live_blocks.entries[at].bytes, stream, FREED, 0);
     live_blocks.count--;
     memmove(&live_blocks.entries[at], &live_blocks.entries[at + 1],
             (live_blocks.count - at) * sizeof *live_blocks.entries);
+    pthread_mutex_unlock(&live_blocks.lock);
+}
+
+void live_blocks_note_fill(const struct block *block, tarn_stream stream, bool by_graph)
+{
+    pthread_mutex_lock(&live_blocks.lock);
+    add_to_history(block->address, block->bytes, stream,
+                   by_graph ? FILLED_BY_A_GRAPH : FILLED, block->tag);
     pthread_mutex_unlock(&live_blocks.lock);
 }

@@ -161,7 +161,10 @@ void actor_end(struct actor *actor); /* everything freed and checked */
 /* --- live_blocks.c: a block becomes live, and is freed --------------------------------- */
 void live_blocks_add(tarn_device_ptr address, size_t bytes, tarn_stream stream);
 void live_blocks_remove(tarn_device_ptr address, tarn_stream stream);
-/* Print the last owner of these addresses, before a failure is reported. */
+/* Note that a live block is filled with its tag: by work on a raw stream, or by a graph that
+ * captures it. */
+void live_blocks_note_fill(const struct block *block, tarn_stream stream, bool by_graph);
+/* Print the last owners of these addresses, before a failure is reported. */
 void live_blocks_print_history(tarn_device_ptr address, size_t bytes);
 
 /* --- checks.c ------------------------------------------------------------------------- */

@@ -403,20 +403,36 @@ void tarn__thread_caches_drain_stream(struct tarn__pool *pool,
     tarn__pool_unlock(pool);
 }
 
-void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream,
-                               const struct tarn__registration *registration)
+/* Drain the caches of a registered stream, and of one of its values (0: of any). Have
+ * those of that value take no more blocks. */
+static void drain_registered(struct tarn__pool *pool,
+                             const struct tarn__registration *registration,
+                             tarn_stream closed, enum tarn__during during)
 {
     tarn__pool_lock(pool);
     struct tarn__stream_state *stream_state =
         tarn__identity_find_registered(&pool->heap, registration);
     if (stream_state) {
         stream_state->users++; /* it stays while the lock is released */
-        close_some(stream_state, stream);
-        drain_some(pool, stream_state, stream, TARN__DURING_OTHERS);
+        if (closed)
+            close_some(stream_state, closed);
+        drain_some(pool, stream_state, closed, during);
         stream_state->users--;
         tarn__identity_delete_if_unused(&pool->heap, stream_state);
     }
     tarn__pool_unlock(pool);
+}
+
+void tarn__thread_caches_drain_registered(struct tarn__pool *pool,
+                                          const struct tarn__registration *registration)
+{
+    drain_registered(pool, registration, NULL, TARN__DURING_ITS_CALL);
+}
+
+void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream,
+                               const struct tarn__registration *registration)
+{
+    drain_registered(pool, registration, stream, TARN__DURING_OTHERS);
 }
 
 /* --- streams that end ---

@@ -152,6 +152,9 @@ void tarn__thread_caches_drain(struct tarn__pool *pool);
 /* Do the same for the thread caches of the caller's stream, of all threads. */
 void tarn__thread_caches_drain_stream(struct tarn__pool *pool,
                                       const struct tarn__stream_state *stream_state);
+/* Do the same for the thread caches of a registered stream, under all of its values. */
+void tarn__thread_caches_drain_registered(struct tarn__pool *pool,
+                                          const struct tarn__registration *registration);
 /* Do the same for the thread caches of one registered stream, which take no more
  * blocks. */
 void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream,

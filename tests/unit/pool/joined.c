@@ -2,6 +2,9 @@
  * test for each statement about it in docs/design/pool.md. The simulator's race finder is on. */
 #include "pools.h"
 #include "driver/driver.h"
+#include "driver/registration.h"
+#include "pool/order/identity.h"
+#include "pool/pool.h"
 
 enum {
     SMALL = 4096, /* a thread cache keeps it */
@@ -155,6 +158,43 @@ TEST(hits_end_with_the_first_miss_of_an_unannounced_capture)
     CHECK_EQUAL(0, statistics(team.pool).thread_cached);
     keeps_its_bytes(end_capture(), block, SMALL);
     end_team();
+}
+
+static void set_wanted(bool wanted)
+{
+    struct tarn__pool *pool;
+
+    CHECK_OK(tarn__pool_of(team.pool, "test", &pool));
+    tarn__pool_lock(pool);
+    tarn__identity_find_registered(&pool->heap, tarn__registration_find(team.joined))
+        ->wanted = wanted;
+    tarn__pool_unlock(pool);
+}
+
+/* While another stream wants the frees of this one, its calls do not look into the thread
+ * cache. That ends when another thread has fenced them, which can be during the capture. */
+TEST(hits_end_with_a_call_that_finds_its_stream_wanted)
+{
+    for (int frees = 0; frees < 2; frees++) {
+        begin_team();
+        tarn_device_ptr cached = fill_thread_cache();
+        tarn_device_ptr early = take(team.pool, SMALL / 2, team.joined);
+        set_wanted(true);
+        join();
+        if (frees)
+            put(team.pool, early, SMALL / 2, team.joined);
+        else
+            use(LARGE, 2);
+        set_wanted(false);
+        CHECK_EQUAL(0, statistics(team.pool).thread_cached);
+        tarn_device_ptr block = use(SMALL, 2);
+        CHECK(block != cached);
+        if (!frees)
+            put(team.pool, early, SMALL / 2, team.joined);
+        CHECK_EQUAL(0, statistics(team.pool).thread_cached);
+        keeps_its_bytes(end_capture(), block, SMALL);
+        end_team();
+    }
 }
 
 /* So does the first free that is no hit. The graph may use the block at each launch. */
