@@ -123,7 +123,7 @@ def make_resnet50(torch):
 
 
 class FewShapes:
-    """Numbers of which each range has a few, drawn once, and then in a new order in each round."""
+    """Numbers of which each range has a few, all different, in a new order in each round."""
 
     def __init__(self, rng, count):
         self.rng, self.count = rng, count
@@ -132,7 +132,7 @@ class FewShapes:
     def randrange(self, *bounds):
         if not self.order.get(bounds):
             if bounds not in self.values:
-                self.values[bounds] = [self.rng.randrange(*bounds) for _ in range(self.count)]
+                self.values[bounds] = self.rng.sample(range(*bounds), self.count)
             self.order[bounds] = self.rng.sample(self.values[bounds], self.count)
         return self.order[bounds].pop()
 
