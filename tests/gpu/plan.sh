@@ -14,7 +14,7 @@ frameworks_begin || exit 1
 
 failed=0 what=${1:-all}
 if [ "$what" != longest ]; then
-    frameworks_compare torch --few-shapes 8 --steps 80 --warm-up 40 --rounds 1 --seconds 170 \
+    frameworks_compare torch --few-shapes 8 --steps 88 --warm-up 48 --rounds 1 --seconds 170 \
         --allocators default expandable tarn tarn:plan=learn || failed=1
 fi
 if [ "$what" != training ]; then
