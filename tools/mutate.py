@@ -36,6 +36,7 @@ import time
 FOLDER = pathlib.Path("build/mutation")
 TREE, BUILD, RESULTS = FOLDER / "tree", FOLDER / "build", FOLDER / "results.jsonl"
 VENV = FOLDER / "venv"
+ORIGINAL = FOLDER / "original.json"  # the text of the changed file
 PYTHON = pathlib.Path(".venv/bin/python").resolve()
 TEST_LIMIT_S = 900
 
@@ -314,7 +315,9 @@ def prepare(modules: list[str]) -> None:
         archive = subprocess.Popen(["git", "archive", "HEAD"], stdout=subprocess.PIPE)
         subprocess.run(["tar", "-x", "-C", TREE], stdin=archive.stdout, check=True)
         share()
+        ORIGINAL.unlink(missing_ok=True)
         stamp.write_text(commit)
+    restore()
     code, output = run(
         "cmake", "-G", "Ninja", "-S", str(TREE), "-B", str(BUILD), "-DCMAKE_BUILD_TYPE=Debug",
         "-DTARN_TESTS=ON", "-DTARN_PRUNE=OFF", "-DTARN_WERROR=OFF", "-DTARN_EXAMPLES=OFF",
@@ -326,6 +329,7 @@ def prepare(modules: list[str]) -> None:
     for module in modules:
         if code == 0 and module in TESTS and test(module) != "survived":
             sys.exit(f"mutate.py: the tests of {module} fail without a mutant")
+    costs.cache_clear()  # each test has run
     if code != 0:
         sys.exit(f"mutate.py: the build fails: {output[-2000:]}")
     if not set(modules) <= set(TESTS):
@@ -336,12 +340,37 @@ def build(module: str) -> tuple[int, str]:
     return run("cmake", "--build", str(BUILD), "--target", *targets_of(module), "--", "--quiet")
 
 
-def test(module: str) -> str:
-    code, _ = run(
-        "ctest", "--test-dir", str(BUILD), "-R", TESTS[module], "-E", WITHOUT,
-        "--stop-on-failure", "--timeout", "60", "-j", "2", limit=TEST_LIMIT_S,
-    )  # fmt: skip
-    return "survived" if code == 0 else "killed"
+@functools.cache
+def costs(module: str) -> dict[str, float]:
+    """The tests of a module, and the seconds that each took."""
+    _, output = run("ctest", "--test-dir", str(BUILD), "-N", "-R", TESTS[module], "-E", WITHOUT)
+    known = dict.fromkeys(re.findall(r"Test +#\d+: (\S+)", output), 0.0)
+    data = BUILD / "Testing/Temporary/CTestCostData.txt"
+    for line in data.read_text().splitlines() if data.exists() else ():
+        name, _, seconds = (line.split() + ["", ""])[:3]
+        if name in known:
+            known[name] = float(seconds)
+    return known
+
+
+def parts(module: str, stem: str) -> list[list[str]]:
+    """The tests of a module in the order in which they find most: those of the file, those that take
+    under a second, the others."""
+    own = [name for name in costs(module) if stem in name]
+    quick = [name for name, cost in costs(module).items() if cost < 1 and name not in own]
+    slow = [name for name in costs(module) if name not in own + quick]
+    return [part for part in (own, quick, slow) if part]
+
+
+def test(module: str, stem: str = "") -> str:
+    for names in parts(module, stem or module):
+        code, _ = run(
+            "ctest", "--test-dir", str(BUILD), "-R", f"^({'|'.join(names)})$",
+            "--stop-on-failure", "--timeout", "60", "-j", "2", limit=TEST_LIMIT_S,
+        )  # fmt: skip
+        if code != 0:
+            return "killed"
+    return "survived"
 
 
 @functools.cache
@@ -361,23 +390,37 @@ def test_python(stem: str) -> str:
     return "survived" if code == 0 else "killed"
 
 
+def change(mutant: Mutant) -> None:
+    """Change the file of a mutant, and keep its text."""
+    text = (TREE / mutant.file).read_text()
+    ORIGINAL.write_text(json.dumps({"file": mutant.file, "text": text}))
+    lines = text.splitlines(keepends=True)
+    lines[mutant.line] = mutant.after + "\n"
+    (TREE / mutant.file).write_text("".join(lines))
+
+
+def restore() -> None:
+    """Restore a changed file, also one of a run that was killed."""
+    if ORIGINAL.exists():
+        original = json.loads(ORIGINAL.read_text())
+        (TREE / original["file"]).write_text(original["text"])
+        ORIGINAL.unlink()
+
+
 def judge(mutant: Mutant) -> str:
     """Build and test one mutant; the file is restored."""
     path = TREE / mutant.file
     if mutant.module not in TESTS and fails_unchanged(path.stem):
         sys.exit(f"mutate.py: the tests of {path.name} fail without a mutant")
-    text = path.read_text()
-    lines = text.splitlines(keepends=True)
-    lines[mutant.line] = mutant.after + "\n"
-    path.write_text("".join(lines))
+    change(mutant)
     try:
         code, _ = build(mutant.module)
         if code != 0:
             return "rejected"
-        return test(mutant.module) if mutant.module in TESTS else test_python(path.stem)
+        return test(mutant.module, path.stem) if mutant.module in TESTS else test_python(path.stem)
     finally:
+        restore()
         end_children()
-        path.write_text(text)
 
 
 def results() -> dict[str, dict[str, str]]:
