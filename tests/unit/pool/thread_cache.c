@@ -208,6 +208,29 @@ TEST(walks_through_all_caches_go_on_while_threads_end)
     end_walks();
 }
 
+/* The budget of moves grows with the operations of the pool, hits included. */
+TEST(drains_count_each_hit_once_as_an_operation)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_stream stream = new_stream();
+
+    for (int turn = 0; turn < 3; turn++) {
+        pairs(pool, 4096, stream, WARM);
+        CHECK_OK(tarn_resource_trim(pool, 0, NULL));
+        tarn_pool_statistics counted = statistics(pool);
+        CHECK(counted.cache_hits > 0);
+        tarn__pool_lock(inside(pool));
+        const struct tarn__counts *misses = &inside(pool)->counts;
+        uint64_t operations =
+            misses->allocations + misses->frees + inside(pool)->drained_operations;
+        tarn__pool_unlock(inside(pool));
+        CHECK_EQUAL(counted.allocations + counted.frees, operations);
+    }
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
 TEST(drain_in_several_steps_returns_every_block_and_the_granted_bytes)
 {
     begin_walks();
