@@ -98,10 +98,24 @@ class Program(RuleBasedStateMachine):
     def stream(self, number):
         return self.streams[number % len(self.streams)]
 
+    def sharing(self, array):
+        """Return the arrays that have bytes of this one, itself included."""
+        return [
+            other
+            for other in self.arrays
+            if other.content is not None and np.shares_memory(other.content, array.content)
+        ]
+
     def wait(self, array):
-        """Wait for the work on an array."""
-        array.stream.synchronize() if array.stream else cuda.synchronize()
+        """Wait for the work on an array, and on views of its memory."""
+        for other in self.sharing(array):
+            other.stream.synchronize() if other.stream else cuda.synchronize()
         array.kept = None
+
+    def wait_for_other_streams(self, array, stream):
+        """Wait for the work on an array, unless all of it is on this stream."""
+        if any(other.stream is not stream for other in self.sharing(array)):
+            self.wait(array)
 
     def allocate(self, call):
         """Return what a call makes, or None if the current resource may be out of memory."""
@@ -159,11 +173,11 @@ class Program(RuleBasedStateMachine):
         """Queue a copy of the first bytes, and wait for nothing."""
         found = self.of_device()
         one, two = found[source % len(found)], found[to % len(found)]
-        if one is two or one.array.gpu_data is two.array.gpu_data:
+        if np.shares_memory(one.content, two.content):
             return
-        if one.stream is not two.stream:
-            self.wait(two)
-            two.stream = one.stream
+        self.wait_for_other_streams(one, one.stream)
+        self.wait_for_other_streams(two, one.stream)
+        two.stream = one.stream
         size = min(size, one.array.size, two.array.size)
         two.array[:size].copy_to_device(one.array[:size], stream=one.stream)
         two.content[:size] = one.content[:size]
@@ -180,6 +194,7 @@ class Program(RuleBasedStateMachine):
         from_host = self.pinned()
         source = from_host[pinned % len(from_host)]
         size = min(source.array.size, array.array.size)
+        self.wait_for_other_streams(array, array.stream)
         array.array[:size].copy_to_device(source.array[:size], stream=array.stream)
         array.content[:size] = source.content[:size]
         if drop:
