@@ -323,6 +323,8 @@ def prepare(modules: list[str]) -> None:
         "-DTARN_TESTS=ON", "-DTARN_PRUNE=OFF", "-DTARN_WERROR=OFF", "-DTARN_EXAMPLES=OFF",
         f"-DTARN_PYTHON={'OFF' if set(modules) <= set(TESTS) else 'ON'}",
         f"-DPython_EXECUTABLE={PYTHON}", "-DCMAKE_LINK_DEPENDS_NO_SHARED=ON",
+        "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,-Bsymbolic-functions",  # the extension has functions of these names
+
     )  # fmt: skip
     if code == 0:
         code, output = run("cmake", "--build", str(BUILD), "--", "--quiet")

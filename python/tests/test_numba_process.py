@@ -737,3 +737,16 @@ print(tarn.csv_log())
     signs, taken = {"Alloc": -1, "Free": 1}, {"80": 512, "65536": 1 << 16}
     for before, after, row in zip(free, free[1:], log[1:]):
         assert after - before == signs[row["Event Type"]] * taken[row["Size (bytes)"]]
+
+
+@pytest.mark.parametrize("names", [{}, {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba"}])
+def test_use_keeps_the_settings_of_an_earlier_call(names):
+    code = """
+import tarn
+from numba import cuda
+tarn.use_tarn_for_numba(mode="single-stream", logging=True)
+print(tarn.use(frameworks="numba"))
+cuda.device_array(1000)
+print(tarn.csv_log().count("\\nAlloc"), tarn.numba._Settings.single_stream)
+"""
+    assert fork_code(code, **names).splitlines() == ["{'numba': 'active'}", "1 True"]
