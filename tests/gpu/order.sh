@@ -24,7 +24,8 @@ log=$(mktemp -d) && trap 'rm -rf "$log"' EXIT
     exit 1
 }
 order=build/release/bin/order
-[ $# -gt 0 ] || { set -- $($order --list); }
+# shellcheck disable=SC2046 # several names
+[ $# -gt 0 ] || set -- $($order --list)
 end=$(($(date +%s) + SECONDS_EACH))
 
 # run_some NUMBER SCENARIO...: each PROCESSES-th pair of a scenario and a resource, until the end.
