@@ -138,6 +138,13 @@ EQUIVALENT = {
     "src/ipc/fabric_lease.c: tarn__assert_mutex_held(&tarn__owner_mutex.mutex); -> ;": (
         "an assertion; tests/architecture/test_assertions.py sees that it is there"
     ),
+    "python/ext/device.c: state->served = Py_NewRef(object); -> ;": (
+        "a cache of the last object: without it each call finds the object in the table"
+    ),
+    "python/tarn/numba.py: is_found = resources.is_named() and target.driver._memory_manager is None -> "
+    "is_found = resources.is_named() and target.driver._memory_manager is not None": (
+        "tarn.use() then sets the class that the environment names, as Numba does at its first use"
+    ),
     "src/manager/host_only.c: tarn_pointer *pointer = NULL; -> tarn_pointer *pointer = (void *)8;": (
         "written before it is read"
     ),
