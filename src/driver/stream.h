@@ -63,6 +63,17 @@ tarn_status tarn__stream_query_capture(const char *component,
                                        tarn_stream stream, CUstream_ handle,
                                        CUstreamCaptureStatus_ *out);
 
+/* Return true unless the stream with this handle certainly does not capture. In a context
+ * of its device. */
+static inline bool tarn__stream_may_capture(const struct tarn__calls *calls,
+                                            CUstream_ handle)
+{
+    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_ACTIVE_;
+
+    return calls->stream_is_capturing(handle, &status) != CUDA_SUCCESS_ ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE_;
+}
+
 /* Query the id of a stream that is not registered and not the legacy stream. It must not
  * capture. In a scope. The id of another one is that of its registration, or
  * TARN__LEGACY_ID. */

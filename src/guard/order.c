@@ -15,7 +15,6 @@ enum tarn__order tarn__order_find(const tarn_resource *resource,
                                   const struct tarn__scope *scope, tarn_stream stream,
                                   CUstream_ *out)
 {
-    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
     struct tarn__stream_identity identity;
 
     if (is_unordered(resource, stream))
@@ -23,8 +22,7 @@ enum tarn__order tarn__order_find(const tarn_resource *resource,
     if (tarn__stream_check("guard", scope, stream, tarn_resource_device(resource)) !=
             TARN_OK ||
         !tarn__stream_identify(stream, &identity) ||
-        scope->calls->stream_is_capturing(identity.handle, &status) != CUDA_SUCCESS_ ||
-        status != CU_STREAM_CAPTURE_STATUS_NONE_)
+        tarn__stream_may_capture(scope->calls, identity.handle))
         return TARN__ORDER_CAPTURED;
     *out = identity.handle;
     return TARN__ORDER_STREAM;
@@ -33,12 +31,10 @@ enum tarn__order tarn__order_find(const tarn_resource *resource,
 /* Return true if a registered stream captures, or cannot be asked. */
 static bool may_capture(const struct tarn__registration *registration)
 {
-    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
     const struct tarn__calls *calls;
 
     return tarn__driver(&calls) != TARN_OK ||
-           calls->stream_is_capturing(registration->handle, &status) != CUDA_SUCCESS_ ||
-           status != CU_STREAM_CAPTURE_STATUS_NONE_;
+           tarn__stream_may_capture(calls, registration->handle);
 }
 
 bool tarn__order_find_quickly(const tarn_resource *resource, tarn_stream stream,

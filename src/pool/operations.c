@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "base/blocking_hook.h"
+#include "driver/stream.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,15 +92,12 @@ static void fence_now(struct tarn__pool *pool, tarn_stream stream)
 __attribute__((noinline)) static bool has_joined_capture(
     const struct tarn__pool *pool, const struct tarn__thread_cache *cache)
 {
-    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
-
     /* A raw stream is checked already. The legacy stream cannot capture, and a query of it
      * fails where no context is current. */
     if (!cache->registration || cache->key == TARN__KEY_LEGACY)
         return false;
     tarn__blocking_hook_call();
-    return (pool->calls->stream_is_capturing(cache->handle, &status) != CUDA_SUCCESS_ ||
-            status != CU_STREAM_CAPTURE_STATUS_NONE_) &&
+    return tarn__stream_may_capture(pool->calls, cache->handle) &&
            !TARN_MUTATION(refill_in_capture);
 }
 

@@ -18,12 +18,8 @@
  * not do anything on it. */
 static void resolve_legacy(struct tarn__caller *caller)
 {
-    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
-
     caller->handle = NULL;
-    caller->may_record =
-        caller->scope.calls->stream_is_capturing(NULL, &status) == CUDA_SUCCESS_ &&
-        status == CU_STREAM_CAPTURE_STATUS_NONE_;
+    caller->may_record = !tarn__stream_may_capture(caller->scope.calls, NULL);
 }
 
 static void note_capture(struct tarn__caller *caller, CUstreamCaptureStatus_ status)

@@ -21,6 +21,7 @@
 #include "base/options.h"
 #include "base/size.h"
 #include "base/warn.h"
+#include "driver/stream.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,10 +37,8 @@ struct async {
 static CUresult_ private_stream(const struct tarn__calls *calls, CUstream_ *out)
 {
     CUstream_ own = (CUstream_)TARN_STREAM_PER_THREAD;
-    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_ACTIVE_;
-    CUresult_ result = calls->stream_is_capturing(own, &status);
 
-    if (result != CUDA_SUCCESS_ || status != CU_STREAM_CAPTURE_STATUS_NONE_)
+    if (tarn__stream_may_capture(calls, own))
         return calls->stream_create(out, CU_STREAM_NON_BLOCKING_);
     *out = own;
     return CUDA_SUCCESS_;

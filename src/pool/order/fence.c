@@ -58,6 +58,7 @@
 #include "pool/order/events.h"
 #include "pool/order/identity.h"
 #include "pool/pool.h"
+#include "driver/stream.h"
 
 /* Bound of the unfenced bytes of all streams: 1/UNFENCED_PART of the reserved bytes (or of
  * tarn__pool_scale()), at least UNFENCED_MIN. No other stream can use unfenced memory, so
@@ -281,15 +282,6 @@ static void reopen(struct tarn__pool *pool, struct tarn__stream_state *stream_st
     set_interval(pool, stream_state);
 }
 
-/* Return true unless the stream certainly does not capture. */
-static bool may_capture(const struct tarn__scope *scope, CUstream_ handle)
-{
-    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_ACTIVE_;
-
-    return scope->calls->stream_is_capturing(handle, &status) != CUDA_SUCCESS_ ||
-           status != CU_STREAM_CAPTURE_STATUS_NONE_;
-}
-
 /* Record an event for the closed epoch. Another thread's stream may have joined a capture
  * before the record, and the event is then an event of that capture: a query of it would
  * invalidate the capture, and a stream that waits for it would join it. Such an event
@@ -309,7 +301,7 @@ static void record_event(struct tarn__pool *pool, const struct tarn__scope *scop
         fencing->is_recorded = record(pool, scope, fencing->stream_state, fencing->handle,
                                       fencing->event) == CUDA_SUCCESS_;
     if (fencing->is_recorded && fencing->is_others)
-        fencing->is_recorded = !may_capture(scope, fencing->handle);
+        fencing->is_recorded = !tarn__stream_may_capture(scope->calls, fencing->handle);
 }
 
 /* Publish the event fence, after its event was recorded. Returns false if the event
@@ -538,7 +530,7 @@ static void fence_registered(struct tarn__pool *pool, const struct tarn__scope *
     pthread_mutex_lock(&registration->lock);
     if (tarn__registration_find(stream) == registration &&
         !atomic_load(&registration->captures) &&
-        !may_capture(scope, registration->handle))
+        !tarn__stream_may_capture(scope->calls, registration->handle))
         fence(pool, scope, stream_state, registration->handle, BY_EVENT);
     pthread_mutex_unlock(&registration->lock);
 }
@@ -564,7 +556,7 @@ void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
         return;
     if (tarn__scope_enter(pool->device, &scope) == TARN_OK) {
         if (scope.context_generation == pool->context_generation &&
-            !may_capture(&scope, registration->handle))
+            !tarn__stream_may_capture(scope.calls, registration->handle))
             fence(pool, &scope, stream_state, registration->handle, BY_QUERY_IF_IDLE);
         tarn__scope_leave(&scope);
     }

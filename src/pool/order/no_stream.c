@@ -29,6 +29,7 @@
 #include "pool/pool.h"
 #include "base/blocking_hook.h"
 #include "base/size.h"
+#include "driver/stream.h"
 
 /* The most deferred memory before a search waits instead of growing. It is the largest of
  * four: this part of the pool; so many blocks of the requested size, as far as that is
@@ -172,14 +173,11 @@ bool tarn__no_stream_fence_is_due(const struct tarn__pool *pool, uint32_t quanta
  * memory of this pool. In a scope. */
 static bool block_captures(struct tarn__pool *pool, const struct tarn__scope *scope)
 {
-    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
-
     tarn__pool_lock(pool);
     tarn__captures_collect(pool);
     bool known = tarn__captures_any(pool);
     tarn__pool_unlock(pool);
-    return !known && scope->calls->stream_is_capturing(NULL, &status) == CUDA_SUCCESS_ &&
-           status == CU_STREAM_CAPTURE_STATUS_NONE_ &&
+    return !known && !tarn__stream_may_capture(scope->calls, NULL) &&
            tarn__registration_block_announcements(pool->device);
 }
 

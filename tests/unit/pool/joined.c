@@ -1,10 +1,9 @@
 /* Test registered streams that join the capture of another stream, announced or not: one
  * test for each statement about it in docs/design/pool.md. The simulator's race finder is on. */
-#include "pools.h"
+#include "field.h"
 #include "driver/driver.h"
 #include "driver/registration.h"
 #include "pool/order/identity.h"
-#include "pool/pool.h"
 
 enum {
     SMALL = 4096, /* a thread cache keeps it */
@@ -162,9 +161,8 @@ TEST(hits_end_with_the_first_miss_of_an_unannounced_capture)
 
 static void set_wanted(bool wanted)
 {
-    struct tarn__pool *pool;
+    struct tarn__pool *pool = inside(team.pool);
 
-    CHECK_OK(tarn__pool_of(team.pool, "test", &pool));
     tarn__pool_lock(pool);
     tarn__identity_find_registered(&pool->heap, tarn__registration_find(team.joined))
         ->wanted = wanted;
