@@ -68,6 +68,12 @@ void order_free(struct order *order, tarn_device_ptr block, size_t bytes,
         order_fail("free of 0x%llx: %s", block, tarn_error_last()->message);
 }
 
+void order_fill(const struct block *block, size_t bytes, tarn_stream raw, bool by_graph)
+{
+    live_blocks_note_fill(block, raw, by_graph);
+    device_fill(block->address, bytes, block->tag, raw);
+}
+
 /* --- stream states ------------------------------------------------------------------ */
 
 static void must(tarn_status status, const char *what)
@@ -223,8 +229,7 @@ static void allocate_one(struct actor *actor)
         return;
     }
     block.tag = order_tag(actor->order);
-    live_blocks_note_fill(&block, actor->streams[test_stream].raw, false);
-    device_fill(block.address, block.bytes, block.tag, actor->streams[test_stream].raw);
+    order_fill(&block, block.bytes, actor->streams[test_stream].raw, false);
     actor->live[actor->live_count++] = block;
     actor->live_bytes += block.bytes;
 }

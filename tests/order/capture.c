@@ -87,8 +87,7 @@ static void use_block(struct actor *actor, const struct test_stream *test_stream
 
     if (!order_allocate(order, bytes, 0, test_stream->stream, &block.address))
         return;
-    live_blocks_note_fill(&block, test_stream->raw, false);
-    device_fill(block.address, bytes, block.tag, test_stream->raw);
+    order_fill(&block, bytes, test_stream->raw, false);
     checks_queue(&actor->checks, &block, test_stream->raw);
     order_free(order, block.address, bytes, 0, test_stream->stream);
 }
@@ -122,18 +121,14 @@ static void capture_work(struct actor *actor, const struct test_stream *test_str
     work->count = 0;
     for (unsigned i = 0; i < GRAPH_BLOCKS; i++) {
         size_t bytes = order->scenario->joins && i == 0 ? JOINED_BYTES : GRAPH_BYTES;
-        tarn_device_ptr block;
-        unsigned tag = order_tag(order);
-        if (!order_allocate(order, bytes, 0, test_stream->stream, &block))
+        struct block block = {.bytes = bytes, .tag = order_tag(order)};
+        if (!order_allocate(order, bytes, 0, test_stream->stream, &block.address))
             break;
-        live_blocks_note_fill(
-            &(struct block){.address = block, .bytes = bytes, .tag = tag},
-            test_stream->raw, true);
-        device_fill(block, GRAPH_BYTES, tag, test_stream->raw);
-        CU(cuMemcpyDtoHAsync_v2((char *)work->copies + i * (size_t)GRAPH_BYTES, block,
-                                GRAPH_BYTES, test_stream->raw));
-        order_free(order, block, bytes, 0, test_stream->stream);
-        work->tags[work->count++] = tag;
+        order_fill(&block, GRAPH_BYTES, test_stream->raw, true);
+        CU(cuMemcpyDtoHAsync_v2((char *)work->copies + i * (size_t)GRAPH_BYTES,
+                                block.address, GRAPH_BYTES, test_stream->raw));
+        order_free(order, block.address, bytes, 0, test_stream->stream);
+        work->tags[work->count++] = block.tag;
     }
     if (work->count > 0 && tarn_pool_get_capture(order->resource, test_stream->stream,
                                                  &work->memory) != TARN_OK)

@@ -20,11 +20,11 @@ static void check_report(const struct checks *checks)
     const volatile unsigned *report = checks->report;
     tarn_device_ptr address = report[4] | (tarn_device_ptr)report[5] << 32;
 
-    if (report[0] > 0)
-        live_blocks_print_history(address, sizeof *report);
-    if (report[0] > 0)
-        order_fail("%u wrong words; the first was %#x, its owner wrote %#x", report[0],
-                   report[2], report[1]);
+    if (report[0] == 0)
+        return;
+    live_blocks_print_history(address, sizeof *report);
+    order_fail("%u wrong words; the first was %#x, its owner wrote %#x", report[0],
+               report[2], report[1]);
 }
 
 /* Return the first word that is not `tag`; `count`: none. The awaited event orders the

@@ -10,9 +10,9 @@ struct entry {
     size_t bytes;
 };
 
-/* The last events, for the message of a failure. */
 enum event_kind { HANDED_OUT, FREED, FILLED, FILLED_BY_A_GRAPH };
 
+/* The last events, for the message of a failure. */
 struct history_entry {
     tarn_device_ptr address;
     size_t bytes;

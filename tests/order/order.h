@@ -196,5 +196,8 @@ bool order_allocate(struct order *order, size_t bytes, size_t alignment,
                     tarn_stream stream, tarn_device_ptr *out);
 void order_free(struct order *order, tarn_device_ptr block, size_t bytes,
                 size_t alignment, tarn_stream stream);
+/* Queue a fill of the first bytes of a block with its tag, and note it. `by_graph`: a
+ * capture gets that work. */
+void order_fill(const struct block *block, size_t bytes, tarn_stream raw, bool by_graph);
 
 #endif
