@@ -1,15 +1,15 @@
 /* plan.c -- measure a pool that follows a plan.
  *
- *     bench-plan [--passes N] [--cap PERCENT] [--plain | --learn] [--threads] [--raw]
+ *     bench-plan [--passes N] [--cap PERCENT] [--plain | --learn | --detect] [--threads] [--raw]
  *                [--json FILE] LOG...
- *     bench-plan --training [--passes N] [--plain | --learn] [--shapes N] [--step-ms N]
+ *     bench-plan --training [--passes N] [--plain | --learn | --detect] [--shapes N] [--step-ms N]
  *     bench-plan --pairs
  *
  * Makes a plan of the first LOG, and replays each LOG on one pool that follows it: so the
  * second LOG can be the first one with changes. Prints a row for each pass. Streams are
  * registered ones, or with --raw not. --cap: the pool may have so many percent of the peak live. --plain: no
  * plan. --learn: each pass is a marked step, from which the pool makes its plan; the third
- * pass begins when the plan is made.
+ * pass begins when the plan is made. --detect: the pool finds the steps itself.
  *
  * --training measures steps of a loop like training: weights that stay, activations that
  * live from the forward to the backward pass, temporary blocks, and gradients that the next
@@ -33,7 +33,7 @@ static struct {
     unsigned passes;
     unsigned cap; /* percent; 0: none */
     unsigned shapes, step_ms;
-    bool plain, learn, threads, raw;
+    bool plain, learn, detect, threads, raw;
 } bench = {.passes = 3, .shapes = 1};
 
 /* --- logs ------------------------------------------------------------------------------ */
@@ -92,8 +92,21 @@ static void mark(tarn_resource *pool, unsigned pass)
     }
 }
 
+/* Pause until a step has taken its time. */
+static void end_step(uint64_t start)
+{
+    uint64_t end = start + bench.step_ms * (uint64_t)1000000, now = bench_now_ns();
+    const struct timespec pause = {.tv_sec = (time_t)((end - now) / 1000000000),
+                                   .tv_nsec = (long)((end - now) % 1000000000)};
+
+    if (now < end)
+        nanosleep(&pause, NULL);
+}
+
 static const char *name_of_pool(void)
 {
+    if (bench.detect)
+        return "pool+detect";
     if (bench.learn)
         return "pool+learn";
     return bench.plain ? "pool" : "pool+plan";
@@ -110,11 +123,13 @@ static void run_pass(tarn_resource *pool, const tarn_trace *trace, const char *n
     tarn_replay_report report;
     char what[96];
 
-    if (bench.learn)
+    if (bench.learn && !bench.detect)
         mark(pool, pass);
     bench_must(tarn_pool_reset_peaks(pool), "reset_peaks");
     tarn_pool_statistics before = statistics_of(pool);
+    uint64_t start = bench_now_ns();
     bench_must(tarn_replay(trace, pool, &options, &report), name);
+    end_step(start);
     tarn_pool_statistics after = statistics_of(pool);
     double ratio = (double)after.recent_peak_reserved / (double)report.peak_live_bytes;
     double planned = 100.0 * (double)(after.planned - before.planned) /
@@ -153,7 +168,8 @@ static void run_logs(char **paths, int count)
         .maximum_bytes =
             bench.cap ? (size_t)(summary.peak_live_bytes / 100 * bench.cap) : 0,
         .plan = bench.plain || bench.learn ? NULL : plan,
-        .learn = bench.learn};
+        .learn = bench.learn,
+        .detect_steps = bench.detect};
     bench_must(tarn_pool_create(0, NULL, &options, &pool), "pool");
     tarn_plan_release(plan);
     print_header();
@@ -251,24 +267,13 @@ static void training_step(struct training *training)
     }
 }
 
-/* Pause until a step has taken its time. */
-static void end_step(uint64_t start)
-{
-    uint64_t end = start + bench.step_ms * (uint64_t)1000000, now = bench_now_ns();
-    const struct timespec pause = {.tv_sec = (time_t)((end - now) / 1000000000),
-                                   .tv_nsec = (long)((end - now) % 1000000000)};
-
-    if (now < end)
-        nanosleep(&pause, NULL);
-}
-
 static void run_training_pass(struct training *training, unsigned pass)
 {
     training->random = training->random * 6364136223846793005u + 1442695040888963407u;
     training->shape = (unsigned)((training->random >> 33) % bench.shapes);
-    if (bench.learn && bench.shapes > 1)
+    if (bench.learn && !bench.detect && bench.shapes > 1)
         bench_must(tarn_pool_mark_step(training->pool), "mark_step");
-    else if (bench.learn)
+    else if (bench.learn && !bench.detect)
         mark(training->pool, pass);
     bench_must(tarn_pool_reset_peaks(training->pool), "reset_peaks");
     training->peak = training->live;
@@ -294,7 +299,8 @@ static void run_training_pass(struct training *training, unsigned pass)
 
 static void run_training(void)
 {
-    const tarn_pool_options options = {.size = sizeof options, .learn = bench.learn};
+    const tarn_pool_options options = {
+        .size = sizeof options, .learn = bench.learn, .detect_steps = bench.detect};
     struct training training = {.live = 0};
     tarn_stream raw;
 
@@ -411,6 +417,7 @@ int main(int argc, char **argv)
                                             {"cap", required_argument, NULL, 'c'},
                                             {"plain", no_argument, NULL, 'n'},
                                             {"learn", no_argument, NULL, 'l'},
+                                            {"detect", no_argument, NULL, 'd'},
                                             {"threads", no_argument, NULL, 't'},
                                             {"raw", no_argument, NULL, 'w'},
                                             {"json", required_argument, NULL, 'j'},
@@ -434,7 +441,8 @@ int main(int argc, char **argv)
         if (option == 'm')
             bench.step_ms = (unsigned)strtoul(optarg, NULL, 10);
         bench.plain = bench.plain || option == 'n';
-        bench.learn = bench.learn || option == 'l';
+        bench.learn = bench.learn || option == 'l' || option == 'd';
+        bench.detect = bench.detect || option == 'd';
         bench.threads = bench.threads || option == 't';
         bench.raw = bench.raw || option == 'w';
         pairs = pairs || option == 'r';

@@ -125,7 +125,7 @@ static int plan_of(tarn__state *state, PyObject *path, const tarn_plan **out)
 /* (self, upstream, device, initial_bytes, maximum_bytes; optional: growth_bytes,
  * release_threshold_bytes, grow_first, is oom_policy FAIL, is suspended_policy RESUME,
  * no_stream_policy, no_stream_limit_bytes, is policy TIGHT, is moves NEVER,
- * background_thread, plan as a path, learn) */
+ * background_thread, plan as a path, learn, detect_steps) */
 static PyObject *open_pool(PyObject *module, PyObject *args)
 {
     TARN__CALL;
@@ -134,15 +134,15 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
     PyObject *object, *upstream, *initial, *maximum;
     PyObject *growth = NULL, *threshold = NULL, *no_stream_limit = NULL, *path = NULL;
     int device, grow_first = 0, oom_fail = 0, resume = 0, no_stream_policy = 0, tight = 0,
-                stays = 0, background_thread = 0, learn = 0;
+                stays = 0, background_thread = 0, learn = 0, detect_steps = 0;
     tarn_resource *made = NULL;
     struct fresh fresh;
     tarn_status status;
 
-    if (!PyArg_ParseTuple(args, "OOiOO|OOpppiOpppO&p", &object, &upstream, &device,
+    if (!PyArg_ParseTuple(args, "OOiOO|OOpppiOpppO&pp", &object, &upstream, &device,
                           &initial, &maximum, &growth, &threshold, &grow_first, &oom_fail,
                           &resume, &no_stream_policy, &no_stream_limit, &tight, &stays,
-                          &background_thread, path_or_none, &path, &learn))
+                          &background_thread, path_or_none, &path, &learn, &detect_steps))
         return NULL;
     if (optional_size(no_stream_limit, &options.no_stream_limit_bytes) != 0 ||
         tarn__arguments_size(initial, &options.initial_bytes) != 0 ||
@@ -155,6 +155,7 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
     options.grow_first = grow_first;
     options.background_thread = background_thread;
     options.learn = learn;
+    options.detect_steps = detect_steps;
     options.policy = tight ? TARN_POOL_POLICY_TIGHT : TARN_POOL_POLICY_DEFAULT;
     options.moves = stays ? TARN_POOL_MOVES_NEVER : TARN_POOL_MOVES_DEFAULT;
     options.oom_policy = oom_fail ? TARN_POOL_OOM_FAIL : TARN_POOL_OOM_SYNCHRONIZE;
@@ -621,7 +622,7 @@ static PyMethodDef pool_functions[] = {
      "_open_pool(mr, upstream, device, initial, maximum, growth=0, threshold=0, "
      "grow_first=False, fail_on_oom=False, resume_on_use=False, no_stream=0, "
      "no_stream_limit=0, tight=False, never_moves=False, background_thread=False, "
-     "plan=None, learn=False, /)\n--\n\n"
+     "plan=None, learn=False, detect_steps=False, /)\n--\n\n"
      "Create the resource of a PoolMemoryResource; sizes are bytes."},
     {"_open_slab", open_slab, METH_VARARGS,
      "_open_slab(mr, upstream, device, block_bytes, initial_blocks, maximum_blocks, "

@@ -1640,6 +1640,7 @@ def _open_pool(
     background_thread: bool = False,
     plan: str | PathLike[str] | None = None,
     learn: bool = False,
+    detect_steps: bool = False,
     /,
 ) -> None:
     """Create the resource of a PoolMemoryResource; sizes are bytes."""

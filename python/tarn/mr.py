@@ -922,8 +922,9 @@ class PoolMemoryResource(_PoolCalls):
         File of `tarn plan`: the pool hands out the addresses of this plan where its own rules
         allow that. Then it has no thread caches, and a plan that does not pay turns itself off.
         "learn": the pool makes plans of the steps that mark_step() or `tarn.step()` marks, and
-        follows them where a step is repeated; a file of this name is "./learn". Neither with an
-        upstream. None: no plan.
+        follows them where a step is repeated. "detect": as "learn", and the pool guesses where a
+        step begins; the first mark of the program ends that. Files of these names are "./learn"
+        and "./detect". None of it with an upstream. None: no plan.
 
     Raises
     ------
@@ -935,7 +936,7 @@ class PoolMemoryResource(_PoolCalls):
         The initial bytes are unavailable.
     InvalidArgumentError
         The initial bytes are over the maximum, the upstream is of another device, or the device
-        does not exist. Or there is a `release_threshold` or `plan="learn"`, and `moves` is "never".
+        does not exist. Or there is a `release_threshold`, `plan="learn"` or `plan="detect"`, and `moves` is "never".
     ValueError
         `no_stream`, `policy` or `moves` is unknown, or a size is a string without a known unit.
 
@@ -999,8 +1000,9 @@ class PoolMemoryResource(_PoolCalls):
             policy == "tight",
             moves == "never",
             background_thread,
-            None if plan == "learn" else plan,
-            plan == "learn",
+            None if plan in ("learn", "detect") else plan,
+            plan in ("learn", "detect"),
+            plan == "detect",
         )
         note_pool(self)
 

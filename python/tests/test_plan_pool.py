@@ -108,6 +108,29 @@ def test_the_pool_learns_marked_steps() -> None:
     assert found.planned_share == 1.0
 
 
+def test_the_pool_finds_steps_without_marks() -> None:
+    pool = tarn.mr.PoolMemoryResource(plan="detect", no_stream="single-stream")
+    until = time.monotonic() + 120
+    while pool.statistics().plans_made == 0 and time.monotonic() < until:
+        work(pool)
+        time.sleep(0.001)
+    work(pool)
+    planned = pool.statistics().planned
+    for _ in range(3):
+        work(pool)
+    assert pool.statistics().plan_state == "followed"
+    assert pool.statistics().planned - planned == 3 * len(SIZES) * 40
+
+
+def test_a_mark_ends_the_search_for_steps() -> None:
+    pool = tarn.mr.PoolMemoryResource(plan="detect", no_stream="single-stream")
+    pool.mark_step()
+    for _ in range(20):
+        work(pool)
+    pool.mark_step()
+    assert pool.statistics().steps_learned == 1
+
+
 def test_step_marks_the_pool_of_the_current_resource() -> None:
     pool = tarn.mr.PoolMemoryResource(plan="learn", no_stream="single-stream")
     before = tarn.mr.get_current_device_resource()
@@ -187,6 +210,8 @@ def test_an_optimizer_marks_steps(frees_gradients: bool) -> None:
 def test_learning_excludes_what_it_cannot_work_with(tmp_path: Path) -> None:
     with pytest.raises(tarn.InvalidArgumentError, match="learn"):
         tarn.mr.PoolMemoryResource(plan="learn", moves="never")
+    with pytest.raises(tarn.InvalidArgumentError, match="learn"):
+        tarn.mr.PoolMemoryResource(plan="detect", moves="never")
     with pytest.raises(tarn.NotSupportedError):
         tarn.mr.PoolMemoryResource(tarn.mr.CudaMemoryResource(), plan="learn")
     with pytest.raises(FileNotFoundError):

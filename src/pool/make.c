@@ -69,6 +69,10 @@ static tarn_status check_learn(const tarn_pool_options *options)
             TARN_INVALID_ARGUMENT,
             "pool: learn is true, and there is a plan: a pool follows one "
             "or learns its own");
+    if (options->detect_steps && !options->learn)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "pool: detect_steps is true, and learn is false: no step is learned");
     if (options->learn && options->moves == TARN_POOL_MOVES_NEVER)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "pool: learn is true, moves %d forbids that memory moves",
@@ -176,6 +180,7 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
     pool->device = device;
     pool->options = *options;
     pool->limit = options->maximum_bytes ? options->maximum_bytes : UINT64_MAX;
+    pool->is_learning = options->detect_steps;
     pool->least_bytes = block_bytes;
     pool->most_bytes =
         block_bytes ? block_bytes : (size_t)(UINT32_MAX / 2) << TARN__QUANTUM_SHIFT;

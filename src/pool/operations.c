@@ -277,6 +277,28 @@ static tarn__index quick_unplanned(struct tarn__pool *pool,
     return index;
 }
 
+static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out);
+
+/* Return the free memory of a pool to the device, which then maps it at the addresses of a
+ * new plan. Between two steps nearly all memory is free. Without this the pool would have
+ * both. Where it cannot wait for the device, the pages move one by one. */
+static void make_room_for_plan(struct tarn__pool *pool)
+{
+    struct tarn__kept_error words = tarn__error_keep();
+    size_t released;
+
+    if (pool_trim(pool, 0, &released) != TARN_OK)
+        tarn__error_restore(&words);
+}
+
+/* Begin a step of a pool that has a plan, or learns one. */
+static void begin_step(struct tarn__pool *pool)
+{
+    if (tarn__follow_mark(pool))
+        make_room_for_plan(pool);
+    tarn__guard_warn(pool);
+}
+
 /* Allocate in a pool that has a plan, or learns one. */
 __attribute__((noinline)) static tarn_status allocate_planned(
     struct tarn__pool *pool, struct tarn__thread_cache *cache,
@@ -286,6 +308,10 @@ __attribute__((noinline)) static tarn_status allocate_planned(
     struct tarn__followed followed = {.is_made = false};
     tarn__index index = 0;
 
+    if (caches_are_on(pool) && tarn__follow_detect(pool, request->quanta)) {
+        begin_step(pool);
+        cache = NULL; /* that may take long: resolve the stream anew */
+    }
     if (cache)
         index = quick_planned(pool, cache, request, bytes, &followed);
     if (cache && !index && !followed.has_slot)
@@ -745,18 +771,6 @@ const tarn_resource_ops tarn__pool_ops = {
     .supports_no_stream = pool_supports_no_stream,
 };
 
-/* Return the free memory of a pool to the device, which then maps it at the addresses of a
- * new plan. Between two steps nearly all memory is free. Without this the pool would have
- * both. Where it cannot wait for the device, the pages move one by one. */
-static void make_room_for_plan(struct tarn__pool *pool)
-{
-    struct tarn__kept_error words = tarn__error_keep();
-    size_t released;
-
-    if (pool_trim(pool, 0, &released) != TARN_OK)
-        tarn__error_restore(&words);
-}
-
 tarn_status tarn_pool_mark_step(tarn_resource *resource)
 {
     struct tarn__pool *pool = NULL;
@@ -766,9 +780,8 @@ tarn_status tarn_pool_mark_step(tarn_resource *resource)
         status = tarn__driver_check();
     if (status != TARN_OK || !pool->follow)
         return status;
-    if (tarn__follow_mark(pool))
-        make_room_for_plan(pool);
-    tarn__guard_warn(pool);
+    tarn__follow_end_detection(pool);
+    begin_step(pool);
     return TARN_OK;
 }
 

@@ -10,7 +10,8 @@
  * In eager mode other threads then run in the middle of more of the pool's work.
  *
  * Resources: pool, pool/cuda, pool/async, pool/plan (a pool with a random plan), pool/learn
- * (one that learns plans: each actor repeats its first turns), async, cuda.
+ * (one that learns plans: each actor repeats its first turns), pool/detect (the same, and
+ * the pool finds the steps itself), async, cuda.
  */
 #define _GNU_SOURCE
 #include "order.h"
@@ -40,9 +41,14 @@ static struct {
     unsigned seeds, first_seed;
 } options = {.resource = "pool", .mode = "seeded", .reuses = 1000, .seeds = 10};
 
+static bool is_detecting(void)
+{
+    return strcmp(options.resource, "pool/detect") == 0;
+}
+
 static bool is_learning(void)
 {
-    return strcmp(options.resource, "pool/learn") == 0;
+    return strcmp(options.resource, "pool/learn") == 0 || is_detecting();
 }
 
 static const struct scenario *playing;
@@ -113,6 +119,7 @@ tarn_resource *order_resource(const struct scenario *scenario, bool *is_pool_out
     } else if (is_learning()) {
         status = TARN_OK;
         pool.learn = pool.moves != TARN_POOL_MOVES_NEVER;
+        pool.detect_steps = pool.learn && is_detecting();
     }
     if (status == TARN_OK && *is_pool_out)
         status = tarn_pool_create(0, upstream, &pool, &resource);
@@ -177,7 +184,7 @@ static void allow_interrupts(const struct scenario *scenario)
 }
 
 /* A pool that learns sees the work of a few turns repeatedly. The first actor marks its
- * steps, and leaves the pool a moment for a plan. */
+ * steps, unless the pool is to find them, and leaves the pool a moment for a plan. */
 static void begin_anew(struct actor *actor)
 {
     static const struct timespec moment = {.tv_nsec = 1000000};
@@ -186,7 +193,7 @@ static void begin_anew(struct actor *actor)
     actor_restart(actor);
     if (actor->index > 0)
         return;
-    if (tarn_pool_mark_step(actor->order->resource) != TARN_OK)
+    if (!is_detecting() && tarn_pool_mark_step(actor->order->resource) != TARN_OK)
         order_fail("mark: %s", tarn_error_last()->message);
     nanosleep(&moment, NULL);
 }

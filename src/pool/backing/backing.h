@@ -95,7 +95,7 @@ struct tarn__pages {
     int device; /* TARN_DEVICE_NONE: the upstream belongs to no device */
     bool is_vmm;
     size_t growth_bytes;   /* 0: by the pool's size */
-    bool is_tight;         /* new handles are small */
+    atomic_bool is_tight;  /* new handles are small */
     size_t block_bytes;    /* of the block that memory is obtained for; 0: none */
     atomic_bool is_single; /* new handles are pages */
     atomic_size_t reserved, suspended, metadata;

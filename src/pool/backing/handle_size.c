@@ -62,7 +62,7 @@ static size_t most_pinned(const struct tarn__pages *pages, size_t reserved)
 {
     size_t part = pages->block_bytes / BLOCK_PART;
 
-    if (pages->is_tight)
+    if (atomic_load(&pages->is_tight))
         return TIGHT_MOST;
     if (pages->block_bytes == 0 || part > HANDLE_MOST ||
         reserved <= room_of(pages) / PINNED_PART)

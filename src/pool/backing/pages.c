@@ -142,7 +142,7 @@ void tarn__pages_set_maximum(struct tarn__pages *pages, uint64_t bytes)
 
 void tarn__pages_set_tight(struct tarn__pages *pages, bool is_tight)
 {
-    pages->is_tight = is_tight;
+    atomic_store(&pages->is_tight, is_tight);
 }
 
 void tarn__pages_set_block(struct tarn__pages *pages, uint64_t bytes)
@@ -150,9 +150,9 @@ void tarn__pages_set_block(struct tarn__pages *pages, uint64_t bytes)
     pages->block_bytes = bytes;
 }
 
-void tarn__pages_set_single(struct tarn__pages *pages)
+void tarn__pages_set_single(struct tarn__pages *pages, bool is_single)
 {
-    atomic_store(&pages->is_single, true);
+    atomic_store(&pages->is_single, is_single);
 }
 
 size_t tarn__pages_reserved(const struct tarn__pages *pages)

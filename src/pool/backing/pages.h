@@ -66,13 +66,13 @@ struct tarn__span tarn__pages_range(const struct tarn__pages *pages);
 
 /* Set the pool's limit: handles are smaller where it is low. */
 void tarn__pages_set_maximum(struct tarn__pages *pages, uint64_t bytes);
-/* Have new handles be small, so that live blocks pin little free memory. */
+/* Have new handles be small, so that live blocks pin little free memory. Any thread. */
 void tarn__pages_set_tight(struct tarn__pages *pages, bool is_tight);
 /* Set the bytes of the block that the next memory is obtained for; 0: of none. Handles
  * are not much larger. The caller grows the memory in one thread at a time. */
 void tarn__pages_set_block(struct tarn__pages *pages, uint64_t bytes);
 /* Have new handles be pages, so that each page can move by itself. Any thread. */
-void tarn__pages_set_single(struct tarn__pages *pages);
+void tarn__pages_set_single(struct tarn__pages *pages, bool is_single);
 
 /* Map `bytes` at `at`, which has no memory yet, for the pool's device and its peers. For
  * segments `at` is ignored, and the memory is requested on `stream`. `*out` is then the

@@ -108,7 +108,8 @@ bool tarn__budget_is_over_learned(const struct tarn__pool *pool, uint64_t need)
 }
 
 /* Return true if the budget is spent and the pool may have `need` bytes more. With a
- * maximum, or in a tight pool, memory is worth more than time. `lock` held. */
+ * maximum, in a tight pool and in one that learns, memory is worth more than time. `lock`
+ * held. */
 static bool is_spent(struct tarn__pool *pool, uint64_t need) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
@@ -118,7 +119,8 @@ static bool is_spent(struct tarn__pool *pool, uint64_t need) TARN__REQUIRES(pool
 
     note_operations(pool);
     return pool->moves_ns > NS_AHEAD && pool->limit >= pool->device_bytes &&
-           !tarn__pool_is_tight(pool) && !tarn__budget_is_over_learned(pool, need) &&
+           !tarn__pool_is_tight(pool) && !pool->is_learning &&
+           !tarn__budget_is_over_learned(pool, need) &&
            tarn__pages_reserved(pool->pages) + need <= peak / TWENTIETHS * MOST_INSTEAD;
 }
 

@@ -466,7 +466,7 @@ static void start_planner(struct tarn__pool *pool, struct tarn__planner *planner
 static bool mark_learned(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
-    bool was_on = tarn__learn_is_on(pool);
+    bool was_learning = pool->is_learning;
     tarn__guard_end_step(pool);
     tarn__pool_unlock(pool);
     enter_plan(pool);
@@ -474,13 +474,31 @@ static bool mark_learned(struct tarn__pool *pool)
     pool->follow->is_marked = true;
     bool is_due = tarn__learn_is_trim_due(pool);
     struct tarn__planner *planner = tarn__learn_mark(pool);
-    bool begins = !was_on && tarn__learn_is_on(pool);
+    bool begins = !was_learning && pool->is_learning;
     tarn__pool_unlock(pool);
     if (planner)
         start_planner(pool, planner);
     if (begins) /* what is cached would be missing in the record */
         tarn__thread_caches_drain(pool);
     return is_due;
+}
+
+bool tarn__follow_detect(struct tarn__pool *pool, uint32_t quanta)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    if (!learn || !atomic_load(&learn->detect.is_on))
+        return false;
+    tarn__pool_lock(pool);
+    bool begins = tarn__learn_detect(pool, quanta);
+    tarn__pool_unlock(pool);
+    return begins;
+}
+
+void tarn__follow_end_detection(struct tarn__pool *pool)
+{
+    if (pool->follow->learn)
+        atomic_store(&pool->follow->learn->detect.is_on, false);
 }
 
 bool tarn__follow_mark(struct tarn__pool *pool)
@@ -525,7 +543,7 @@ bool tarn__follow_forget(struct tarn__pool *pool, tarn__index index,
     if (pool->follow->learn)
         tarn__learn_note_free(pool, index, stream_state->identity.key);
     if (node->capture != TARN__NODE_PLANNED)
-        return !tarn__follow_is_on(pool) && !tarn__learn_is_on(pool);
+        return !tarn__follow_is_on(pool) && !pool->is_learning;
     tarn__sequences_leave(sequences, node->next);
     tarn__node_set_capture(node, 0);
     if (is_to_be_fenced(sequences, node->next, stream_state))

@@ -53,6 +53,11 @@ bool tarn__follow_forget(struct tarn__pool *pool, tarn__index index,
  * key. A pool that learns records it. */
 void tarn__follow_note(struct tarn__pool *pool, tarn__index index, uint64_t key,
                        const struct tarn__followed *followed) TARN__REQUIRES(pool_lock);
+/* Return true if a step, which the program does not mark, begins with a request that is not
+ * served yet: the caller marks it. No lock held. */
+bool tarn__follow_detect(struct tarn__pool *pool, uint32_t quanta);
+/* The program marks its steps itself. No lock held. */
+void tarn__follow_end_detection(struct tarn__pool *pool);
 /* Note the begin of a step of the program: all sequences begin anew. A pool that learns
  * records the step, or follows the plan of an earlier one. Returns true if memory is
  * to be returned: new plans have other addresses, or a plan made the pool reserve too much. No

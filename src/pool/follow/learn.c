@@ -1,5 +1,6 @@
 /* learn.c -- plans that a pool makes of the marked steps of its program. */
 #include "pool/follow/learn.h"
+#include "pool/follow/signature.h"
 #include "base/thread.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@ bool tarn__learn_open(struct tarn__pool *pool)
     if (!learn)
         return false;
     tarn__record_init(&learn->record);
+    if (pool->options.detect_steps)
+        tarn__detect_init(&learn->detect);
     pool->follow->state = TARN_POOL_PLAN_LEARNING;
     return true;
 }
@@ -52,11 +55,6 @@ size_t tarn__learn_metadata(const struct tarn__pool *pool)
             bytes += sizeof *learn->jobs[i].planner +
                      tarn__record_metadata(&learn->jobs[i].planner->record);
     return bytes;
-}
-
-bool tarn__learn_is_on(const struct tarn__pool *pool)
-{
-    return pool->follow->learn && pool->follow->learn->is_on;
 }
 
 /* --- shapes --- */
@@ -104,12 +102,6 @@ static void follow_shape(struct tarn__pool *pool, struct tarn__learn_shape *shap
 
 /* --- the present step --- */
 
-static uint64_t mixed(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
-
 /* Add a request to the signature of the step, and to its beginning. */
 static void add_request(struct tarn__learn *learn, uint64_t key, uint32_t quanta)
 {
@@ -118,8 +110,8 @@ static void add_request(struct tarn__learn *learn, uint64_t key, uint32_t quanta
     uint64_t stream_number = tarn__record_stream(&learn->record, key);
     uint64_t thread_number = tarn__record_thread(&learn->record, thread);
 
-    present->signature =
-        mixed(present->signature, quanta | stream_number << 32 | thread_number << 48);
+    present->signature = tarn__signature_add(
+        present->signature, quanta | stream_number << 32 | thread_number << 48);
     if (learn->allocations++ >= TARN__LEARN_PREFIX)
         return;
     learn->requests[present->count] = (struct tarn__learn_request){thread, key, quanta};
@@ -203,11 +195,26 @@ static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     struct tarn__learn *learn = pool->follow->learn;
 
     learn->is_on = learn->is_recording = false;
+    atomic_store(&learn->detect.is_on, false);
+    pool->is_learning = false;
     pool->learned_bytes = 0;
+    tarn__pages_set_tight(pool->pages, tarn__pool_is_tight(pool));
     tarn__state_end(pool);
     pool->follow->sequences = NULL;
     free_shapes(learn);
     drop_waiting(learn);
+}
+
+static void end_undetected(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__follow *follow = pool->follow;
+
+    follow->state = TARN_POOL_PLAN_OFF_UNREPEATED;
+    snprintf(follow->news, sizeof follow->news,
+             "pool: learning is off: no repeated step was found in %d allocations",
+             TARN__DETECT_MOST);
+    atomic_store(&follow->has_news, true);
+    end(pool);
 }
 
 static void end_unrepeated(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
@@ -312,6 +319,19 @@ bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
 
 /* --- marks --- */
 
+bool tarn__learn_detect(struct tarn__pool *pool, uint32_t quanta)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    tarn__assert_held(&pool->lock);
+    if (!atomic_load(&learn->detect.is_on))
+        return false;
+    bool begins = tarn__detect_note(&learn->detect, pool->heap.allocated_bytes, quanta);
+    if (!atomic_load(&learn->detect.is_on))
+        end_undetected(pool);
+    return begins;
+}
+
 struct tarn__planner *tarn__learn_take_done(struct tarn__pool *pool)
 {
     struct tarn__learn *learn = pool->follow->learn;
@@ -393,8 +413,10 @@ static void plan_step(struct tarn__learn *learn)
         learn->unrepeated = 0;
         return;
     }
-    if (is_worse_than_none(learn, learn->present.signature) ||
-        !is_repeated(learn, learn->present.signature) || !has_space_for_shape(learn)) {
+    bool is_seen = is_repeated(learn, learn->present.signature) ||
+                   (atomic_load(&learn->detect.is_on) && learn->detect.is_repeated);
+    if (is_worse_than_none(learn, learn->present.signature) || !is_seen ||
+        !has_space_for_shape(learn)) {
         learn->unrepeated++;
         return;
     }
@@ -448,7 +470,7 @@ struct tarn__planner *tarn__learn_mark(struct tarn__pool *pool)
         return NULL;
     if (learn->is_on)
         end_step(pool);
-    learn->is_on = true;
+    learn->is_on = pool->is_learning = true;
     if (learn->unrepeated >= TARN__LEARN_UNREPEATED ||
         learn->failures >= TARN__LEARN_FAILURES)
         end_unrepeated(pool);

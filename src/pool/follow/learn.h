@@ -20,6 +20,7 @@
 #ifndef TARN_POOL_LEARN_H
 #define TARN_POOL_LEARN_H
 
+#include "pool/follow/detect.h"
 #include "pool/follow/planner.h"
 #include "pool/follow/record.h"
 #include "pool/follow/state.h"
@@ -60,6 +61,7 @@ struct tarn__learn {
     bool is_on; /* from the first mark on, until learning ends */
     bool
         is_recording; /* this step in full: its shape is not decided, or it has no plan */
+    struct tarn__detect detect; /* steps that the program does not mark */
     struct tarn__record record;
     uint32_t allocations; /* of this step, while it is recorded */
     struct tarn__learn_shape
@@ -92,9 +94,10 @@ void tarn__learn_free(struct tarn__pool *pool);
 /* Return the bytes of host memory. */
 size_t tarn__learn_metadata(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 
-/* Return true if thread caches are to keep no blocks, since frees are recorded. */
-bool tarn__learn_is_on(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
-
+/* Look for steps: note a request, before it is served. Returns true if a step begins with
+ * it, which the caller marks. */
+bool tarn__learn_detect(struct tarn__pool *pool, uint32_t quanta)
+    TARN__REQUIRES(pool_lock);
 /* Note a request of the calling thread. Returns true if the pool follows another shape
  * from now on, in which the earlier requests of the step have slots, too. */
 bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t quanta)

@@ -27,6 +27,7 @@ void tarn__state_end(struct tarn__pool *pool)
     pool->follow->version++;
     forget_live(pool);
     tarn__area_share(&pool->heap);
+    tarn__pages_set_single(pool->pages, false);
 }
 
 /* --- the plan that is followed --- */
@@ -68,7 +69,7 @@ static void follow_sequences(struct tarn__pool *pool, struct tarn__sequences *se
     follow->aim = aim_of(sequences);
     follow->price = sequences->price;
     if (tarn__pages_round_up(sequences->height + sequences->outside) > follow->aim)
-        tarn__pages_set_single(pool->pages);
+        tarn__pages_set_single(pool->pages, true);
 }
 
 void tarn__state_restart(struct tarn__pool *pool)

@@ -1,0 +1,142 @@
+/* detect.c -- where the steps of a program begin that marks none. */
+#include "pool/follow/detect.h"
+#include "pool/follow/signature.h"
+#include <string.h>
+
+/* Parts of the range of live bytes; distances of the anchor without a mark. */
+enum { VALLEY_PART = 32, RISEN_PART = 8, LATE = 2, TOO_LATE = 4 };
+
+static void begin_window(struct tarn__detect *detect)
+{
+    detect->seen = 0;
+    detect->fewest = UINT64_MAX;
+    detect->most = 0;
+}
+
+static void begin_step(struct tarn__detect *detect)
+{
+    detect->has_risen = false;
+    detect->length = 0;
+    detect->signature = 0;
+}
+
+/* Look for steps whose live bytes rise and fall in this range. */
+static void restart(struct tarn__detect *detect, uint64_t fewest, uint64_t most)
+{
+    begin_step(detect);
+    detect->is_found = false;
+    detect->base = fewest;
+    detect->valley = fewest + (most - fewest) / VALLEY_PART;
+    detect->risen = fewest + (most - fewest) / RISEN_PART;
+    detect->shapes = detect->distance = 0;
+    detect->anchor = 0;
+    memset(detect->known, 0, sizeof detect->known);
+}
+
+/* Look for steps without knowledge of their live bytes. */
+static void forget(struct tarn__detect *detect)
+{
+    restart(detect, UINT64_MAX, UINT64_MAX);
+    begin_window(detect);
+}
+
+void tarn__detect_init(struct tarn__detect *detect)
+{
+    memset(detect, 0, sizeof *detect);
+    atomic_store(&detect->is_on, true);
+    detect->window = TARN__DETECT_WINDOW;
+    forget(detect);
+}
+
+/* Enter the step that ends in the steps that are known. Returns how many allocations ago
+ * the last equal one ended; 0: there was none. */
+static uint64_t enter(struct tarn__detect *detect)
+{
+    struct tarn__detect_known *known =
+        &detect->known[detect->signature % TARN__DETECT_KNOWN];
+    uint64_t distance =
+        known->signature == detect->signature ? detect->now - known->end : 0;
+
+    *known = (struct tarn__detect_known){detect->signature, detect->now};
+    return distance;
+}
+
+/* End a step. Returns true if the next one is to be marked. */
+static bool end_step(struct tarn__detect *detect)
+{
+    uint64_t signature = detect->signature, distance = enter(detect);
+
+    if (distance == 0)
+        detect->shapes++;
+    if (distance > detect->distance && distance <= TARN__DETECT_LONGEST) {
+        detect->anchor = signature;
+        detect->distance = (uint32_t)distance;
+        detect->is_found = true;
+        detect->searched = 0;
+    }
+    bool has_few_shapes = detect->shapes <= TARN__DETECT_SHAPES;
+    bool is_marked = detect->is_found && (has_few_shapes || signature == detect->anchor);
+    detect->is_repeated = distance > 0 && detect->marked > 0 &&
+                          detect->now - detect->marked == detect->length;
+    begin_step(detect);
+    if (is_marked)
+        detect->marked = detect->now;
+    return is_marked;
+}
+
+/* Return true if so many times the distance of the anchor's steps passed without a mark. */
+static bool is_late(const struct tarn__detect *detect, unsigned times)
+{
+    return detect->is_found && (detect->now - detect->marked) / times > detect->distance;
+}
+
+/* Return true if the live bytes of this window are not those of the steps. Where steps are
+ * found, a window may have a part of one, or fewer live bytes in its middle. */
+static bool has_other_range(const struct tarn__detect *detect)
+{
+    uint64_t valley = detect->fewest + (detect->most - detect->fewest) / VALLEY_PART;
+
+    if (detect->is_found)
+        return valley < detect->base && is_late(detect, LATE);
+    return valley < detect->base || detect->fewest > detect->valley ||
+           detect->most < detect->risen;
+}
+
+static void end_window(struct tarn__detect *detect)
+{
+    if (has_other_range(detect))
+        restart(detect, detect->fewest, detect->most);
+    if (!detect->is_found && detect->window < TARN__DETECT_LONGEST)
+        detect->window *= 2;
+    begin_window(detect);
+}
+
+/* Note an allocation of the present window. */
+static void note_window(struct tarn__detect *detect, uint64_t live)
+{
+    if (detect->fewest > live)
+        detect->fewest = live;
+    if (detect->most < live)
+        detect->most = live;
+    if (++detect->seen == detect->window)
+        end_window(detect);
+}
+
+bool tarn__detect_note(struct tarn__detect *detect, uint64_t live, uint32_t quanta)
+{
+    bool begins = false;
+
+    if (live <= detect->valley && detect->has_risen &&
+        detect->length >= TARN__DETECT_SHORTEST)
+        begins = end_step(detect);
+    detect->has_risen = detect->has_risen || live >= detect->risen;
+    detect->now++;
+    detect->length++;
+    detect->signature = tarn__signature_add(detect->signature, quanta);
+    note_window(detect, live);
+    if (is_late(detect, TOO_LATE))
+        forget(detect);
+    if (!detect->is_found && ++detect->searched == TARN__DETECT_MOST)
+        atomic_store(&detect->is_on, false);
+    return begins;
+}

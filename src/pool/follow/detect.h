@@ -1,0 +1,65 @@
+/* detect.h -- where the steps of a program begin that marks none.
+ *
+ * Few bytes are live at the begin of a step, and more in the middle of it. A window of
+ * allocations has the fewest and the most live bytes; their difference is its range. A step
+ * begins with the first allocation that finds at most the fewest bytes and 1/32 of the range
+ * live, after one that found at least the fewest and 1/8. If a step has the sizes of an
+ * earlier one, steps are found, and each one is marked from there on.
+ *
+ * Long steps have many such places. Where more than TARN__DETECT_SHAPES different steps
+ * were seen, only those are marked that follow one of them, the anchor: the one that came
+ * again after the most allocations.
+ *
+ * The window doubles until steps are found, so that it has a whole step at last. The search
+ * begins anew if fewer bytes are live later, or if no step begins for long. It ends after
+ * TARN__DETECT_MOST allocations in vain.
+ *
+ * The pool's lock guards all of it.
+ */
+#ifndef TARN_POOL_FOLLOW_DETECT_H
+#define TARN_POOL_FOLLOW_DETECT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    TARN__DETECT_SHORTEST = 16, /* allocations of a step */
+    TARN__DETECT_SHAPES = 16,
+    TARN__DETECT_KNOWN = 1024, /* steps with which one is compared */
+    TARN__DETECT_WINDOW = 256, /* allocations; the first one */
+    TARN__DETECT_LONGEST = 1 << 18,
+    TARN__DETECT_MOST = 1 << 20
+};
+
+struct tarn__detect_known {
+    uint64_t signature, end; /* of a step: after so many allocations */
+};
+
+struct tarn__detect {
+    atomic_bool is_on;     /* read without the lock, too */
+    bool is_found;         /* steps are marked */
+    uint64_t now, marked;  /* allocations; those before the last mark */
+    bool has_risen;        /* this step had `risen` live bytes */
+    bool is_repeated;      /* the last step, which began with a mark, was seen before */
+    uint64_t fewest, most; /* live bytes of this window */
+    uint64_t base;         /* the fewest live bytes, where steps are looked for */
+    uint64_t valley,
+        risen; /* live bytes: a step falls to `valley`, and rises to `risen` */
+    uint32_t window, seen; /* allocations of a window; those of this one */
+    uint32_t length;       /* allocations of this step */
+    uint64_t signature;    /* of this step */
+    struct tarn__detect_known known[TARN__DETECT_KNOWN];
+    unsigned shapes;   /* different steps */
+    uint64_t anchor;   /* signature; 0: none */
+    uint32_t distance; /* allocations between the last two of its steps */
+    uint32_t searched; /* allocations since steps were found last */
+};
+
+void tarn__detect_init(struct tarn__detect *detect);
+
+/* Note a request for so many quanta, while `live` bytes are live. Returns true if it begins a
+ * step that is to be marked. After a search in vain `is_on` is false. */
+bool tarn__detect_note(struct tarn__detect *detect, uint64_t live, uint32_t quanta);
+
+#endif

@@ -1,0 +1,316 @@
+/* Test that a pool finds the steps of a program that marks none. */
+#include "learn.h"
+#include "pool/follow/detect.h"
+
+#define GIB (1024 * MIB)
+
+/* --- the search alone --- */
+
+/* A program of `steps` repeated inner steps. Each has 20 allocations of its own sizes; their
+ * live bytes rise from `base` to its peak and fall again. */
+static bool note(struct tarn__detect *detect, uint64_t base, uint32_t inner, uint32_t i)
+{
+    uint64_t live = base + (uint64_t)(i < 10 ? i : 20 - i) * MIB;
+
+    return tarn__detect_note(detect, live, 100 + inner * 20 + i);
+}
+
+static uint32_t run_inner(struct tarn__detect *detect, uint64_t base, uint32_t inner,
+                          uint32_t *first_out)
+{
+    uint32_t marks = 0;
+
+    for (uint32_t i = 0; i < 20; i++)
+        if (note(detect, base, inner, i)) {
+            *first_out = i;
+            marks++;
+        }
+    return marks;
+}
+
+TEST(a_step_begins_where_the_fewest_bytes_are_live)
+{
+    struct tarn__detect detect;
+    uint32_t first = 0;
+
+    tarn__detect_init(&detect);
+    for (int i = 0; i < 100; i++)
+        run_inner(&detect, GIB, 0, &first);
+    for (int i = 0; i < 100; i++) {
+        first = 99;
+        CHECK_EQUAL(1, run_inner(&detect, GIB, 0, &first));
+        CHECK_EQUAL(0, first);
+    }
+}
+
+TEST(steps_of_different_shapes_are_marked_in_any_order)
+{
+    struct tarn__detect detect;
+    uint32_t first = 0;
+    uint64_t seed = 3;
+
+    tarn__detect_init(&detect);
+    for (int i = 0; i < 200; i++)
+        run_inner(&detect, GIB, random_plan_below(&seed, 8), &first);
+    for (int i = 0; i < 200; i++)
+        CHECK_EQUAL(1, run_inner(&detect, GIB, random_plan_below(&seed, 8), &first));
+}
+
+/* A step of 100 different parts is one step: its parts are too many to have plans. */
+TEST(a_step_of_many_parts_is_one_step)
+{
+    struct tarn__detect detect;
+    uint32_t first = 0, marks = 0;
+
+    tarn__detect_init(&detect);
+    for (uint32_t i = 0; i < 800; i++)
+        run_inner(&detect, GIB, i % 100, &first);
+    for (uint32_t i = 0; i < 1000; i++)
+        marks += run_inner(&detect, GIB, i % 100, &first);
+    CHECK_EQUAL(10, marks);
+}
+
+/* The live bytes have grown by 2 GiB, so no allocation finds as few as before. */
+TEST(a_lost_step_is_looked_for_again)
+{
+    struct tarn__detect detect;
+    uint32_t first = 0;
+
+    tarn__detect_init(&detect);
+    for (int i = 0; i < 100; i++)
+        run_inner(&detect, GIB, 0, &first);
+    for (int i = 0; i < 200; i++)
+        run_inner(&detect, 3 * GIB, 1, &first);
+    for (int i = 0; i < 100; i++)
+        CHECK_EQUAL(1, run_inner(&detect, 3 * GIB, 1, &first));
+}
+
+/* A loop is found first. Later fewer bytes are live: the step is longer than the loop. */
+TEST(fewer_live_bytes_begin_a_longer_step)
+{
+    struct tarn__detect detect;
+    uint32_t first = 0, marks = 0, last = 0;
+
+    tarn__detect_init(&detect);
+    for (uint32_t i = 0; i < 400; i++) {
+        last = marks;
+        marks = 0;
+        for (int j = 0; j < 60; j++) /* of one shape, with a part of its own before it */
+            marks += run_inner(&detect, GIB, 0, &first);
+        for (uint32_t j = 0; j < 30; j++)
+            marks += run_inner(&detect, 64 * MIB, 1 + j, &first);
+    }
+    CHECK(marks >= 1);
+    CHECK_EQUAL(last, marks);
+}
+
+TEST(work_that_does_not_repeat_has_no_steps)
+{
+    struct tarn__detect detect;
+    uint64_t seed = 5;
+    uint32_t marks = 0;
+
+    tarn__detect_init(&detect);
+    for (uint32_t i = 0; i < TARN__DETECT_MOST; i++) {
+        CHECK(atomic_load(&detect.is_on));
+        marks +=
+            tarn__detect_note(&detect, (uint64_t)random_plan_below(&seed, 4096) * MIB,
+                              1 + random_plan_below(&seed, 1 << 20));
+    }
+    CHECK_EQUAL(0, marks);
+    CHECK(!atomic_load(&detect.is_on));
+}
+
+/* --- pools --- */
+
+static tarn_stream streams[STEP_STREAMS];
+
+static tarn_resource *begin(void)
+{
+    const tarn_pool_options options = {
+        .size = sizeof options, .learn = true, .detect_steps = true};
+
+    use_driver(0);
+    for (int i = 0; i < STEP_STREAMS; i++)
+        streams[i] = new_stream();
+    return new_pool(&options);
+}
+
+static void end(tarn_resource *pool)
+{
+    adds_up(pool);
+    CHECK_EQUAL(0, statistics(pool).live_blocks);
+    end_pool(pool);
+    for (int i = 0; i < STEP_STREAMS; i++)
+        CU(cuStreamDestroy_v2(streams[i]));
+}
+
+/* Repeat steps in turn until so many plans were made, and three rounds more. Returns the
+ * planned allocations of these. */
+static uint64_t planned_of(tarn_resource *pool, const struct step *steps, int count,
+                           uint64_t plans, const tarn_stream *on)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    uint64_t before = 0;
+
+    for (int round = 0; round < 20000 && statistics(pool).plans_made < plans; round++) {
+        for (int i = 0; i < count; i++)
+            step_run(pool, &steps[i], on);
+        nanosleep(&pause, NULL);
+    }
+    CHECK_EQUAL(plans, statistics(pool).plans_made);
+    for (int round = 0; round < 4; round++) {
+        if (round == 1)
+            before = statistics(pool).planned;
+        for (int i = 0; i < count; i++) {
+            step_run(pool, &steps[i], on);
+            CU(cuCtxSynchronize());
+        }
+    }
+    return statistics(pool).planned - before;
+}
+
+TEST(steps_without_marks_are_planned)
+{
+    const struct step step = {.seed = 1, .count = 300, .streams = 1};
+    tarn_resource *pool = begin();
+
+    CHECK_EQUAL(3 * 300, planned_of(pool, &step, 1, 1, streams));
+    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
+    end(pool);
+}
+
+TEST(steps_on_several_streams_are_planned_without_marks)
+{
+    const struct step step = {.seed = 2, .count = 200, .streams = STEP_STREAMS};
+    tarn_resource *pool = begin();
+
+    CHECK(planned_of(pool, &step, 1, 1, streams) >= 3 * 200 * 9 / 10);
+    end(pool);
+}
+
+TEST(steps_without_a_stream_are_planned_without_marks)
+{
+    const tarn_stream no_stream[1] = {TARN_STREAM_NONE};
+    const struct step step = {.seed = 3, .count = 150, .streams = 1, .quantum = 64 * KIB};
+    tarn_resource *pool = begin();
+
+    CHECK(planned_of(pool, &step, 1, 1, no_stream) >= 3 * 150 * 9 / 10);
+    end(pool);
+}
+
+TEST(three_shapes_in_turn_are_planned_without_marks)
+{
+    const struct step steps[] = {{.seed = 4, .count = 250, .streams = 2},
+                                 {.seed = 5, .count = 300, .streams = 2},
+                                 {.seed = 6, .count = 200, .streams = 2}};
+    tarn_resource *pool = begin();
+
+    CHECK(planned_of(pool, steps, 3, 3, streams) >= 3 * 750 * 9 / 10);
+    end(pool);
+}
+
+TEST(another_program_is_planned_after_the_first)
+{
+    const struct step steps[] = {{.seed = 7, .count = 250, .streams = 1},
+                                 {.seed = 8, .count = 300, .streams = 1}};
+    tarn_resource *pool = begin();
+
+    CHECK_EQUAL(3 * 250, planned_of(pool, &steps[0], 1, 1, streams));
+    CHECK_EQUAL(3 * 300, planned_of(pool, &steps[1], 1, 2, streams));
+    end(pool);
+}
+
+/* The captured blocks are in no plan, and end no step. */
+TEST(a_capture_between_two_steps_harms_nothing)
+{
+    const struct step step = {.seed = 9, .count = 200, .streams = 1};
+    void *graph;
+    tarn_resource *pool = begin();
+
+    planned_of(pool, &step, 1, 1, streams);
+    for (int i = 0; i < 4; i++) {
+        CU(cuStreamBeginCapture_v2(streams[1], CAPTURE_RELAXED));
+        tarn_device_ptr block = take(pool, MIB, streams[1]);
+        step_run(pool, &step, streams);
+        put(pool, block, MIB, streams[1]);
+        CU(cuStreamEndCapture(streams[1], &graph));
+        CU(cuGraphDestroy(graph));
+    }
+    CHECK_EQUAL(3 * 200, planned_of(pool, &step, 1, 1, streams));
+    end(pool);
+}
+
+struct worker {
+    tarn_resource *pool;
+    const tarn_stream *stream;
+};
+
+static void *run_steps(void *data)
+{
+    const struct step step = {.seed = 10, .count = 40, .streams = 1};
+    const struct worker *worker = data;
+
+    for (int i = 0; i < 200; i++)
+        step_run(worker->pool, &step, worker->stream);
+    return NULL;
+}
+
+TEST(threads_that_run_freely_share_a_pool_that_looks_for_steps)
+{
+    struct worker workers[STEP_STREAMS];
+    pthread_t threads[STEP_STREAMS];
+    tarn_resource *pool = begin();
+
+    for (int i = 0; i < STEP_STREAMS; i++) {
+        workers[i] = (struct worker){pool, &streams[i]};
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, run_steps, &workers[i]));
+    }
+    for (int i = 0; i < STEP_STREAMS; i++)
+        CHECK_EQUAL(0, pthread_join(threads[i], NULL));
+    end(pool);
+}
+
+TEST(a_mark_of_the_program_ends_the_guesses)
+{
+    const struct step step = {.seed = 11, .count = 100, .streams = 1};
+    tarn_resource *pool = begin();
+
+    mark(pool);
+    for (int i = 0; i < 30; i++)
+        step_run(pool, &step, streams);
+    CHECK_EQUAL(0, statistics(pool).steps_learned);
+    mark(pool);
+    CHECK_EQUAL(1, statistics(pool).steps_learned);
+    end(pool);
+}
+
+/* Then it is a plain pool, whose thread caches keep blocks. */
+TEST(a_search_in_vain_ends)
+{
+    tarn_resource *pool = begin();
+    uint64_t seed = 12;
+
+    for (uint32_t i = 0; i < TARN__DETECT_MOST; i++) {
+        size_t bytes = 512 * (1 + (size_t)random_plan_below(&seed, 100000));
+        CHECK_EQUAL(TARN_POOL_PLAN_LEARNING, statistics(pool).plan_state);
+        put(pool, take(pool, bytes, streams[0]), bytes, streams[0]);
+    }
+    CHECK_EQUAL(TARN_POOL_PLAN_OFF_UNREPEATED, statistics(pool).plan_state);
+    uint64_t hits = statistics(pool).cache_hits;
+    for (int i = 0; i < 100; i++)
+        put(pool, take(pool, 4 * KIB, streams[0]), 4 * KIB, streams[0]);
+    CHECK(statistics(pool).cache_hits - hits > 90);
+    end(pool);
+}
+
+TEST(steps_are_looked_for_in_a_pool_that_learns_alone)
+{
+    const tarn_pool_options options = {.size = sizeof options, .detect_steps = true};
+    tarn_resource *pool = NULL;
+
+    use_driver(0);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, &options, &pool));
+    CHECK_MESSAGE("detect_steps");
+    CHECK(pool == NULL);
+}
