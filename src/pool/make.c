@@ -180,7 +180,7 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
     pool->device = device;
     pool->options = *options;
     pool->limit = options->maximum_bytes ? options->maximum_bytes : UINT64_MAX;
-    pool->is_learning = options->detect_steps;
+    pool->moves_freely = options->learn;
     pool->least_bytes = block_bytes;
     pool->most_bytes =
         block_bytes ? block_bytes : (size_t)(UINT32_MAX / 2) << TARN__QUANTUM_SHIFT;

@@ -125,8 +125,9 @@ struct tarn__pool {
     uint64_t moves_ns TARN__GUARDED_BY(pool_lock);
     uint64_t moves_operations TARN__GUARDED_BY(pool_lock);
     uint64_t grown_instead TARN__GUARDED_BY(pool_lock);
-    /* The pool records steps, or looks for them (learn.c): thread caches keep no blocks. */
-    bool is_learning TARN__GUARDED_BY(pool_lock);
+    /* With learn (learn.c), until learning ends: the budget does not count. What lives long
+     * is mostly allocated before the first mark. */
+    bool moves_freely TARN__GUARDED_BY(pool_lock);
     /* With learned plans (learn.c): the bytes that the pool may have before it moves memory
      * rather than to grow; 0: no such bound. */
     uint64_t learned_bytes TARN__GUARDED_BY(pool_lock);

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.." || exit 1
 OUT=${OUT:-build/gpu-out}
 SECONDS_EACH=${SECONDS_EACH:-150}
 PROCESSES=${PROCESSES:-16}
-RESOURCES=${RESOURCES:-pool pool/plan pool/learn pool/cuda}
+RESOURCES=${RESOURCES:-pool pool/plan pool/learn pool/detect pool/cuda}
 export CMAKE_PREFIX_PATH="$PWD/.gpu/usr" CPATH="$PWD/.gpu/usr/include"
 unset TARN_DRIVER TARN_SIM
 mkdir -p "$OUT"

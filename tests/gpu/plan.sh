@@ -15,7 +15,7 @@ frameworks_begin || exit 1
 failed=0 what=${1:-all}
 if [ "$what" != longest ]; then
     frameworks_compare torch --few-shapes 8 --steps 88 --warm-up 48 --rounds 1 --seconds 170 \
-        --allocators default expandable tarn tarn:plan=learn || failed=1
+        --allocators default expandable tarn tarn:plan=learn tarn:plan=detect || failed=1
 fi
 if [ "$what" != training ]; then
     timeout -k 5 300 .venv-torch-gpu/bin/python bench/torch/longest_sequence.py \

@@ -30,14 +30,19 @@ struct tarn__state_list {
     size_t count;
 };
 
+enum { TARN__AREA_RANGES = 8 };
+
 struct tarn__heap {
     struct tarn__nodes nodes;
     struct tarn__addresses addresses;
     struct tarn__bins completed; /* state 0: completed frees, which any stream may use */
     struct tarn__bins unmapped;  /* address ranges without memory */
-    /* An address range of its own for blocks at planned addresses. It begins at
-     * `area_address` and has `area_bytes`; 0: there is none. */
+    /* Addresses of their own for blocks at planned addresses: `area_bytes` from
+     * `area_address` on; 0: there are none. They are one range, or several. */
     uint64_t area_address, area_bytes;
+    uint64_t area_ranges[TARN__AREA_RANGES]; /* the first address of each, in order */
+    unsigned area_range_count;
+    unsigned area_range;                        /* the one in which layouts are */
     struct tarn__bins area_free, area_unmapped; /* what is free and unmapped there */
     uint64_t *starts; /* first address of each segment, unsorted */
     size_t segments, segment_capacity;

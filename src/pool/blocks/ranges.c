@@ -158,6 +158,22 @@ tarn__index tarn__ranges_make_unmapped(struct tarn__heap *heap, tarn__index inde
     return index;
 }
 
+bool tarn__ranges_cut(struct tarn__heap *heap, tarn__index index, uint64_t address)
+{
+    if (!add_start(heap, address))
+        return false;
+    tarn__index upper =
+        tarn__take_range(heap, index, address, tarn__node_end(NODE(index)) - address);
+    if (!upper) {
+        remove_start(heap, address);
+        return false;
+    }
+    NODE(NODE(upper)->before)->after = 0;
+    NODE(upper)->before = 0; /* it stays in the table of addresses */
+    tarn__ranges_make_unmapped(heap, upper);
+    return true;
+}
+
 void tarn__ranges_make_retired(struct tarn__heap *heap, tarn__index index)
 {
     heap->allocated_bytes -= tarn__node_bytes(NODE(index));

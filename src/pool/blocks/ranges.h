@@ -14,6 +14,11 @@ bool tarn__ranges_add_segment(struct tarn__heap *heap, uint64_t address, uint64_
 bool tarn__ranges_add(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
     TARN__REQUIRES(pool_lock);
 
+/* Cut a range at `address`, in its unmapped node `index`. What is behind is a range of its own.
+ * Returns false without host memory. */
+bool tarn__ranges_cut(struct tarn__heap *heap, tarn__index index, uint64_t address)
+    TARN__REQUIRES(pool_lock);
+
 /* Turn a node that is in transit into an unmapped range, coalesced with neighbouring
  * unmapped ranges. Returns the range. */
 tarn__index tarn__ranges_make_unmapped(struct tarn__heap *heap, tarn__index index)

@@ -1,6 +1,7 @@
 /* area.c -- the blocks at given addresses, and what a stream may do with them. */
 #include "pool/follow/area.h"
 #include "pool/blocks/ranges.h"
+#include "pool/backing/pages.h"
 #include "pool/mutations.h"
 
 #define NODE(index) tarn__node(&heap->nodes, (index))
@@ -63,15 +64,50 @@ bool tarn__area_open(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
 {
     heap->area_address = address;
     heap->area_bytes = bytes;
-    if (tarn__ranges_add(heap, address, bytes))
+    if (tarn__ranges_add(heap, address, bytes)) {
+        heap->area_ranges[heap->area_range_count++] = address;
         return true;
+    }
     heap->area_bytes = 0;
     return false;
 }
 
 tarn__index tarn__area_first(const struct tarn__heap *heap)
 {
-    return tarn__heap_find(heap, heap->area_address);
+    return tarn__heap_find(heap, heap->area_ranges[heap->area_range]);
+}
+
+/* Return true if the node has no memory, and so many bytes. */
+static bool is_unmapped(const struct tarn__heap *heap, tarn__index index, uint64_t bytes)
+{
+    return tarn__node_state(NODE(index)) == TARN__UNMAPPED &&
+           tarn__node_bytes(NODE(index)) >= bytes;
+}
+
+bool tarn__area_move(struct tarn__heap *heap, uint64_t bytes)
+{
+    const uint64_t page = TARN__PAGE_BYTES;
+
+    for (unsigned range = 0; range < heap->area_range_count; range++) {
+        tarn__index first = tarn__heap_find(heap, heap->area_ranges[range]);
+        if (is_unmapped(heap, first, bytes)) {
+            heap->area_range = range;
+            return true;
+        }
+    }
+    if (heap->area_range_count == TARN__AREA_RANGES)
+        return false;
+    for (tarn__index i = NODE(tarn__area_first(heap))->after; i; i = NODE(i)->after) {
+        uint64_t begin = (NODE(i)->address + page - 1) & ~(page - 1);
+        if (!is_unmapped(heap, i, begin - NODE(i)->address + bytes))
+            continue;
+        if (!tarn__ranges_cut(heap, i, begin))
+            return false;
+        heap->area_range = heap->area_range_count;
+        heap->area_ranges[heap->area_range_count++] = begin;
+        return true;
+    }
+    return false;
 }
 
 /* Return true if the node is in the bins of the area. */
@@ -93,15 +129,17 @@ static struct tarn__bins *bins_of(struct tarn__heap *heap, const struct tarn__no
  * twice in a step at most, and only where the memory is exhausted. */
 static void change_bins(struct tarn__heap *heap, uint64_t bytes) TARN__REQUIRES(pool_lock)
 {
-    tarn__index first = tarn__area_first(heap);
-
-    for (tarn__index i = first; i; i = NODE(i)->after)
-        if (is_in_bins(NODE(i)))
-            tarn__bins_remove(bins_of(heap, NODE(i)), &heap->nodes, i);
+    for (unsigned range = 0; range < heap->area_range_count; range++)
+        for (tarn__index i = tarn__heap_find(heap, heap->area_ranges[range]); i;
+             i = NODE(i)->after)
+            if (is_in_bins(NODE(i)))
+                tarn__bins_remove(bins_of(heap, NODE(i)), &heap->nodes, i);
     heap->area_bytes = bytes;
-    for (tarn__index i = first; i; i = NODE(i)->after)
-        if (is_in_bins(NODE(i)))
-            tarn__bins_add(bins_of(heap, NODE(i)), &heap->nodes, i);
+    for (unsigned range = 0; range < heap->area_range_count; range++)
+        for (tarn__index i = tarn__heap_find(heap, heap->area_ranges[range]); i;
+             i = NODE(i)->after)
+            if (is_in_bins(NODE(i)))
+                tarn__bins_add(bins_of(heap, NODE(i)), &heap->nodes, i);
 }
 
 void tarn__area_share(struct tarn__heap *heap)

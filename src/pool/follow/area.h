@@ -41,8 +41,12 @@ enum tarn__area_use tarn__area_look(const struct tarn__heap *heap,
  * without host memory. */
 bool tarn__area_open(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
     TARN__REQUIRES(pool_lock);
-/* Return the first node of the area. */
+/* Return the first node of the range in which the layouts are. */
 tarn__index tarn__area_first(const struct tarn__heap *heap) TARN__REQUIRES(pool_lock);
+/* Have the layouts, of so many bytes, begin in a range of the area without memory: another
+ * one, or a part of this one that becomes a range of its own. Returns false if there is
+ * none. */
+bool tarn__area_move(struct tarn__heap *heap, uint64_t bytes) TARN__REQUIRES(pool_lock);
 /* Share the area: what is free there serves any request, and what is unmapped may grow. */
 void tarn__area_share(struct tarn__heap *heap) TARN__REQUIRES(pool_lock);
 /* Keep what is free or unmapped in the area, which has so many bytes, for planned blocks

@@ -104,8 +104,7 @@ static enum tarn__area_use look(struct tarn__pool *pool,
     TARN__REQUIRES(pool_lock)
 {
     const struct tarn__sequences *sequences = pool->follow->sequences;
-    uint64_t address =
-        pool->heap.area_address + ((uint64_t)offset << TARN__QUANTUM_SHIFT);
+    uint64_t address = pool->follow->base + ((uint64_t)offset << TARN__QUANTUM_SHIFT);
     uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
     uint32_t before = tarn__bits_previous(&sequences->live, rank);
 
@@ -142,6 +141,7 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
     struct tarn__follow *follow = pool->follow;
     struct tarn__match match = {
         follow->sequences, sequence, request->quanta, 0, false, false, 0};
+    bool is_blocked = false;
 
     if (!tarn__guard_note_allocation(pool, request->quanta) || !sequence)
         return TARN__AREA_BLOCKED;
@@ -157,6 +157,7 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
         }
         enum tarn__area_use use =
             look(pool, stream_state, request, slot->offset, slot->rank, out);
+        is_blocked = is_blocked || use == TARN__AREA_BLOCKED;
         if (use == TARN__AREA_BLOCKED)
             continue;
         tarn__match_accept(&match);
@@ -167,6 +168,8 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
         return use;
     }
     tarn__match_reject(&match);
+    if (is_blocked)
+        follow->step.blocked_quanta += request->quanta;
     return TARN__AREA_BLOCKED;
 }
 
@@ -466,7 +469,7 @@ static void start_planner(struct tarn__pool *pool, struct tarn__planner *planner
 static bool mark_learned(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
-    bool was_learning = pool->is_learning;
+    bool was_on = tarn__learn_is_on(pool);
     tarn__guard_end_step(pool);
     tarn__pool_unlock(pool);
     enter_plan(pool);
@@ -474,7 +477,7 @@ static bool mark_learned(struct tarn__pool *pool)
     pool->follow->is_marked = true;
     bool is_due = tarn__learn_is_trim_due(pool);
     struct tarn__planner *planner = tarn__learn_mark(pool);
-    bool begins = !was_learning && pool->is_learning;
+    bool begins = !was_on && tarn__learn_is_on(pool);
     tarn__pool_unlock(pool);
     if (planner)
         start_planner(pool, planner);
@@ -543,7 +546,7 @@ bool tarn__follow_forget(struct tarn__pool *pool, tarn__index index,
     if (pool->follow->learn)
         tarn__learn_note_free(pool, index, stream_state->identity.key);
     if (node->capture != TARN__NODE_PLANNED)
-        return !tarn__follow_is_on(pool) && !pool->is_learning;
+        return !tarn__follow_is_on(pool) && !tarn__learn_is_on(pool);
     tarn__sequences_leave(sequences, node->next);
     tarn__node_set_capture(node, 0);
     if (is_to_be_fenced(sequences, node->next, stream_state))

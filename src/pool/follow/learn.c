@@ -1,5 +1,6 @@
 /* learn.c -- plans that a pool makes of the marked steps of its program. */
 #include "pool/follow/learn.h"
+#include "pool/follow/area.h"
 #include "pool/follow/signature.h"
 #include "base/thread.h"
 #include <stdio.h>
@@ -55,6 +56,13 @@ size_t tarn__learn_metadata(const struct tarn__pool *pool)
             bytes += sizeof *learn->jobs[i].planner +
                      tarn__record_metadata(&learn->jobs[i].planner->record);
     return bytes;
+}
+
+bool tarn__learn_is_on(const struct tarn__pool *pool)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    return learn && (learn->is_on || atomic_load(&learn->detect.is_on));
 }
 
 /* --- shapes --- */
@@ -196,7 +204,7 @@ static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 
     learn->is_on = learn->is_recording = false;
     atomic_store(&learn->detect.is_on, false);
-    pool->is_learning = false;
+    pool->moves_freely = false;
     pool->learned_bytes = 0;
     tarn__pages_set_tight(pool->pages, tarn__pool_is_tight(pool));
     tarn__state_end(pool);
@@ -283,13 +291,34 @@ static bool is_worse_than_none(const struct tarn__learn *learn, uint64_t signatu
 bool tarn__learn_is_trim_due(struct tarn__pool *pool)
 {
     struct tarn__learn *learn = pool->follow->learn;
-    bool is_due = learn->has_dropped;
+    bool is_due = learn->is_trim_due;
 
     tarn__assert_held(&pool->lock);
-    learn->has_dropped = false;
+    learn->is_trim_due = false;
     if (learn->marks_to_trim > 0 && --learn->marks_to_trim == 0)
         is_due = true;
     return is_due;
+}
+
+/* A layout whose slots of so many of the step's bytes were in use is in a bad place. */
+enum { BLOCKED_PART = 20 };
+
+/* Have all layouts begin where the area is not in use. Blocks that stay have their addresses:
+ * a step that was not like the others got them for long. Returns false if there is no such
+ * place, or if other causes made the plan bad. */
+static bool has_moved_layouts(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+    const struct tarn__follow_step *step = &pool->follow->step;
+    uint64_t height = 0;
+
+    if (step->blocked_quanta < step->quanta / BLOCKED_PART)
+        return false;
+    for (int i = 0; i < TARN__LEARN_SHAPES; i++)
+        if (learn->shapes[i].sequences && height < learn->shapes[i].sequences->height)
+            height = learn->shapes[i].sequences->height;
+    learn->is_trim_due = tarn__state_move(pool, height);
+    return learn->is_trim_due;
 }
 
 bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
@@ -298,9 +327,11 @@ bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
     struct tarn__learn_shape *shape = learn->active;
 
     tarn__assert_held(&pool->lock);
+    if (!is_worse && has_moved_layouts(pool))
+        return true;
     if (is_worse) {
         note_worse(learn, shape->signature);
-        learn->has_dropped = true;
+        learn->is_trim_due = true;
     }
     if (++learn->failures == TARN__LEARN_FAILURES) {
         end(pool);
@@ -319,9 +350,21 @@ bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
 
 /* --- marks --- */
 
+/* Follow no plan and record nothing until the next mark: nobody knows where the present
+ * step ends, so no plan is judged by it. */
+static void pause_learning(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    follow_shape(pool, NULL);
+    learn->is_recording = false;
+    learn->allocations = 0;
+}
+
 bool tarn__learn_detect(struct tarn__pool *pool, uint32_t quanta)
 {
     struct tarn__learn *learn = pool->follow->learn;
+    bool was_found = learn->detect.is_found;
 
     tarn__assert_held(&pool->lock);
     if (!atomic_load(&learn->detect.is_on))
@@ -329,6 +372,8 @@ bool tarn__learn_detect(struct tarn__pool *pool, uint32_t quanta)
     bool begins = tarn__detect_note(&learn->detect, pool->heap.allocated_bytes, quanta);
     if (!atomic_load(&learn->detect.is_on))
         end_undetected(pool);
+    else if (was_found && !learn->detect.is_found && learn->is_on)
+        pause_learning(pool);
     return begins;
 }
 
@@ -470,7 +515,7 @@ struct tarn__planner *tarn__learn_mark(struct tarn__pool *pool)
         return NULL;
     if (learn->is_on)
         end_step(pool);
-    learn->is_on = pool->is_learning = true;
+    learn->is_on = true;
     if (learn->unrepeated >= TARN__LEARN_UNREPEATED ||
         learn->failures >= TARN__LEARN_FAILURES)
         end_unrepeated(pool);

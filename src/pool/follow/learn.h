@@ -76,7 +76,7 @@ struct tarn__learn {
     uint64_t worse[TARN__LEARN_WORSE];
     /* most bytes, of all steps that were recorded without a plan */
     uint64_t plain_allocated, plain_reserved;
-    bool has_dropped;       /* a plan that was worse, since the last mark */
+    bool is_trim_due; /* since the last mark a plan was dropped, or the layouts moved */
     unsigned marks_to_trim; /* until free memory is to be returned; 0: it is not */
 
     struct tarn__learn_job jobs[TARN__LEARN_JOBS]; /* the first one is at work */
@@ -93,6 +93,10 @@ bool tarn__learn_open(struct tarn__pool *pool);
 void tarn__learn_free(struct tarn__pool *pool);
 /* Return the bytes of host memory. */
 size_t tarn__learn_metadata(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
+
+/* Return true if thread caches are to keep no blocks: frees are recorded, or steps looked
+ * for. */
+bool tarn__learn_is_on(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 
 /* Look for steps: note a request, before it is served. Returns true if a step begins with
  * it, which the caller marks. */
@@ -112,8 +116,9 @@ void tarn__learn_note_free(struct tarn__pool *pool, tarn__index index, uint64_t 
 /* Return the most bytes that a plan may have a pool reserve whose live bytes reach
  * `allocated`: what it reserved without one, and 2 % and 16 MiB more. */
 uint64_t tarn__learn_most_reserved(const struct tarn__learn *learn, uint64_t allocated);
-/* The plan that is followed does not pay: forget it. `is_worse`: it has the pool reserve
- * more than that. Returns false if learning ends. */
+/* The plan that is followed does not pay. If blocks that are not planned have its addresses,
+ * all layouts go elsewhere; else forget it. `is_worse`: it has the pool reserve more than
+ * that. Returns false if learning ends. */
 bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse) TARN__REQUIRES(pool_lock);
 /* Return true if the mark that calls this is to return free memory: a new plan has other
  * addresses, or a plan that was worse was dropped. The pool returns it for the first plan at

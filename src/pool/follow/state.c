@@ -99,10 +99,21 @@ void tarn__state_use(struct tarn__pool *pool, struct tarn__sequences *sequences)
     tarn__state_restart(pool);
 }
 
+bool tarn__state_move(struct tarn__pool *pool, uint64_t bytes)
+{
+    tarn__assert_held(&pool->lock);
+    if (!tarn__area_move(&pool->heap, bytes))
+        return false;
+    forget_live(pool);
+    pool->follow->base = pool->heap.area_ranges[pool->heap.area_range];
+    return true;
+}
+
 bool tarn__state_has_room(const struct tarn__pool *pool,
                           const struct tarn__sequences *sequences)
 {
-    return sequences->height <= pool->follow->area_bytes;
+    return sequences->height <=
+           pool->follow->area_bytes - (pool->follow->base - pool->heap.area_address);
 }
 
 /* --- the pool's begin and end --- */
@@ -120,7 +131,8 @@ static tarn_status open_area(struct tarn__pool *pool,
                               "this device has %llu for plans",
                               (unsigned long long)height, (unsigned long long)half);
     pool->follow->area_bytes = half;
-    if (!tarn__area_open(&pool->heap, range.address + range.bytes - half, half) ||
+    pool->follow->base = range.address + range.bytes - half;
+    if (!tarn__area_open(&pool->heap, pool->follow->base, half) ||
         !tarn__ranges_add(&pool->heap, range.address, range.bytes - half))
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
     return TARN_OK;

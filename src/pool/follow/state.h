@@ -11,6 +11,7 @@ struct tarn__follow_step {
     uint64_t allocations;
     uint64_t quanta, planned_quanta;
     uint64_t outside_quanta; /* of slots outside of the layout; no part of `quanta` */
+    uint64_t blocked_quanta; /* missed: the addresses of each candidate were in use */
     uint64_t peak_allocated, peak_reserved;
 };
 
@@ -25,7 +26,8 @@ struct tarn__follow {
     uint64_t version;
     uint32_t price; /* quanta; in the plan a smaller block waits for no other stream */
     uint64_t area_bytes;
-    uint64_t aim; /* reserved bytes beyond which the pool moves memory into the area */
+    uint64_t base; /* first address of the layouts */
+    uint64_t aim;  /* reserved bytes beyond which the pool moves memory into the area */
     struct tarn__follow_step step;
     unsigned bad_steps; /* in a row */
     struct {
@@ -57,9 +59,13 @@ void tarn__state_use(struct tarn__pool *pool, struct tarn__sequences *sequences)
 /* Return the bytes that the pool is expected to reserve while it follows these sequences:
  * it moves pages rather than have more than its aim. */
 uint64_t tarn__state_expected(const struct tarn__sequences *sequences);
+/* Have the layouts, which need so many bytes, begin where the area is not in use. Returns
+ * false if there are no such addresses. */
+bool tarn__state_move(struct tarn__pool *pool, uint64_t bytes) TARN__REQUIRES(pool_lock);
 /* Return true if the area has addresses for these sequences. */
 bool tarn__state_has_room(const struct tarn__pool *pool,
-                          const struct tarn__sequences *sequences);
+                          const struct tarn__sequences *sequences)
+    TARN__REQUIRES(pool_lock);
 /* Stop to follow: what is in the area is ordinary memory. */
 void tarn__state_end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 

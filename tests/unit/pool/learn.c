@@ -545,6 +545,50 @@ TEST(small_steps_between_large_ones_keep_their_plans)
     end(pool);
 }
 
+enum { KEPT = 12 };
+
+/* Blocks of the sizes of a step get its addresses, and stay. Then the layout begins
+ * elsewhere: no plan is dropped. */
+TEST(what_stays_at_planned_addresses_is_planned_around)
+{
+    const struct step step = {.seed = 12, .count = 200, .streams = 1};
+    tarn_device_ptr kept[4][KEPT];
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    learn_step(pool, &step, streams);
+    for (int i = 0; i < 4; i++) {
+        uint64_t sizes = step.seed * 0x9e3779b97f4a7c15u + 1;
+        for (int j = 0; j < KEPT; j++) {
+            random_plan_below(&sizes, STEP_LIVE);
+            kept[i][j] = take(pool, 512 * (1 + (size_t)random_plan_below(&sizes, 4000)),
+                              streams[0]);
+            random_plan_below(&sizes, step.streams);
+        }
+        for (int j = 0; j < 4; j++) {
+            mark(pool);
+            step_run(pool, &step, streams);
+        }
+        uint64_t planned = statistics(pool).planned;
+        mark(pool);
+        step_run(pool, &step, streams);
+        CHECK_EQUAL(200, statistics(pool).planned - planned);
+        mark(pool);
+    }
+    CHECK_EQUAL(1, statistics(pool).plans_made);
+    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
+    for (int i = 0; i < 4; i++) {
+        uint64_t sizes = step.seed * 0x9e3779b97f4a7c15u + 1;
+        for (int j = 0; j < KEPT; j++) {
+            random_plan_below(&sizes, STEP_LIVE);
+            size_t bytes = 512 * (1 + (size_t)random_plan_below(&sizes, 4000));
+            random_plan_below(&sizes, step.streams);
+            put(pool, kept[i][j], bytes, streams[0]);
+        }
+    }
+    end(pool);
+}
+
 /* After a plan was dropped there is no guess for the next step. */
 TEST(a_shape_is_found_without_a_guess)
 {
