@@ -334,7 +334,7 @@ __attribute__((noinline)) static tarn_status allocate_miss(
 
     if (bytes > pool->most_bytes || quanta > MOST_QUANTA || alignment > (size_t)1 << 40)
         return too_large(pool, bytes);
-    if (pool->follow)
+    if (pool->follow && atomic_load(&pool->follow->is_asked))
         return allocate_planned(pool, cache, &request, bytes, stream, out);
     if (cache || (caches_are_on(pool) && is_no_stream(pool, stream)))
         index = quick_take(pool, cache, &request, bytes);

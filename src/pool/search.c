@@ -285,10 +285,9 @@ static tarn__index waited_for_device(struct search *search)
 /* Use the planned address, if the pool follows a plan. */
 static tarn__index planned(struct search *search)
 {
-    return search->caller->pool->follow
-               ? tarn__follow_search(search->caller, search->request,
-                                     search->caller->followed)
-               : 0;
+    return search->caller->followed ? tarn__follow_search(search->caller, search->request,
+                                                          search->caller->followed)
+                                    : 0;
 }
 
 /* Search at the addresses of the plan, too. */

@@ -516,6 +516,7 @@ struct tarn__planner *tarn__learn_mark(struct tarn__pool *pool)
     if (learn->is_on)
         end_step(pool);
     learn->is_on = true;
+    atomic_store(&pool->follow->is_asked, true);
     if (learn->unrepeated >= TARN__LEARN_UNREPEATED ||
         learn->failures >= TARN__LEARN_FAILURES)
         end_unrepeated(pool);

@@ -24,6 +24,7 @@ void tarn__state_end(struct tarn__pool *pool)
 {
     tarn__assert_held(&pool->lock);
     pool->follow->is_on = false;
+    atomic_store(&pool->follow->is_asked, false);
     pool->follow->version++;
     forget_live(pool);
     tarn__area_share(&pool->heap);
@@ -163,6 +164,7 @@ tarn_status tarn__state_open(struct tarn__pool *pool, const struct tarn_plan *pl
     tarn__ordinals_init(&follow->threads);
     tarn__ordinals_init(&follow->streams);
     follow->version = 1;
+    atomic_store(&follow->is_asked, plan || pool->options.detect_steps);
     follow_sequences(pool, sequences);
     return open_area(pool, sequences ? sequences->height : 0);
 }

@@ -17,6 +17,9 @@ struct tarn__follow_step {
 
 struct tarn__follow {
     bool is_on;
+    /* It follows a plan, records steps or looks for them: allocations ask it. Read without
+     * the lock, too. */
+    atomic_bool is_asked;
     /* the program marks its steps; else a step has as many allocations as the plan */
     bool is_marked;
     struct tarn__sequences *sequences; /* NULL: there is none to follow at present */

@@ -265,6 +265,7 @@ TEST(endless_shapes_are_left_to_the_plain_pool)
         put(pool, take(pool, 4 * KIB, streams[0]), 4 * KIB, streams[0]);
     }
     CHECK(statistics(pool).cache_hits - hits > 90);
+    put(pool, take(pool, 100 * MIB, streams[1]), 100 * MIB, streams[1]); /* grows */
     CHECK_EQUAL(0, statistics(pool).plans_made);
     end(pool);
 }
