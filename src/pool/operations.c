@@ -309,6 +309,7 @@ __attribute__((noinline)) static tarn_status allocate_planned(
     tarn__index index = 0;
 
     if (caches_are_on(pool) && tarn__follow_detect(pool, request->quanta)) {
+        tarn__blocking_hook_call();
         begin_step(pool);
         cache = NULL; /* that may take long: resolve the stream anew */
     }

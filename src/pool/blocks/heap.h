@@ -40,7 +40,7 @@ struct tarn__heap {
     /* Addresses of their own for blocks at planned addresses: `area_bytes` from
      * `area_address` on; 0: there are none. They are one range, or several. */
     uint64_t area_address, area_bytes;
-    uint64_t area_ranges[TARN__AREA_RANGES]; /* the first address of each, in order */
+    uint64_t area_ranges[TARN__AREA_RANGES]; /* the first address of each */
     unsigned area_range_count;
     unsigned area_range;                        /* the one in which layouts are */
     struct tarn__bins area_free, area_unmapped; /* what is free and unmapped there */

@@ -77,6 +77,17 @@ tarn__index tarn__area_first(const struct tarn__heap *heap)
     return tarn__heap_find(heap, heap->area_ranges[heap->area_range]);
 }
 
+uint64_t tarn__area_room(const struct tarn__heap *heap, uint64_t area_bytes)
+{
+    uint64_t begin = heap->area_ranges[heap->area_range],
+             end = heap->area_address + area_bytes;
+
+    for (unsigned i = 0; i < heap->area_range_count; i++)
+        if (heap->area_ranges[i] > begin && heap->area_ranges[i] < end)
+            end = heap->area_ranges[i];
+    return end - begin;
+}
+
 /* Return true if the node has no memory, and so many bytes. */
 static bool is_unmapped(const struct tarn__heap *heap, tarn__index index, uint64_t bytes)
 {

@@ -43,6 +43,9 @@ bool tarn__area_open(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
     TARN__REQUIRES(pool_lock);
 /* Return the first node of the range in which the layouts are. */
 tarn__index tarn__area_first(const struct tarn__heap *heap) TARN__REQUIRES(pool_lock);
+/* Return the bytes of addresses of that range. */
+uint64_t tarn__area_room(const struct tarn__heap *heap, uint64_t area_bytes)
+    TARN__REQUIRES(pool_lock);
 /* Have the layouts, of so many bytes, begin in a range of the area without memory: another
  * one, or a part of this one that becomes a range of its own. Returns false if there is
  * none. */

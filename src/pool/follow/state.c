@@ -113,8 +113,8 @@ bool tarn__state_move(struct tarn__pool *pool, uint64_t bytes)
 bool tarn__state_has_room(const struct tarn__pool *pool,
                           const struct tarn__sequences *sequences)
 {
-    return sequences->height <=
-           pool->follow->area_bytes - (pool->follow->base - pool->heap.area_address);
+    tarn__assert_held(&pool->lock);
+    return sequences->height <= tarn__area_room(&pool->heap, pool->follow->area_bytes);
 }
 
 /* --- the pool's begin and end --- */
