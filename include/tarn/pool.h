@@ -303,8 +303,7 @@ typedef struct tarn_pool_options {
     /** true: with `learn`, the pool finds the steps of a program that does not mark them.
      *
      * A step begins where few bytes are live, after more were. So the pool looks for an
-     * allocation with few live bytes that comes again, with the same sizes on the same
-     * streams between. From the second equal step on it marks each one as
+     * allocation with few live bytes that comes again, with the same sizes between. From the second equal step on it marks each one as
      * tarn_pool_mark_step() does. This is a guess: a mark of the program is exact. The first
      * call of tarn_pool_mark_step() ends the guesses.
      *

@@ -98,10 +98,13 @@ static bool is_unmapped(const struct tarn__heap *heap, tarn__index index, uint64
 bool tarn__area_move(struct tarn__heap *heap, uint64_t bytes)
 {
     const uint64_t page = TARN__PAGE_BYTES;
+    /* what the layouts leave stays long enough for them to return */
+    uint64_t behind =
+        (heap->area_ranges[heap->area_range] + bytes + page - 1) & ~(page - 1);
 
     for (unsigned range = 0; range < heap->area_range_count; range++) {
         tarn__index first = tarn__heap_find(heap, heap->area_ranges[range]);
-        if (is_unmapped(heap, first, bytes)) {
+        if (range != heap->area_range && is_unmapped(heap, first, bytes)) {
             heap->area_range = range;
             return true;
         }
@@ -110,7 +113,9 @@ bool tarn__area_move(struct tarn__heap *heap, uint64_t bytes)
         return false;
     for (tarn__index i = NODE(tarn__area_first(heap))->after; i; i = NODE(i)->after) {
         uint64_t begin = (NODE(i)->address + page - 1) & ~(page - 1);
-        if (!is_unmapped(heap, i, begin - NODE(i)->address + bytes))
+        begin = begin > behind ? begin : behind;
+        if (tarn__node_end(NODE(i)) <= begin ||
+            !is_unmapped(heap, i, begin - NODE(i)->address + bytes))
             continue;
         if (!tarn__ranges_cut(heap, i, begin))
             return false;

@@ -46,8 +46,8 @@ tarn__index tarn__area_first(const struct tarn__heap *heap) TARN__REQUIRES(pool_
 /* Return the bytes of addresses of that range. */
 uint64_t tarn__area_room(const struct tarn__heap *heap, uint64_t area_bytes)
     TARN__REQUIRES(pool_lock);
-/* Have the layouts, of so many bytes, begin in a range of the area without memory: another
- * one, or a part of this one that becomes a range of its own. Returns false if there is
+/* Have the layouts, of so many bytes, begin in another range of the area, without memory: one
+ * that exists, or a part of this one that becomes a range of its own. Returns false if there is
  * none. */
 bool tarn__area_move(struct tarn__heap *heap, uint64_t bytes) TARN__REQUIRES(pool_lock);
 /* Share the area: what is free there serves any request, and what is unmapped may grow. */

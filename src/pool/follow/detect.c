@@ -54,10 +54,11 @@ static uint64_t enter(struct tarn__detect *detect)
 {
     struct tarn__detect_known *known =
         &detect->known[detect->signature % TARN__DETECT_KNOWN];
-    uint64_t distance =
-        known->signature == detect->signature ? detect->now - known->end : 0;
+    bool is_repeated = known->signature == detect->signature && known->end > 0;
+    uint64_t distance = is_repeated ? detect->now - known->end : 0;
 
-    *known = (struct tarn__detect_known){detect->signature, detect->now};
+    detect->shapes += is_repeated && !known->is_repeated;
+    *known = (struct tarn__detect_known){detect->signature, detect->now, is_repeated};
     return distance;
 }
 
@@ -66,8 +67,6 @@ static bool end_step(struct tarn__detect *detect)
 {
     uint64_t signature = detect->signature, distance = enter(detect);
 
-    if (distance == 0)
-        detect->shapes++;
     if (distance > detect->distance && distance <= TARN__DETECT_LONGEST) {
         detect->anchor = signature;
         detect->distance = (uint32_t)distance;

@@ -34,6 +34,7 @@ enum {
 
 struct tarn__detect_known {
     uint64_t signature, end; /* of a step: after so many allocations */
+    bool is_repeated;
 };
 
 struct tarn__detect {
@@ -50,9 +51,9 @@ struct tarn__detect {
     uint32_t length;       /* allocations of this step */
     uint64_t signature;    /* of this step */
     struct tarn__detect_known known[TARN__DETECT_KNOWN];
-    unsigned shapes;   /* different steps */
+    unsigned shapes;   /* different steps that were repeated */
     uint64_t anchor;   /* signature; 0: none */
-    uint32_t distance; /* allocations between the last two of its steps */
+    uint32_t distance; /* allocations between two of its steps, at most so far */
     uint32_t searched; /* allocations since steps were found last */
 };
 

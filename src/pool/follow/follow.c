@@ -96,6 +96,17 @@ static void replay(struct tarn__follow *follow) TARN__REQUIRES(pool_lock)
 
 /* --- the slot of an allocation --- */
 
+static uint64_t address_of(const struct tarn__follow *follow, uint32_t offset)
+{
+    return follow->base + ((uint64_t)offset << TARN__QUANTUM_SHIFT);
+}
+
+static bool is_aligned(const struct tarn__follow *follow, uint32_t offset,
+                       const struct tarn__request *request)
+{
+    return address_of(follow, offset) % request->alignment == 0;
+}
+
 /* Look at the addresses of a slot. */
 static enum tarn__area_use look(struct tarn__pool *pool,
                                 const struct tarn__stream_state *stream_state,
@@ -104,11 +115,11 @@ static enum tarn__area_use look(struct tarn__pool *pool,
     TARN__REQUIRES(pool_lock)
 {
     const struct tarn__sequences *sequences = pool->follow->sequences;
-    uint64_t address = pool->follow->base + ((uint64_t)offset << TARN__QUANTUM_SHIFT);
+    uint64_t address = address_of(pool->follow, offset);
     uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
     uint32_t before = tarn__bits_previous(&sequences->live, rank);
 
-    if (address % request->alignment != 0)
+    if (!is_aligned(pool->follow, offset, request))
         return TARN__AREA_BLOCKED;
     tarn__index node = before == TARN__BITS_NONE ? tarn__area_first(&pool->heap)
                                                  : sequences->nodes[before];
@@ -157,7 +168,8 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
         }
         enum tarn__area_use use =
             look(pool, stream_state, request, slot->offset, slot->rank, out);
-        is_blocked = is_blocked || use == TARN__AREA_BLOCKED;
+        is_blocked = is_blocked || (use == TARN__AREA_BLOCKED &&
+                                    is_aligned(follow, slot->offset, request));
         if (use == TARN__AREA_BLOCKED)
             continue;
         tarn__match_accept(&match);
@@ -500,8 +512,11 @@ bool tarn__follow_detect(struct tarn__pool *pool, uint32_t quanta)
 
 void tarn__follow_end_detection(struct tarn__pool *pool)
 {
-    if (pool->follow->learn)
-        atomic_store(&pool->follow->learn->detect.is_on, false);
+    if (!pool->follow->learn)
+        return;
+    tarn__pool_lock(pool);
+    atomic_store(&pool->follow->learn->detect.is_on, false);
+    tarn__pool_unlock(pool);
 }
 
 bool tarn__follow_mark(struct tarn__pool *pool)

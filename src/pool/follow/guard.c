@@ -87,6 +87,7 @@ void tarn__guard_end_step(struct tarn__pool *pool)
     follow->counts.steps++;
     follow->share = share_of(step);
     follow->bad_steps = pays ? 0 : follow->bad_steps + 1;
+    follow->moves = pays ? 0 : follow->moves;
     if (follow->bad_steps == BAD_STEPS)
         end(pool);
     if (follow->is_on)

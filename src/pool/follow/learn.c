@@ -300,8 +300,9 @@ bool tarn__learn_is_trim_due(struct tarn__pool *pool)
     return is_due;
 }
 
-/* A layout whose slots of so many of the step's bytes were in use is in a bad place. */
-enum { BLOCKED_PART = 20 };
+/* A layout whose slots of so many of the step's bytes were in use is in a bad place. After
+ * so many moves without a step that pays, the place is not the cause. */
+enum { BLOCKED_PART = 20, MOVES_IN_VAIN = 2 };
 
 /* Have all layouts begin where the area is not in use. Blocks that stay have their addresses:
  * a step that was not like the others got them for long. Returns false if there is no such
@@ -312,7 +313,8 @@ static bool has_moved_layouts(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     const struct tarn__follow_step *step = &pool->follow->step;
     uint64_t height = 0;
 
-    if (step->blocked_quanta < step->quanta / BLOCKED_PART)
+    if (step->blocked_quanta <= step->quanta / BLOCKED_PART ||
+        pool->follow->moves == MOVES_IN_VAIN)
         return false;
     for (int i = 0; i < TARN__LEARN_SHAPES; i++)
         if (learn->shapes[i].sequences && height < learn->shapes[i].sequences->height)
@@ -359,6 +361,7 @@ static void pause_learning(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     follow_shape(pool, NULL);
     learn->is_recording = false;
     learn->allocations = 0;
+    learn->unrepeated++;
 }
 
 bool tarn__learn_detect(struct tarn__pool *pool, uint32_t quanta)

@@ -107,6 +107,8 @@ bool tarn__state_move(struct tarn__pool *pool, uint64_t bytes)
         return false;
     forget_live(pool);
     pool->follow->base = pool->heap.area_ranges[pool->heap.area_range];
+    pool->follow->moves++;
+    pool->follow->version++;
     return true;
 }
 

@@ -221,7 +221,7 @@ TEST(another_program_is_planned_after_the_first)
     end(pool);
 }
 
-/* The captured blocks are in no plan, and end no step. */
+/* The captured blocks are in no plan. */
 TEST(a_capture_between_two_steps_harms_nothing)
 {
     const struct step step = {.seed = 9, .count = 200, .streams = 1};

@@ -590,6 +590,29 @@ TEST(what_stays_at_planned_addresses_is_planned_around)
     end(pool);
 }
 
+/* No address of the plan has the alignment, and none of another place: it is dropped. */
+TEST(a_plan_that_no_place_helps_is_dropped)
+{
+    const size_t bytes = 64 * MIB, alignment = (size_t)1 << 31;
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int i = 0; i < 400; i++) {
+        tarn_device_ptr blocks[3];
+        mark(pool);
+        for (int j = 0; j < 3; j++)
+            CHECK_OK(
+                tarn_resource_allocate(pool, bytes, alignment, streams[0], &blocks[j]));
+        for (int j = 0; j < 3; j++)
+            CHECK_OK(
+                tarn_resource_deallocate(pool, blocks[j], bytes, alignment, streams[0]));
+        if (i == 2)
+            wait_for_plans(pool, 1);
+    }
+    CHECK(statistics(pool).planned + statistics(pool).plan_missed < 3 * 50);
+    end(pool);
+}
+
 /* After a plan was dropped there is no guess for the next step. */
 TEST(a_shape_is_found_without_a_guess)
 {
