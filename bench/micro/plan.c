@@ -92,6 +92,11 @@ static void mark(tarn_resource *pool, unsigned pass)
     }
 }
 
+static bool marks_steps(void)
+{
+    return bench.learn && !bench.detect;
+}
+
 /* Pause until a step has taken its time. */
 static void end_step(uint64_t start)
 {
@@ -123,7 +128,7 @@ static void run_pass(tarn_resource *pool, const tarn_trace *trace, const char *n
     tarn_replay_report report;
     char what[96];
 
-    if (bench.learn && !bench.detect)
+    if (marks_steps())
         mark(pool, pass);
     bench_must(tarn_pool_reset_peaks(pool), "reset_peaks");
     tarn_pool_statistics before = statistics_of(pool);
@@ -271,9 +276,9 @@ static void run_training_pass(struct training *training, unsigned pass)
 {
     training->random = training->random * 6364136223846793005u + 1442695040888963407u;
     training->shape = (unsigned)((training->random >> 33) % bench.shapes);
-    if (bench.learn && !bench.detect && bench.shapes > 1)
+    if (marks_steps() && bench.shapes > 1)
         bench_must(tarn_pool_mark_step(training->pool), "mark_step");
-    else if (bench.learn && !bench.detect)
+    else if (marks_steps())
         mark(training->pool, pass);
     bench_must(tarn_pool_reset_peaks(training->pool), "reset_peaks");
     training->peak = training->live;

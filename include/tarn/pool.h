@@ -303,9 +303,10 @@ typedef struct tarn_pool_options {
     /** true: with `learn`, the pool finds the steps of a program that does not mark them.
      *
      * A step begins where few bytes are live, after more were. So the pool looks for an
-     * allocation with few live bytes that comes again, with the same sizes between. From the second equal step on it marks each one as
-     * tarn_pool_mark_step() does. This is a guess: a mark of the program is exact. The first
-     * call of tarn_pool_mark_step() ends the guesses.
+     * allocation with few live bytes that comes again, with the same sizes between. From
+     * the second equal step on it marks each one as tarn_pool_mark_step() does. This is a
+     * guess: a mark of the program is exact. The first call of tarn_pool_mark_step() ends
+     * the guesses.
      *
      * A step has at least 16 allocations. After 1,048,576 allocations in a row without an equal
      * step, learning ends. Thread caches keep no blocks meanwhile.
@@ -339,8 +340,8 @@ typedef struct tarn_pool_options {
  * - TARN_INVALID_ARGUMENT: `device` does not exist, or `out` is NULL. The upstream is of
  *   another device. `initial_bytes` or `growth_bytes` is over `maximum_bytes`. A policy
  *   or `moves` has an unknown value. The plan needs more addresses than a pool of the device
- *   has. There is a plan, and `learn` is true. `detect_steps` is true, and `learn` is not. `moves` is TARN_POOL_MOVES_NEVER, and there is a
- *   `release_threshold_bytes`. `options` has a nonzero member that this version of Tarn does
+ *   has. There is a plan, and `learn` is true. `detect_steps` is true, and `learn` is not.
+ *   `moves` is TARN_POOL_MOVES_NEVER, and there is a `release_threshold_bytes`. `options` has a nonzero member that this version of Tarn does
  *   not know.
  * - TARN_OUT_OF_MEMORY: the initial memory or host memory is unavailable.
  * - TARN_NOT_SUPPORTED: `options` has a plan or `learn`, and the device has no VMM, or there is an

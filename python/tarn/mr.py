@@ -936,7 +936,8 @@ class PoolMemoryResource(_PoolCalls):
         The initial bytes are unavailable.
     InvalidArgumentError
         The initial bytes are over the maximum, the upstream is of another device, or the device
-        does not exist. Or there is a `release_threshold`, `plan="learn"` or `plan="detect"`, and `moves` is "never".
+        does not exist. Or `moves` is "never", and there is a `release_threshold`, or `plan` is
+        "learn" or "detect".
     ValueError
         `no_stream`, `policy` or `moves` is unknown, or a size is a string without a known unit.
 
@@ -973,6 +974,7 @@ class PoolMemoryResource(_PoolCalls):
         plan: str | os.PathLike[str] | None = None,
     ) -> None:
         initial, maximum = _bytes_of(initial_pool_size), _bytes_of(maximum_pool_size)
+        learns = plan in ("learn", "detect")
         if maximum and initial > maximum:
             raise _tarn.InvalidArgumentError(
                 f"pool: Initial pool size exceeds the maximum pool size: {initial} > {maximum} bytes"
@@ -1000,8 +1002,8 @@ class PoolMemoryResource(_PoolCalls):
             policy == "tight",
             moves == "never",
             background_thread,
-            None if plan in ("learn", "detect") else plan,
-            plan in ("learn", "detect"),
+            None if learns else plan,
+            learns,
             plan == "detect",
         )
         note_pool(self)

@@ -74,13 +74,12 @@ bool tarn__area_open(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
 
 tarn__index tarn__area_first(const struct tarn__heap *heap)
 {
-    return tarn__heap_find(heap, heap->area_ranges[heap->area_range]);
+    return tarn__heap_find(heap, tarn__area_begin(heap));
 }
 
 uint64_t tarn__area_room(const struct tarn__heap *heap, uint64_t area_bytes)
 {
-    uint64_t begin = heap->area_ranges[heap->area_range],
-             end = heap->area_address + area_bytes;
+    uint64_t begin = tarn__area_begin(heap), end = heap->area_address + area_bytes;
 
     for (unsigned i = 0; i < heap->area_range_count; i++)
         if (heap->area_ranges[i] > begin && heap->area_ranges[i] < end)
@@ -99,8 +98,7 @@ bool tarn__area_move(struct tarn__heap *heap, uint64_t bytes)
 {
     const uint64_t page = TARN__PAGE_BYTES;
     /* what the layouts leave stays long enough for them to return */
-    uint64_t behind =
-        (heap->area_ranges[heap->area_range] + bytes + page - 1) & ~(page - 1);
+    uint64_t behind = (tarn__area_begin(heap) + bytes + page - 1) & ~(page - 1);
 
     for (unsigned range = 0; range < heap->area_range_count; range++) {
         tarn__index first = tarn__heap_find(heap, heap->area_ranges[range]);

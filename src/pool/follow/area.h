@@ -43,7 +43,12 @@ bool tarn__area_open(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
     TARN__REQUIRES(pool_lock);
 /* Return the first node of the range in which the layouts are. */
 tarn__index tarn__area_first(const struct tarn__heap *heap) TARN__REQUIRES(pool_lock);
-/* Return the bytes of addresses of that range. */
+/* Return the first address of that range. */
+static inline uint64_t tarn__area_begin(const struct tarn__heap *heap)
+{
+    return heap->area_ranges[heap->area_range];
+}
+/* Return its bytes of addresses, where the area has so many. */
 uint64_t tarn__area_room(const struct tarn__heap *heap, uint64_t area_bytes)
     TARN__REQUIRES(pool_lock);
 /* Have the layouts, of so many bytes, begin in another range of the area, without memory: one

@@ -24,12 +24,12 @@
 #include <stdint.h>
 
 enum {
-    TARN__DETECT_SHORTEST = 16, /* allocations of a step */
-    TARN__DETECT_SHAPES = 16,
-    TARN__DETECT_KNOWN = 1024, /* steps with which one is compared */
-    TARN__DETECT_WINDOW = 256, /* allocations; the first one */
-    TARN__DETECT_LONGEST = 1 << 18,
-    TARN__DETECT_MOST = 1 << 20
+    TARN__DETECT_SHORTEST = 16,     /* allocations of a step */
+    TARN__DETECT_SHAPES = 16,       /* different steps that are all marked */
+    TARN__DETECT_KNOWN = 1024,      /* steps with which one is compared */
+    TARN__DETECT_WINDOW = 256,      /* allocations; the first one */
+    TARN__DETECT_LONGEST = 1 << 18, /* allocations of a window or a distance */
+    TARN__DETECT_MOST = 1 << 20     /* allocations of a search */
 };
 
 struct tarn__detect_known {
@@ -45,8 +45,8 @@ struct tarn__detect {
     bool is_repeated;      /* the last step, which began with a mark, was seen before */
     uint64_t fewest, most; /* live bytes of this window */
     uint64_t base;         /* the fewest live bytes, where steps are looked for */
-    uint64_t valley,
-        risen; /* live bytes: a step falls to `valley`, and rises to `risen` */
+    uint64_t valley;       /* live bytes to which a step falls */
+    uint64_t risen;        /* live bytes to which it rises before */
     uint32_t window, seen; /* allocations of a window; those of this one */
     uint32_t length;       /* allocations of this step */
     uint64_t signature;    /* of this step */

@@ -96,15 +96,15 @@ static void replay(struct tarn__follow *follow) TARN__REQUIRES(pool_lock)
 
 /* --- the slot of an allocation --- */
 
-static uint64_t address_of(const struct tarn__follow *follow, uint32_t offset)
+static uint64_t address_of(const struct tarn__heap *heap, uint32_t offset)
 {
-    return follow->base + ((uint64_t)offset << TARN__QUANTUM_SHIFT);
+    return tarn__area_begin(heap) + ((uint64_t)offset << TARN__QUANTUM_SHIFT);
 }
 
-static bool is_aligned(const struct tarn__follow *follow, uint32_t offset,
+static bool is_aligned(const struct tarn__heap *heap, uint32_t offset,
                        const struct tarn__request *request)
 {
-    return address_of(follow, offset) % request->alignment == 0;
+    return address_of(heap, offset) % request->alignment == 0;
 }
 
 /* Look at the addresses of a slot. */
@@ -115,11 +115,11 @@ static enum tarn__area_use look(struct tarn__pool *pool,
     TARN__REQUIRES(pool_lock)
 {
     const struct tarn__sequences *sequences = pool->follow->sequences;
-    uint64_t address = address_of(pool->follow, offset);
+    uint64_t address = address_of(&pool->heap, offset);
     uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
     uint32_t before = tarn__bits_previous(&sequences->live, rank);
 
-    if (!is_aligned(pool->follow, offset, request))
+    if (!is_aligned(&pool->heap, offset, request))
         return TARN__AREA_BLOCKED;
     tarn__index node = before == TARN__BITS_NONE ? tarn__area_first(&pool->heap)
                                                  : sequences->nodes[before];
@@ -169,7 +169,7 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
         enum tarn__area_use use =
             look(pool, stream_state, request, slot->offset, slot->rank, out);
         is_blocked = is_blocked || (use == TARN__AREA_BLOCKED &&
-                                    is_aligned(follow, slot->offset, request));
+                                    is_aligned(&pool->heap, slot->offset, request));
         if (use == TARN__AREA_BLOCKED)
             continue;
         tarn__match_accept(&match);

@@ -213,23 +213,28 @@ static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     drop_waiting(learn);
 }
 
+/* End learning in vain, after the message of the warning was kept. */
+static void end_in_vain(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    pool->follow->state = TARN_POOL_PLAN_OFF_UNREPEATED;
+    atomic_store(&pool->follow->has_news, true);
+    end(pool);
+}
+
 static void end_undetected(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     struct tarn__follow *follow = pool->follow;
 
-    follow->state = TARN_POOL_PLAN_OFF_UNREPEATED;
     snprintf(follow->news, sizeof follow->news,
              "pool: learning is off: no repeated step was found in %d allocations",
              TARN__DETECT_MOST);
-    atomic_store(&follow->has_news, true);
-    end(pool);
+    end_in_vain(pool);
 }
 
 static void end_unrepeated(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     struct tarn__follow *follow = pool->follow;
 
-    follow->state = TARN_POOL_PLAN_OFF_UNREPEATED;
     if (follow->learn->failures == TARN__LEARN_FAILURES)
         snprintf(follow->news, sizeof follow->news,
                  "pool: learning is off: no plan could be made of %d steps",
@@ -238,8 +243,7 @@ static void end_unrepeated(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
         snprintf(follow->news, sizeof follow->news,
                  "pool: learning is off: none of %d steps in a row got a plan",
                  TARN__LEARN_UNREPEATED);
-    atomic_store(&follow->has_news, true);
-    end(pool);
+    end_in_vain(pool);
 }
 
 /* --- plans that are worse than none --- */
@@ -352,8 +356,8 @@ bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
 
 /* --- marks --- */
 
-/* Follow no plan and record nothing until the next mark: nobody knows where the present
- * step ends, so no plan is judged by it. */
+/* Follow no plan and record nothing until the next mark: the end of the present step is
+ * unknown, so no plan is judged by it. */
 static void pause_learning(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     struct tarn__learn *learn = pool->follow->learn;

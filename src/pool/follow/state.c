@@ -106,7 +106,6 @@ bool tarn__state_move(struct tarn__pool *pool, uint64_t bytes)
     if (!tarn__area_move(&pool->heap, bytes))
         return false;
     forget_live(pool);
-    pool->follow->base = pool->heap.area_ranges[pool->heap.area_range];
     pool->follow->moves++;
     pool->follow->version++;
     return true;
@@ -134,8 +133,7 @@ static tarn_status open_area(struct tarn__pool *pool,
                               "this device has %llu for plans",
                               (unsigned long long)height, (unsigned long long)half);
     pool->follow->area_bytes = half;
-    pool->follow->base = range.address + range.bytes - half;
-    if (!tarn__area_open(&pool->heap, pool->follow->base, half) ||
+    if (!tarn__area_open(&pool->heap, range.address + range.bytes - half, half) ||
         !tarn__ranges_add(&pool->heap, range.address, range.bytes - half))
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
     return TARN_OK;

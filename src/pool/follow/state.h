@@ -29,7 +29,6 @@ struct tarn__follow {
     uint64_t version;
     uint32_t price; /* quanta; in the plan a smaller block waits for no other stream */
     uint64_t area_bytes;
-    uint64_t base;  /* first address of the layouts */
     unsigned moves; /* of the layouts, since a step paid */
     uint64_t aim;   /* reserved bytes beyond which the pool moves memory into the area */
     struct tarn__follow_step step;

@@ -330,12 +330,11 @@ TEST(marks_in_the_middle_of_a_step_make_two_steps)
 /* Make the first allocations of a step. */
 static void run_beginning(tarn_resource *pool, const struct step *step)
 {
-    uint64_t sizes = step->seed * 0x9e3779b97f4a7c15u + 1;
+    uint64_t seed = step_begin(step);
+    uint32_t place;
 
     for (int i = 0; i < 40; i++) {
-        random_plan_below(&sizes, STEP_LIVE);
-        size_t bytes = 512 * (1 + (size_t)random_plan_below(&sizes, 4000));
-        random_plan_below(&sizes, step->streams);
+        size_t bytes = step_draw(step, &seed, &place).bytes;
         put(pool, take(pool, bytes, streams[0]), bytes, streams[0]);
     }
 }
@@ -553,18 +552,17 @@ enum { KEPT = 12 };
 TEST(what_stays_at_planned_addresses_is_planned_around)
 {
     const struct step step = {.seed = 12, .count = 200, .streams = 1};
-    tarn_device_ptr kept[4][KEPT];
+    struct step_block kept[4][KEPT];
+    uint32_t place;
 
     begin();
     tarn_resource *pool = learning_pool();
     learn_step(pool, &step, streams);
     for (int i = 0; i < 4; i++) {
-        uint64_t sizes = step.seed * 0x9e3779b97f4a7c15u + 1;
+        uint64_t seed = step_begin(&step);
         for (int j = 0; j < KEPT; j++) {
-            random_plan_below(&sizes, STEP_LIVE);
-            kept[i][j] = take(pool, 512 * (1 + (size_t)random_plan_below(&sizes, 4000)),
-                              streams[0]);
-            random_plan_below(&sizes, step.streams);
+            kept[i][j] = step_draw(&step, &seed, &place);
+            kept[i][j].address = take(pool, kept[i][j].bytes, streams[0]);
         }
         for (int j = 0; j < 4; j++) {
             mark(pool);
@@ -578,15 +576,9 @@ TEST(what_stays_at_planned_addresses_is_planned_around)
     }
     CHECK_EQUAL(1, statistics(pool).plans_made);
     CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
-    for (int i = 0; i < 4; i++) {
-        uint64_t sizes = step.seed * 0x9e3779b97f4a7c15u + 1;
-        for (int j = 0; j < KEPT; j++) {
-            random_plan_below(&sizes, STEP_LIVE);
-            size_t bytes = 512 * (1 + (size_t)random_plan_below(&sizes, 4000));
-            random_plan_below(&sizes, step.streams);
-            put(pool, kept[i][j], bytes, streams[0]);
-        }
-    }
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < KEPT; j++)
+            step_drop(pool, &kept[i][j], streams);
     end(pool);
 }
 

@@ -41,19 +41,35 @@ static inline void step_drop(tarn_resource *pool, struct step_block *block,
     block->bytes = 0;
 }
 
+/* Return the seed from which the blocks of a step are drawn. */
+static inline uint64_t step_begin(const struct step *step)
+{
+    return step->seed * 0x9e3779b97f4a7c15u + 1;
+}
+
+/* Draw the next block of a step, and the place of the one that is freed before it. */
+static inline struct step_block step_draw(const struct step *step, uint64_t *seed,
+                                          uint32_t *place_out)
+{
+    size_t quantum = step->quantum ? step->quantum : 512;
+    struct step_block block = {0};
+
+    *place_out = random_plan_below(seed, STEP_LIVE);
+    block.bytes = quantum * (1 + random_plan_below(seed, 4000));
+    block.stream = random_plan_below(seed, step->streams);
+    return block;
+}
+
 static inline void step_run(tarn_resource *pool, const struct step *step,
                             const tarn_stream *streams)
 {
     struct step_block live[STEP_LIVE] = {{0}};
-    uint64_t seed = step->seed * 0x9e3779b97f4a7c15u + 1;
-    size_t quantum = step->quantum ? step->quantum : 512;
+    uint64_t seed = step_begin(step);
+    uint32_t place;
 
     for (uint32_t i = 0; i < step->count; i++) {
-        struct step_block *at = &live[random_plan_below(&seed, STEP_LIVE)];
+        struct step_block block = step_draw(step, &seed, &place), *at = &live[place];
         step_drop(pool, at, streams);
-        struct step_block block = {.bytes =
-                                       quantum * (1 + random_plan_below(&seed, 4000)),
-                                   .stream = random_plan_below(&seed, step->streams)};
         block.address = take(pool, block.bytes, streams[block.stream]);
         CHECK(step_is_apart(live, &block));
         *at = block;
