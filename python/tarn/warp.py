@@ -6,13 +6,17 @@
     with wp.ScopedAllocator("cuda:0", tarn.warp.Allocator(resource)):
         ...
 
-An array is allocated on the current stream of its device, and its memory is freed in the order of
-that stream. Importing this module imports Warp, but does not initialise it.
+An array is allocated on the current stream of its device. Its memory is freed in the order of that
+stream, or of the default stream once the program has made a warp.Stream: Warp names no stream at a
+free, and all streams that Warp makes are ordered with the default stream. Importing this module
+imports Warp, but does not initialise it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import collections
+import gc
+from typing import Any, NamedTuple
 
 from tarn import _frameworks, _resources, _tarn, mr  # first: see _clash.py
 
@@ -24,7 +28,46 @@ __all__ = ["Allocator"]
 
 _NEEDED = "1.19"  # the first that was tried with set_cuda_allocator()
 
+_LEGACY = _tarn.Stream(1)  # the default stream, which waits for all blocking streams
+
 _frameworks.check_version("Warp", warp.config.version, _NEEDED)
+
+
+class _Block(NamedTuple):
+    resource: mr.DeviceMemoryResource
+    size: int  # bytes
+    stream: Any  # warp.Stream of the allocation
+
+
+class _Streams:
+    """Counts the streams that exist for Warp: each device has one of its own from the start."""
+
+    def __init__(self) -> None:
+        self._of_device: collections.Counter[int] = collections.Counter()
+        self._init = warp.Stream.__init__
+        for found in gc.get_objects():
+            if issubclass(type(found), warp.Stream):
+                self._note(found)
+        warp.Stream.__init__ = self._make_init()
+
+    def _make_init(self) -> Any:
+        def init_and_count(stream: Any, *args: Any, **options: Any) -> None:
+            self._init(stream, *args, **options)
+            self._note(stream)
+
+        init_and_count.__doc__ = self._init.__doc__
+        return init_and_count
+
+    def _note(self, stream: Any) -> None:
+        if stream.cuda_stream:  # not the default stream, which is ordered with the others
+            self._of_device[stream.device.ordinal] += 1
+
+    def has_several(self, device: Any) -> bool:
+        """Return True if work of a device may be on another stream than the device's own."""
+        return self._of_device[device.ordinal] > 1
+
+
+_streams: _Streams | None = None  # from the first Allocator on
 
 
 class Allocator:
@@ -47,8 +90,11 @@ class Allocator:
     def __init__(self, resource: mr.DeviceMemoryResource | None = None) -> None:
         if resource is not None and not isinstance(resource, mr.DeviceMemoryResource):
             raise TypeError(f"tarn.warp: {resource!r} is not a resource of tarn.mr")
+        global _streams
+        if _streams is None:
+            _streams = _Streams()
         self._resource = resource
-        self._live: dict[int, _tarn.DeviceBuffer] = {}  # by address
+        self._live: dict[int, _Block] = {}  # by address
 
     def allocate(self, size_in_bytes: int) -> int:
         """Allocate a block of the current device; Warp calls it.
@@ -61,7 +107,7 @@ class Allocator:
         Returns
         -------
         int
-            The address.
+            The address; 0 for 0 bytes.
 
         Raises
         ------
@@ -77,13 +123,17 @@ class Allocator:
                 f"device {device}"
             )
         stream = warp.get_device(f"cuda:{device}").stream
-        block = _tarn.DeviceBuffer(size=size_in_bytes, stream=stream, mr=resource)
-        if block.ptr:
-            self._live[block.ptr] = block
-        return block.ptr
+        address = resource.allocate(size_in_bytes, stream)
+        if address:
+            self._live[address] = _Block(resource, size_in_bytes, stream)
+        return address
 
     def deallocate(self, ptr: int, size_in_bytes: int) -> None:
-        """Free a block on the stream of its allocation; Warp calls it.
+        """Free a block; Warp calls it.
+
+        The free is in the order of the stream of the allocation while the device has only its own
+        stream, or captures. Else it is in the order of the default stream, so that work that is
+        queued on any stream of Warp may still use the block.
 
         Parameters
         ----------
@@ -100,12 +150,23 @@ class Allocator:
         """
         block = self._live.get(ptr)
         if block is not None and block.size == size_in_bytes:
-            del self._live[ptr]
+            del self._live[ptr]  # first: another thread may get the address
+            try:
+                block.resource.deallocate(ptr, size_in_bytes, _stream_of_free(block.stream))
+            except BaseException:
+                self._live[ptr] = block
+                raise
         elif ptr or size_in_bytes:
             what = "it is not live" if block is None else f"it was allocated with {block.size}"
             raise _tarn.InvalidArgumentError(
                 f"tarn.warp: {size_in_bytes} bytes at {ptr:#x}: {what}"
             )
+
+
+def _stream_of_free(stream: Any) -> Any:
+    device = stream.device
+    is_alone = _streams is None or not _streams.has_several(device)
+    return stream if is_alone or device.is_capturing else _LEGACY
 
 
 def _configure() -> None:

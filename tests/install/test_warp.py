@@ -114,6 +114,35 @@ assert own.ptr == address and pool.statistics().same_stream == 1
     run(BEGIN + WARP + "import tarn.warp\n" + code)
 
 
+def test_several_streams_have_memory_freed_behind_the_work_of_all():
+    code = """
+wp.set_cuda_allocator(tarn.warp.Allocator(pool))
+device = wp.get_device("cuda:0")
+one = array(1 << 20)
+address = one.ptr
+other = wp.Stream(device)
+del one
+gc.collect()
+own = tarn.DeviceBuffer(size=1 << 20, stream=device.stream, mr=pool)
+assert own.ptr != address or pool.statistics().same_stream == 0
+assert pool.statistics().live == 1 << 20
+"""
+    made_first = (
+        WARP.replace("pool =", "wp.init()\nother = wp.Stream('cuda:0')\npool =")
+        + """
+import tarn.warp
+wp.set_cuda_allocator(tarn.warp.Allocator(pool))
+one = array(1 << 20)
+del one
+gc.collect()
+own = tarn.DeviceBuffer(size=1 << 20, stream=wp.get_device("cuda:0").stream, mr=pool)
+assert pool.statistics().same_stream == 0
+"""
+    )
+    run(BEGIN + WARP + "import tarn.warp\n" + code)
+    run(BEGIN + made_first)
+
+
 def test_failures_are_runtime_errors_and_leak_nothing():
     code = """
 limited = tarn.mr.LimitingResourceAdaptor(pool, 1 << 20)
