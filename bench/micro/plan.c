@@ -2,7 +2,8 @@
  *
  *     bench-plan [--passes N] [--cap PERCENT] [--plain | --learn | --detect] [--threads] [--raw]
  *                [--json FILE] LOG...
- *     bench-plan --training [--passes N] [--plain | --learn | --detect] [--shapes N] [--step-ms N]
+ *     bench-plan --training [--passes N] [--plain | --learn | --detect] [--shapes N] [--noise N]
+ *                [--step-ms N]
  *     bench-plan --pairs
  *
  * Makes a plan of the first LOG, and replays each LOG on one pool that follows it: so the
@@ -14,7 +15,8 @@
  * --training measures steps of a loop like training: weights that stay, activations that
  * live from the forward to the backward pass, temporary blocks, and gradients that the next
  * step frees. Sizes and order are the same in each step. A step is a pass. --shapes: steps of
- * so many shapes come in a random order, and each has other sizes. --step-ms: a step takes so
+ * so many shapes come in a random order, and each has other sizes. --noise: activations and
+ * temporary blocks of each step are smaller by a drawn part, at most one in N. --step-ms: a step takes so
  * long, so that the planner has the time that it has on a GPU. The last line tells
  * the memory of the second half of the passes.
  *
@@ -32,7 +34,7 @@
 static struct {
     unsigned passes;
     unsigned cap; /* percent; 0: none */
-    unsigned shapes, step_ms;
+    unsigned shapes, noise, step_ms;
     bool plain, learn, detect, threads, raw;
 } bench = {.passes = 3, .shapes = 1};
 
@@ -197,8 +199,8 @@ struct training {
     tarn_resource *pool;
     tarn_stream stream;
     tarn_device_ptr weights[LAYERS], gradients[LAYERS], activations[LAYERS];
-    uint64_t live, peak; /* bytes */
-    unsigned shape;      /* of the step */
+    uint64_t live, peak;  /* bytes */
+    unsigned shape, pass; /* of the step */
     uint64_t random;
     uint64_t most_live, most_reserved; /* of the second half of the passes */
 };
@@ -213,7 +215,11 @@ static size_t training_bytes(const struct training *training, unsigned kind,
     uint64_t drawn = (kind * 1000003u + layer + 1) * 0x9e3779b97f4a7c15u;
     size_t bytes = ((size_t)(drawn >> 40) % (48u << 20) >> kind % 3) + 4096;
 
-    return kind == GRADIENT ? bytes : bytes / 16 * (16 + training->shape);
+    if (kind == GRADIENT)
+        return bytes;
+    bytes = bytes / 16 * (16 + training->shape);
+    uint64_t noise = (drawn ^ training->pass) * 0x9e3779b97f4a7c15u >> 44;
+    return bench.noise ? bytes - bytes / bench.noise * (noise % 1001) / 1000 : bytes;
 }
 
 static tarn_device_ptr training_take(struct training *training, size_t bytes)
@@ -276,7 +282,8 @@ static void run_training_pass(struct training *training, unsigned pass)
 {
     training->random = training->random * 6364136223846793005u + 1442695040888963407u;
     training->shape = (unsigned)((training->random >> 33) % bench.shapes);
-    if (marks_steps() && bench.shapes > 1)
+    training->pass = pass;
+    if (marks_steps() && (bench.shapes > 1 || bench.noise))
         bench_must(tarn_pool_mark_step(training->pool), "mark_step");
     else if (marks_steps())
         mark(training->pool, pass);
@@ -429,6 +436,7 @@ int main(int argc, char **argv)
                                             {"pairs", no_argument, NULL, 'r'},
                                             {"training", no_argument, NULL, 'g'},
                                             {"shapes", required_argument, NULL, 's'},
+                                            {"noise", required_argument, NULL, 'o'},
                                             {"step-ms", required_argument, NULL, 'm'},
                                             {NULL, 0, NULL, 0}};
     int option;
@@ -443,6 +451,8 @@ int main(int argc, char **argv)
             bench.cap = (unsigned)strtoul(optarg, NULL, 10);
         if (option == 's')
             bench.shapes = (unsigned)strtoul(optarg, NULL, 10);
+        if (option == 'o')
+            bench.noise = (unsigned)strtoul(optarg, NULL, 10);
         if (option == 'm')
             bench.step_ms = (unsigned)strtoul(optarg, NULL, 10);
         bench.plain = bench.plain || option == 'n';
