@@ -17,8 +17,9 @@ prepare() {
     fetch_wheels .warp "warp-lang==${VERSION:-1.19.0}"
     python3 -m zipfile -e .warp/*.whl .warp/site
     rm -r .warp/site/warp/bin/warp-clang.so .warp/site/warp/examples .warp/site/warp/tests .warp/*.whl
-    tar -C .warp/site -c . | xz -T0 -3 | split -n 3 --numeric-suffixes=1 -a 1 - .warp/piece.
-    rm -r .warp/site
+    tar -C .warp/site -c . | xz -T0 -3 >.warp/warp.tar.xz
+    split -n 3 --numeric-suffixes=1 -a 1 .warp/warp.tar.xz .warp/piece.
+    rm -r .warp/site .warp/warp.tar.xz
     for i in 1 2 3; do
         mkdir .warp/$i && mv .warp/piece.$i .warp/$i/warp.tar.xz.$i
     done
