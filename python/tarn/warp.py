@@ -198,7 +198,8 @@ def _initializer(init: Any) -> Any:
 
 def _serve() -> None:
     """Set the allocator of an initialised Warp, unless there are arrays or another allocator."""
-    for device in warp.get_cuda_devices():
+    devices = warp.get_cuda_devices()
+    for device in devices:
         present = device._custom_allocator
         if present is not None and not isinstance(present, Allocator):
             raise RuntimeError(f"Warp has another allocator on {device}: {present!r}")
@@ -207,5 +208,5 @@ def _serve() -> None:
             raise RuntimeError(
                 f"Warp's pool holds {held} bytes on {device}: call tarn.use() before warp.init()"
             )
-    if not isinstance(warp.get_cuda_devices()[0]._custom_allocator, Allocator):
+    if not all(isinstance(device._custom_allocator, Allocator) for device in devices):
         warp.set_cuda_allocator(Allocator())
