@@ -1,6 +1,8 @@
 """mutate.py -- which changes of the code do the tests find?
 
     tools/mutate.py --seed 1 --count 500 [--modules pool,ipc] [--files REGEX] [--minutes 60]
+    sudo tools/mutate.py --seed 1 --count 500 --workers 16
+    tools/mutate.py --again
     tools/mutate.py --report
 
 Makes mutants of src/{pool,manager,adaptor,ipc,pointer}, python/ext and tarn/numba.py, each with one
@@ -9,20 +11,27 @@ and runs the tests of the changed module until one fails. Those of Python need t
 Each result is a line of build/mutation/results.jsonl, so a second run goes on where the first one
 ended. --report prints the counts and what survived.
 
+--again judges the survivors once more, in the last commit: they stand where their line is now.
+--workers judges several mutants at once, on a machine with many cores. Each worker has a copy of
+build/mutation, which it mounts there for itself alone. So it needs root.
+
     killed     a test fails or hangs
     survived   all tests pass
     equivalent all tests pass, and EQUIVALENT says why none can fail
-    rejected   the compiler rejects it, or warns
+    rejected   the compiler rejects it
+    gone       it survived, and its line is not in the code any more
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import concurrent.futures
 import ctypes
 import dataclasses
 import functools
 import json
+import multiprocessing
 import os
 import pathlib
 import random
@@ -32,11 +41,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 FOLDER = pathlib.Path("build/mutation")
-TREE, BUILD, RESULTS = FOLDER / "tree", FOLDER / "build", FOLDER / "results.jsonl"
+TREE, RESULTS = FOLDER / "tree", FOLDER / "results.jsonl"
+BUILD, PYTHON_BUILD = FOLDER / "build", FOLDER / "build-python"
 VENV = FOLDER / "venv"
 ORIGINAL = FOLDER / "original.json"  # the text of the changed file
+COPIES = pathlib.Path("build/mutation-workers")
+FAILING: set[str] = set()  # modules of python/tests that fail without a mutant
 PYTHON = pathlib.Path(".venv/bin/python").resolve()
 TEST_LIMIT_S = 900
 
@@ -53,39 +66,41 @@ SOURCES = {
 
 # The tests of a module in C, as a pattern of ctest.
 TESTS = {
-    "pool": "^(unit-pool|torture-(pool|resource)|conformance-resources|host_failures-pool)",
+    "pool": "^(unit-(pool|guard-annotations)|torture-(pool|resource)|conformance-resources|host_failures-pool)",
     "manager": "^(unit-manager|torture-manager|host_failures-managers)",
     "adaptor": "^(unit-(adaptor|device|guard-(guard|process))|torture-adaptor|host_failures-resources)",
     "ipc": "^(unit-ipc|torture-ipc|host_failures-managers)",
-    "pointer": "^(unit-(pointer|manager)|torture-pointer|host_failures-resources)",
+    "pointer": "^(unit-(pointer|manager|base-blocking_hook|ipc-served)|torture-pointer|host_failures-resources)",
 }
-# Slow beside what they find for a mutant, or dependent on time. learn_failures replaces functions of
-# libc for the objects that it is linked with, and here it is linked with a library.
+# Slow beside what they find for a mutant, or dependent on time; a mutant of background.c has its test.
+# learn_failures replaces functions of libc for the objects that it is linked with, and here it is
+# linked with a library.
 WITHOUT = (
-    "unit-pool-(large|learn-large|learn_failures|ended|locks|grants_threads|background)|"
-    "unit-ipc-(many|threads)"
+    "unit-pool-(learn-large|learn_failures|ended|locks|grants_threads)|unit-ipc-(many|threads)"
 )
+FOR_ITS_FILE = {"unit-pool-background": "background"}
 
 # Changes of the copy: the tests of internals link one shared library in place of their own copies of
-# all objects. So a mutant is linked once.
+# all objects. So a mutant is linked once. The options are those of the leak checker.
 SHARED = (
     ("CMakeLists.txt", "set(CMAKE_C_VISIBILITY_PRESET hidden)", "set(CMAKE_C_VISIBILITY_PRESET default)"),
     ("tests/CMakeLists.txt", "add_library(tarn_inside STATIC $<TARGET_OBJECTS:tarn>)",
      "add_library(tarn_inside SHARED $<TARGET_OBJECTS:tarn>)\n"
      "target_link_libraries(tarn_inside PRIVATE Threads::Threads ${CMAKE_DL_LIBS})"),
+    ("tests/CMakeLists.txt", "ASAN_OPTIONS", "LSAN_OPTIONS"),
 )  # fmt: skip
 
 # Modules of python/tests that test a file of the extension, or tarn/numba.py. The first ones find
 # most mutants.
 NRT_TESTS = "nrt_meminfo nrt_stats nrt_numpy nrt_recursion"
 PYTHON_TESTS = {
-    "arguments": "resource pool buffer",
+    "arguments": "resource pool buffer numba_rows",
     "arrays": NRT_TESTS,
     "bridge": "written_in_python kept_exceptions foreign_code",
-    "buffer": "buffer finalizers streamless cupy",
+    "buffer": "buffer finalizers streamless captures cupy",
     "capsule": "foreign_code isolated numba_c_managers",
     "capture": "captures",
-    "copies": "buffer dlpack foreign_code cupy",
+    "copies": "buffer dlpack foreign_code cupy rmm_package",
     "deferred": "finalizers leaks streamless",
     "device": "registry two_devices resource",
     "dlpack_export": "dlpack",
@@ -93,57 +108,73 @@ PYTHON_TESTS = {
     "driver": "driver device_runtime two_devices isolated",
     "error": "errors kept_exceptions written_in_python",
     "exception": "kept_exceptions written_in_python",
-    "failure_callback": "upstream written_in_python resource kept_exceptions",
+    "failure_callback": "rmm_package kept_exceptions written_in_python resource",
     "gil": "finalizers written_in_python exit",
     "guard": "guard",
     "helpers": NRT_TESTS,
     "ipc": "ipc fabric",
-    "live": "log_all log_files torch",
+    "live": "log_all log_files torch pytest_plugin",
     "log": "log_all log_environment log_files",
     "log_failed": "log_all log_files",
     "log_file": "log_files binary_log log_all",
-    "log_methods": "log_all log_environment log_files torch",
+    "log_methods": "numba log_all log_environment log_files torch",
     "log_observer": "log_all log_files binary_log",
     "log_rows": "log_all log_files",
     "log_site": "log_all log_files leaks",
-    "maker": "resource upstream tracking pool",
+    "maker": "resource log_files tracking pool",
     "manager": "numba_c_managers numba_resources plugins",
     "meminfo": NRT_TESTS,
     "memory": "plugins plugin_traps numba_resources",
     "memory_info": "resource numba_resources two_devices",
     "module": "isolated " + NRT_TESTS,
-    "nrt": "nrt_stats nrt_meminfo numba_c_managers device_runtime",
+    "nrt": "nrt_stats nrt_meminfo numba_c_managers device_runtime foreign_code",
     "nrt_allocator": "nrt_meminfo nrt_stats numba_resources",
-    "numba": "numba numba_resources numba_c_managers numba_rows plugins",
+    "numba": "numba numba_resources numba_c_managers numba_rows plugins numba_process pytest_plugin ipc",
     "oom_callback": "pool captures kept_exceptions",
     "plan": "plan_pool",
     "plugin": "plugins plugin_traps",
     "pointer": "numba_resources plugins finalizers",
     "pool": "pool plan_pool captures",
-    "resource": "resource registry upstream written_in_python",
+    "resource": "resource registry foreign_code written_in_python",
     "rmm_torch": "rmm_torch",
     "stack": "log_files tracking binary_log",
     "state": "isolated exit errors",
-    "stream": "stream captures streamless two_devices",
+    "stream": "stream captures streamless two_devices rmm_bridge host_failures",
     "torch": "torch",
     "tracker": "tracking",
 }
+
+# Assertions have a test that reads the files: tests/architecture/test_assertions.py.
+ASSERTION = re.compile(r": tarn__assert_\w+\(.*\); -> ;$")
 
 # Survivors that no test can find, by file and change, with the reason.
 EQUIVALENT = {
     "src/adaptor/logger.c: pthread_cond_init(&logger->row_written, NULL); -> ;": (
         "the condition of a forked child: no thread waits at it, and glibc's needs no second begin"
     ),
+    "src/adaptor/limiter.c: atomic_init(&limiter->used_bytes, 0); -> ;": "calloc() wrote the zeros",
+    "src/adaptor/logger.c: event.action = TARN_ACTION_ALLOCATE; -> ;": "it is 0, as its initializer",
+    "src/adaptor/pool_rows.c: if (!is_first && now - last < INTERVAL_NS) -> "
+    "if (!is_first && now - last <= INTERVAL_NS)": "one nanosecond of a second",
+    "src/ipc/connections.c: if (!one->leased && one->since_ns + SILENT_NS < first) -> "
+    "if (!one->leased && one->since_ns + SILENT_NS <= first)": "an equal value is assigned again",
+    "src/ipc/server.c: return limit.rlim_cur / 2 < MOST ? (size_t)limit.rlim_cur / 2 : MOST; -> "
+    "return limit.rlim_cur / 2 <= MOST ? (size_t)limit.rlim_cur / 2 : MOST;": "where they are equal",
     "src/ipc/descriptor.c: if (file < 0) -> if (file <= 0)": "0 is open in every process of the tests",
-    "src/ipc/fabric_lease.c: tarn__assert_mutex_held(&tarn__owner_mutex.mutex); -> ;": (
-        "an assertion; tests/architecture/test_assertions.py sees that it is there"
-    ),
     "python/ext/device.c: state->served = Py_NewRef(object); -> ;": (
         "a cache of the last object: without it each call finds the object in the table"
     ),
     "python/tarn/numba.py: is_found = resources.is_named() and target.driver._memory_manager is None -> "
     "is_found = resources.is_named() and target.driver._memory_manager is not None": (
         "tarn.use() then sets the class that the environment names, as Numba does at its first use"
+    ),
+    "src/manager/set.c: tarn_manager *manager = NULL; -> tarn_manager *manager = (void *)8;": (
+        "written before it is read"
+    ),
+    "src/pool/follow/sequences.c: return a->slot < b->slot ? -1 : a->slot > b->slot; -> "
+    "return a->slot < b->slot ? -1 : a->slot >= b->slot;": "no two slots are equal",
+    "src/pool/lock.c: else if (turn < LOOKS + YIELDS) -> else if (!turn < LOOKS + YIELDS)": (
+        "a thread that waits yields where it would sleep: time alone"
     ),
     "src/manager/host_only.c: tarn_pointer *pointer = NULL; -> tarn_pointer *pointer = (void *)8;": (
         "written before it is read"
@@ -182,10 +213,14 @@ class Mutant:
     line: int
     before: str
     after: str
+    known_as: str = ""  # the key that it had in an earlier commit
 
     @property
     def key(self) -> str:
-        return f"{self.file}:{self.line}: {self.before.strip()} -> {self.after.strip()}"
+        return (
+            self.known_as
+            or f"{self.file}:{self.line}: {self.before.strip()} -> {self.after.strip()}"
+        )
 
     @property
     def module(self) -> str:
@@ -196,8 +231,9 @@ class Mutant:
 def result_of(row: dict[str, str]) -> str:
     """The result of a row; a survivor that is listed is equivalent."""
     change = re.sub(r":\d+:", ":", row["mutant"], count=1)
-    is_listed = row["result"] == "survived" and change in EQUIVALENT
-    return "equivalent" if is_listed else row["result"]
+    if row["result"] == "survived" and (change in EQUIVALENT or ASSERTION.search(change)):
+        return "equivalent"
+    return row["result"]
 
 
 def code_lines(text: str) -> list[tuple[int, str]]:
@@ -249,6 +285,21 @@ def choose(seed: int, count: int, modules: list[str], names: str) -> list[Mutant
     return chosen[:count]
 
 
+def found_again(key: str) -> Mutant | None:
+    """The mutant of an earlier commit, at the nearest line of the same text. None: it has gone."""
+    file, number, change = key.split(":", 2)
+    pieces = change.strip().split(" -> ")
+    lines = (TREE / file).read_text().splitlines() if (TREE / file).exists() else []
+    for split in range(1, len(pieces)):
+        before, after = " -> ".join(pieces[:split]), " -> ".join(pieces[split:])
+        places = [place for place, line in enumerate(lines) if line.strip() == before]
+        if places:
+            place = min(places, key=lambda place: abs(place - int(number)))
+            changed = lines[place].replace(before, after)
+            return Mutant(file, place, lines[place], changed, known_as=key)
+    return None
+
+
 def adopt() -> None:
     """Become the parent of what tests leave behind, and end in order on SIGTERM."""
     set_child_subreaper = 36
@@ -270,7 +321,8 @@ def run(*command: str, limit: float = 1800) -> tuple[int, str]:
     try:
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit, check=False,
-            env={**os.environ, "CTEST_OUTPUT_ON_FAILURE": "0", "TARN_DRIVER": "sim"},
+            env={**os.environ, "CTEST_OUTPUT_ON_FAILURE": "0", "TARN_DRIVER": "sim",
+                 "LSAN_OPTIONS": "allocator_may_return_null=1:detect_leaks=0"},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return 124, "too long"
@@ -303,12 +355,12 @@ def make_venv() -> None:
     (packages,) = pathlib.Path(".venv").glob("lib/python3*/site-packages")
     (site / "lent.pth").write_text(f"import site; site.addsitedir({str(packages.absolute())!r})\n")
     (site / "tarn").mkdir()
-    for path in (*(TREE / "python/tarn").iterdir(), *(BUILD / "python/tarn").glob("*.so"),
-                 BUILD / "lib", TREE / "include"):  # fmt: skip
+    for path in (*(TREE / "python/tarn").iterdir(), *(PYTHON_BUILD / "python/tarn").glob("*.so"),
+                 PYTHON_BUILD / "lib", TREE / "include"):  # fmt: skip
         (site / "tarn" / path.name).symlink_to(path.absolute())
     for path in (TREE / "python").glob("*.p*"):
         (site / path.name).symlink_to(path.absolute())
-    shutil.copy(BUILD / "bin/tarn", VENV / "bin")  # it runs the Python beside it
+    shutil.copy(PYTHON_BUILD / "bin/tarn", VENV / "bin")  # it runs the Python beside it
 
 
 def prepare(modules: list[str]) -> None:
@@ -325,27 +377,37 @@ def prepare(modules: list[str]) -> None:
         ORIGINAL.unlink(missing_ok=True)
         stamp.write_text(commit)
     restore()
-    code, output = run(
-        "cmake", "-G", "Ninja", "-S", str(TREE), "-B", str(BUILD), "-DCMAKE_BUILD_TYPE=Debug",
-        "-DTARN_TESTS=ON", "-DTARN_PRUNE=OFF", "-DTARN_WERROR=OFF", "-DTARN_EXAMPLES=OFF",
-        f"-DTARN_PYTHON={'OFF' if set(modules) <= set(TESTS) else 'ON'}",
-        f"-DPython_EXECUTABLE={PYTHON}", "-DCMAKE_LINK_DEPENDS_NO_SHARED=ON",
-        "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,-Bsymbolic-functions",  # the extension has functions of these names
-    )  # fmt: skip
-    if code == 0:
-        code, output = run("cmake", "--build", str(BUILD), "--", "--quiet")
-    for module in modules:
-        if code == 0 and module in TESTS and not passes(list(costs(module)), TEST_LIMIT_S):
+    c_modules = [module for module in modules if module in TESTS]
+    if c_modules:
+        make_build(BUILD, "-DTARN_TESTS=ON", "-DTARN_PYTHON=OFF", "-DTARN_SANITIZE=leak")
+    for module in c_modules:
+        if not passes(list(costs(module)), TEST_LIMIT_S):
             sys.exit(f"mutate.py: the tests of {module} fail without a mutant")
     costs.cache_clear()  # each test has run
-    if code != 0:
-        sys.exit(f"mutate.py: the build fails: {output[-2000:]}")
-    if not set(modules) <= set(TESTS):
+    if c_modules != modules:
+        make_build(
+            PYTHON_BUILD, "-DTARN_TESTS=OFF", "-DTARN_PYTHON=ON", f"-DPython_EXECUTABLE={PYTHON}"
+        )
         make_venv()
 
 
+def make_build(folder: pathlib.Path, *options: str) -> None:
+    """Build the copy of the commit."""
+    code, output = run(
+        "cmake", "-G", "Ninja", "-S", str(TREE), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Debug",
+        "-DTARN_PRUNE=OFF", "-DTARN_WERROR=OFF", "-DTARN_EXAMPLES=OFF", *options,
+        "-DCMAKE_LINK_DEPENDS_NO_SHARED=ON",
+        "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,-Bsymbolic-functions",  # the extension has functions of these names
+    )  # fmt: skip
+    if code == 0:
+        code, output = run("cmake", "--build", str(folder), "--", "--quiet")
+    if code != 0:
+        sys.exit(f"mutate.py: the build fails: {output[-2000:]}")
+
+
 def build(module: str) -> tuple[int, str]:
-    return run("cmake", "--build", str(BUILD), "--target", *targets_of(module), "--", "--quiet")
+    folder = BUILD if module in TESTS else PYTHON_BUILD
+    return run("cmake", "--build", str(folder), "--target", *targets_of(module), "--", "--quiet")
 
 
 @functools.cache
@@ -364,17 +426,19 @@ def costs(module: str) -> dict[str, float]:
 def parts(module: str, stem: str) -> list[list[str]]:
     """The tests of a module in the order in which they find most: those of the file, those that take
     under a second, the others."""
-    own = [name for name in costs(module) if stem in name]
-    quick = [name for name, cost in costs(module).items() if cost < 1 and name not in own]
-    slow = [name for name in costs(module) if name not in own + quick]
+    names = [name for name in costs(module) if FOR_ITS_FILE.get(name, stem) == stem]
+    own = [name for name in names if stem in name]
+    quick = [name for name in names if costs(module)[name] < 1 and name not in own]
+    slow = [name for name in names if name not in own + quick]
     return [part for part in (own, quick, slow) if part]
 
 
 def passes(names: list[str], limit: float) -> bool:
     """Run these tests until one fails, or until the limit."""
+    jobs = "1" if multiprocessing.parent_process() else str(os.cpu_count())
     code, _ = run(
         "ctest", "--test-dir", str(BUILD), "-R", f"^({'|'.join(names)})$",
-        "--stop-on-failure", "--timeout", "60", "-j", "2", limit=limit,
+        "--stop-on-failure", "--timeout", "60", "-j", jobs, limit=limit,
     )  # fmt: skip
     return code == 0
 
@@ -387,21 +451,33 @@ def test(module: str, stem: str) -> str:
     return "survived"
 
 
-@functools.cache
-def fails_unchanged(stem: str) -> bool:
-    """Return true if the tests of a file of Python's part fail without a mutant."""
-    return build("ext")[0] != 0 or test_python(stem) != "survived"
-
-
-def test_python(stem: str) -> str:
-    """Run the tests of a file of the extension, or of tarn/numba.py."""
-    names = PYTHON_TESTS[stem].split()
-    python = (VENV / "bin/python").absolute()
+def run_pytest(*names: str) -> int:
+    """Run these modules of python/tests until one test fails."""
     code, _ = run(
-        str(python), "-m", "pytest", "-q", "-x", "-m", "not full", "-p", "no:cacheprovider",
-        *(str(TREE / f"python/tests/test_{name}.py") for name in names), limit=TEST_LIMIT_S,
+        str((VENV / "bin/python").absolute()), "-m", "pytest", "-q", "-x", "-m", "not full",
+        "-p", "no:cacheprovider", *(str(TREE / f"python/tests/test_{name}.py") for name in names),
+        limit=TEST_LIMIT_S,
     )  # fmt: skip
-    return "survived" if code == 0 else "killed"
+    return code
+
+
+def note_failing(mutants: list[Mutant], workers: int) -> None:
+    """Find the modules of tests that fail without a mutant: they judge none."""
+    stems = {pathlib.Path(mutant.file).stem for mutant in mutants if mutant.module not in TESTS}
+    names = sorted({name for stem in stems for name in PYTHON_TESTS[stem].split()})
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        codes = pool.map(run_pytest, names)
+    FAILING.update(name for name, code in zip(names, codes, strict=True) if code != 0)
+    if FAILING:
+        print("mutate.py: these fail without a mutant:", *sorted(FAILING), flush=True)
+
+
+def test_python(stem: str) -> str | None:
+    """Run the tests of a file of the extension, or of tarn/numba.py."""
+    names = [name for name in PYTHON_TESTS[stem].split() if name not in FAILING]
+    if not names:
+        return None
+    return "survived" if run_pytest(*names) == 0 else "killed"
 
 
 def change(mutant: Mutant) -> None:
@@ -421,11 +497,9 @@ def restore() -> None:
         ORIGINAL.unlink()
 
 
-def judge(mutant: Mutant) -> str:
-    """Build and test one mutant; the file is restored."""
+def judge(mutant: Mutant) -> str | None:
+    """Build and test one mutant; the file is restored. None: all its tests fail without it."""
     path = TREE / mutant.file
-    if mutant.module not in TESTS and fails_unchanged(path.stem):
-        sys.exit(f"mutate.py: the tests of {path.name} fail without a mutant")
     change(mutant)
     try:
         code, _ = build(mutant.module)
@@ -437,11 +511,49 @@ def judge(mutant: Mutant) -> str:
         end_children()
 
 
+def enter_copy() -> None:
+    """Give this worker a copy of FOLDER, mounted there for this process and its children."""
+    adopt()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    copy = COPIES / str(os.getpid())
+    subprocess.run(["cp", "-a", "--reflink=auto", FOLDER, copy], check=True)
+    new_mount_namespace = 0x20000
+    ctypes.CDLL(None).unshare(new_mount_namespace)
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    subprocess.run(["mount", "--bind", copy, FOLDER], check=True)
+
+
+def judge_until(until: float, mutant: Mutant) -> tuple[Mutant, str | None]:
+    """Judge a mutant, unless the time is over."""
+    return mutant, judge(mutant) if time.monotonic() < until else None
+
+
+def judged(
+    mutants: list[Mutant], until: float, workers: int
+) -> Iterator[tuple[Mutant, str | None]]:
+    """Judge the mutants in this process, or with workers."""
+    judge_one = functools.partial(judge_until, until)
+    if workers == 1:
+        yield from map(judge_one, mutants)
+        return
+    shutil.rmtree(COPIES, ignore_errors=True)
+    COPIES.mkdir()
+    context = multiprocessing.get_context("fork")
+    with context.Pool(workers, enter_copy) as pool:
+        yield from pool.imap_unordered(judge_one, mutants)
+    shutil.rmtree(COPIES)
+
+
 def results() -> dict[str, dict[str, str]]:
     if not RESULTS.exists():
         return {}
     rows = [json.loads(line) for line in RESULTS.read_text().splitlines()]
     return {row["mutant"]: row for row in rows}
+
+
+def keep(row: dict[str, str]) -> None:
+    with RESULTS.open("a") as file:
+        file.write(json.dumps(row) + "\n")
 
 
 def report() -> None:
@@ -465,21 +577,34 @@ def main() -> int:
     parser.add_argument("--modules", default=",".join(SOURCES))
     parser.add_argument("--files", default=".", help="names of the files to change: a regex")
     parser.add_argument("--minutes", type=float, default=1e9, help="end after this time")
+    parser.add_argument("--again", action="store_true", help="judge the survivors once more")
+    parser.add_argument("--workers", type=int, default=1, help="mutants at once")
     parser.add_argument("--nice", type=int, default=19, help="added to the niceness")
     parser.add_argument("--report", action="store_true", help="print the results, and end")
     given = parser.parse_args()
+    if given.workers > 1 and run("unshare", "--mount", "true")[0] != 0:
+        sys.exit("mutate.py: --workers needs root, for mounts of its own")
     if not given.report:
         os.nice(given.nice)
         adopt()
         modules = given.modules.split(",")
         prepare(modules)
         known, until = results(), time.monotonic() + 60 * given.minutes
-        for mutant in choose(given.seed, given.count, modules, given.files):
-            if mutant.key in known or time.monotonic() > until:
-                continue
-            row = {"mutant": mutant.key, "module": mutant.module, "result": judge(mutant)}
-            with RESULTS.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+        if given.again:
+            rows = [row for row in known.values() if row["module"] in modules]
+            survivors = [row["mutant"] for row in rows if result_of(row) == "survived"]
+            again = {key: found_again(key) for key in survivors}
+            for key in survivors:
+                if not again[key]:
+                    keep({**known[key], "result": "gone"})
+            left = [mutant for mutant in again.values() if mutant]
+        else:
+            chosen = choose(given.seed, given.count, modules, given.files)
+            left = [mutant for mutant in chosen if mutant.key not in known]
+        note_failing(left, given.workers)
+        for mutant, result in judged(left, until, given.workers):
+            if result is not None:
+                keep({"mutant": mutant.key, "module": mutant.module, "result": result})
     report()
     return 0
 
