@@ -153,15 +153,12 @@ void tarn__match_accept(struct tarn__match *match)
     struct tarn__sequence *sequence = match->sequence;
     uint32_t ahead = places_ahead(sequence), look = match->look - 1;
 
-    if (match->is_realigned) {
+    if (match->is_realigned)
         sequence->ahead = sequence->behind = 0;
-    } else if (look < ahead) {
-        sequence->ahead |= (uint64_t)1 << look;
+    else if (look < ahead)
         advance(sequence, look);
-    } else {
-        sequence->behind |= (uint64_t)1 << (look - ahead);
+    else
         go_back(sequence, look - ahead + 1);
-    }
     sequence->ahead |= 1;
     advance(sequence, 1);
     sequence->cursor = match->place + 1 < sequence->count ? match->place + 1 : 0;
