@@ -44,6 +44,30 @@ static double share_of(const struct tarn__follow_step *step)
     return all ? (double)step->planned_quanta / (double)all : 0.0;
 }
 
+/* Judge the plan by the step that ends. Return how many steps of it in a row did not pay.
+ *
+ * A pool that learns may have reserved memory for steps that have no plan yet, and the steps
+ * of this plan do not need it. So a step is only bad if the pool grew in it. Then the pool
+ * returns what it does not use, and the next step of this plan tells whether it needs it. */
+static unsigned judge(struct tarn__follow *follow)
+{
+    const struct tarn__follow_step *step = &follow->step;
+    struct tarn__sequences *sequences = follow->sequences;
+    bool is_over = step->peak_reserved > most_reserved(follow, step);
+    bool needs_more =
+        is_over && (!follow->learn || step->peak_reserved > step->first_reserved);
+
+    if (has_few_planned(step) || needs_more) {
+        sequences->bad_steps++;
+    } else if (!is_over) {
+        sequences->bad_steps = 0;
+        follow->moves = 0;
+    }
+    if (needs_more && follow->learn)
+        follow->learn->is_trim_due = true;
+    return sequences->bad_steps;
+}
+
 /* Stop following the plan, and keep the message of the warning. A pool that learns may make
  * another plan. */
 static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
@@ -51,7 +75,7 @@ static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     struct tarn__follow *follow = pool->follow;
     const struct tarn__follow_step *step = &follow->step;
 
-    follow->bad_steps = 0;
+    follow->sequences->bad_steps = 0;
     if (follow->learn && tarn__learn_drop(pool, !has_few_planned(step)))
         return;
     if (has_few_planned(step)) {
@@ -82,13 +106,9 @@ void tarn__guard_end_step(struct tarn__pool *pool)
 
     if (!follow->is_on || step->allocations == 0)
         return;
-    bool pays =
-        !has_few_planned(step) && step->peak_reserved <= most_reserved(follow, step);
     follow->counts.steps++;
     follow->share = share_of(step);
-    follow->bad_steps = pays ? 0 : follow->bad_steps + 1;
-    follow->moves = pays ? 0 : follow->moves;
-    if (follow->bad_steps == BAD_STEPS)
+    if (judge(follow) == BAD_STEPS)
         end(pool);
     if (follow->is_on)
         tarn__area_separate(&pool->heap, follow->area_bytes);
@@ -113,7 +133,8 @@ bool tarn__guard_note_allocation(struct tarn__pool *pool, uint32_t quanta)
         tarn__guard_end_step(pool);
     if (!follow->is_on)
         return false;
-    step->allocations++;
+    if (step->allocations++ == 0)
+        step->first_reserved = reserved;
     step->quanta += quanta;
     follow->counts.missed++;
     if (step->peak_allocated < pool->heap.allocated_bytes)

@@ -64,6 +64,7 @@ struct tarn__sequences {
     uint64_t peak_allocated;   /* of the pool in the step that was learned, or 0 */
     uint64_t outside;          /* most bytes outside of the layout in that step */
     uint32_t price;            /* quanta: tarn__plan_rules */
+    unsigned bad_steps;        /* of this plan, in a row */
     size_t bytes;              /* of host memory */
 };
 

@@ -13,6 +13,7 @@ struct tarn__follow_step {
     uint64_t outside_quanta; /* of slots outside of the layout; no part of `quanta` */
     uint64_t blocked_quanta; /* missed: the addresses of each candidate were in use */
     uint64_t peak_allocated, peak_reserved;
+    uint64_t first_reserved; /* as it began */
 };
 
 struct tarn__follow {
@@ -32,7 +33,6 @@ struct tarn__follow {
     unsigned moves; /* of the layouts, since a step paid */
     uint64_t aim;   /* reserved bytes beyond which the pool moves memory into the area */
     struct tarn__follow_step step;
-    unsigned bad_steps; /* in a row */
     struct {
         uint64_t planned, missed, resynchronized, steps;
     } counts;

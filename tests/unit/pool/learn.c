@@ -511,14 +511,20 @@ TEST(a_device_that_is_behind_costs_no_memory)
 }
 
 /* Run a step of `count` blocks of one size that are live at once. */
-static void run_equal_blocks(tarn_resource *pool, size_t bytes, int count)
+static void run_equal_blocks_on(tarn_resource *pool, size_t bytes, int count,
+                                tarn_stream stream)
 {
     tarn_device_ptr blocks[LARGE_BLOCKS];
 
     for (int i = 0; i < count; i++)
-        blocks[i] = take(pool, bytes, streams[0]);
+        blocks[i] = take(pool, bytes, stream);
     for (int i = 0; i < count; i++)
-        put(pool, blocks[i], bytes, streams[0]);
+        put(pool, blocks[i], bytes, stream);
+}
+
+static void run_equal_blocks(tarn_resource *pool, size_t bytes, int count)
+{
+    run_equal_blocks_on(pool, bytes, count, streams[0]);
 }
 
 /* The pool keeps the memory of the large step in the small one. */
@@ -541,6 +547,60 @@ TEST(small_steps_between_large_ones_keep_their_plans)
         run_equal_blocks(pool, (i % 4 ? 3 : 32) * MIB, LARGE_BLOCKS);
     }
     CHECK_EQUAL(12 * LARGE_BLOCKS, statistics(pool).planned - planned);
+    CHECK_EQUAL(0, statistics(pool).plans_worse);
+    end(pool);
+}
+
+/* A plain pool would need more for it as well. */
+TEST(a_larger_step_after_the_first_plan_keeps_its_plan)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (uint64_t plans = 1; plans <= 2; plans++) {
+        for (int i = 0; i < 2; i++) {
+            mark(pool);
+            run_equal_blocks(pool, (plans == 1 ? 3 : 32) * MIB, LARGE_BLOCKS);
+        }
+        mark(pool);
+        wait_for_plans(pool, plans);
+    }
+    uint64_t planned = statistics(pool).planned;
+    for (int i = 0; i < 4; i++) {
+        run_equal_blocks(pool, 32 * MIB, LARGE_BLOCKS);
+        mark(pool);
+    }
+    CHECK_EQUAL(4 * LARGE_BLOCKS, statistics(pool).planned - planned);
+    CHECK_EQUAL(0, statistics(pool).plans_worse);
+    end(pool);
+}
+
+/* A stream that is behind has the large step reserve twice what is live in it. It has no
+ * plan, and the small steps do not need that memory. */
+TEST(memory_of_a_step_without_a_plan_is_not_held_against_a_plan)
+{
+    struct gate gate;
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int i = 0; i < 2; i++) {
+        mark(pool);
+        run_equal_blocks(pool, 3 * MIB, LARGE_BLOCKS);
+    }
+    mark(pool);
+    wait_for_plans(pool, 1);
+    for (int round = 0; round < 3; round++) {
+        hold_up(streams[0], &gate);
+        for (int i = 0; i < 2; i++)
+            run_equal_blocks_on(pool, (32 + round) * MIB, LARGE_BLOCKS, streams[i]);
+        let_on(&gate);
+        mark(pool);
+        for (int i = 0; i < 2; i++) {
+            uint64_t planned = statistics(pool).planned;
+            run_equal_blocks(pool, 3 * MIB, LARGE_BLOCKS);
+            mark(pool);
+            CHECK_EQUAL(LARGE_BLOCKS, statistics(pool).planned - planned);
+        }
+    }
     CHECK_EQUAL(0, statistics(pool).plans_worse);
     end(pool);
 }
