@@ -298,6 +298,35 @@ TEST(fence_that_is_being_recorded_does_not_get_into_a_capture_that_is_announced)
     end_pool(search.pool);
 }
 
+/* No event was recorded, so nothing tells that the stream is done. */
+TEST(record_that_fails_on_a_stream_of_others_makes_no_fence)
+{
+    tarn_stream raw, opened;
+    tarn_device_ptr block = 0;
+    struct gate gate;
+
+    use_driver(0);
+    if (!on_sim())
+        skip();
+    tarn_resource *pool = strict_pool(2 * MIB);
+    raw = new_stream();
+    tarn_stream other = new_stream();
+    CHECK_OK(tarn_stream_register(0, raw, &opened));
+    hold_up(raw, &gate);
+    put(pool, take(pool, 2 * MIB, opened), 2 * MIB, opened);
+    sim_configure("fail=call:cuEventRecord");
+    tarn_status first = tarn_resource_allocate(pool, 2 * MIB, 0, other, &block);
+    tarn_status second = tarn_resource_allocate(pool, 2 * MIB, 0, other, &block);
+    sim_configure(NULL);
+    let_on(&gate);
+    CHECK_EQUAL(TARN_OUT_OF_MEMORY, first);
+    CHECK_EQUAL(TARN_OUT_OF_MEMORY, second);
+    CHECK_OK(tarn_stream_unregister(opened));
+    CU(cuStreamDestroy_v2(raw));
+    CU(cuStreamDestroy_v2(other));
+    end_pool(pool);
+}
+
 /* Streams that find memory immediately record few event fences. Large blocks must not
  * pile up without a fence meanwhile, since no other stream can use them. */
 TEST(large_blocks_of_several_streams_are_fenced_within_their_bound)

@@ -118,6 +118,23 @@ TEST(heap_keeps_what_one_stream_freed_from_others)
     end_heap(heap);
 }
 
+TEST(heap_is_not_whole_with_an_epoch_that_has_not_begun)
+{
+    struct tarn__heap *heap = new_heap();
+    struct tarn__stream_state *one = new_lane(heap, 11);
+
+    CHECK(tarn__ranges_add_segment(heap, BASE, MIB, NULL));
+    tarn__index block = take(heap, one, MIB);
+    tarn__heap_put(heap, block, one);
+    is_whole(heap);
+    struct tarn__node *node = tarn__node(&heap->nodes, block);
+    node->epoch += 1;
+    CHECK(strstr(tarn__check_heap(heap), "an epoch that has not begun"));
+    node->epoch -= 1;
+    is_whole(heap);
+    end_heap(heap);
+}
+
 TEST(heap_takes_no_source_for_what_was_freed_after_the_fence)
 {
     struct tarn__heap *heap = new_heap();

@@ -2,6 +2,8 @@
 #include "memory.h"
 #include "pool/backing/handle_size.h"
 #include "scripted.h"
+#include <sys/wait.h>
+#include <unistd.h>
 
 static struct tarn__pages *open_on(tarn_resource *upstream, int device)
 {
@@ -147,6 +149,28 @@ TEST(pages_of_an_upstream_may_be_no_devices)
     memset((void *)(uintptr_t)segment.address, 1, segment.bytes);
     CHECK_OK(tarn__pages_wait_for_device(pages));
     CHECK_EQUAL(PAGE, tarn__handle_size_step(pages, 1, SIZE_MAX));
+    tarn__pages_close(pages);
+    CHECK_EQUAL(0, tarn_resource_live_blocks(host));
+    CHECK_OK(tarn_resource_release(host));
+}
+
+/* A forked child has no driver; memory of the host needs none. */
+TEST(pages_of_an_upstream_of_no_device_are_returned_in_a_forked_child)
+{
+    tarn_resource *host;
+    struct tarn__span segment;
+
+    CHECK_OK(tarn_host_create(&host));
+    struct tarn__pages *pages = open_on(host, TARN_DEVICE_NONE);
+    CHECK_OK(tarn__pages_grow(pages, 0, PAGE, NULL, &segment));
+    pid_t child = fork();
+    if (child == 0) {
+        tarn__pages_close(pages);
+        _exit(tarn_resource_live_blocks(host) == 0 ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    CHECK_EQUAL(0, status);
     tarn__pages_close(pages);
     CHECK_EQUAL(0, tarn_resource_live_blocks(host));
     CHECK_OK(tarn_resource_release(host));

@@ -102,6 +102,25 @@ TEST(snapshot_tells_what_was_asked_for_and_what_a_thread_keeps)
     end_pool(pool);
 }
 
+/* It is too large for a thread cache, and the first frees do not keep it. */
+TEST(snapshot_tells_that_the_last_freed_block_is_cached)
+{
+    const size_t bytes = 32 * MIB;
+    size_t cached = 0;
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(bytes);
+    for (int i = 0; i < 40; i++) {
+        tarn_device_ptr block = take(pool, bytes, NULL);
+        put(pool, block, bytes, NULL);
+        cached = statistics(pool).thread_cached;
+        struct seen seen = snapshot(pool);
+        CHECK_EQUAL(cached > 0, block_at(&seen, block)->state == TARN_POOL_THREAD_CACHED);
+    }
+    CHECK_EQUAL(bytes, cached);
+    end_pool(pool);
+}
+
 /* It is in the order of no stream. */
 TEST(snapshot_names_no_stream_for_what_was_freed_without_one)
 {
