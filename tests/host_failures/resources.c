@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "driver_calls.h"
 #include "scenario.h"
+#include <malloc.h>
 #include <stdlib.h>
 #include <tarn/guard.h>
 #include <tarn/nrt_resource.h>
@@ -163,6 +164,27 @@ TEST(adaptors_are_created_or_not)
 
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
         scenario_run(&scenarios[i], 1);
+}
+
+/* LeakSanitizer finds no leaked guard, because the list of all guards points to each. */
+TEST(a_guard_that_was_not_created_leaves_no_host_memory)
+{
+    enum { TIMES = 1000, FREED = 64 << 10 }; /* glibc counts some freed blocks as used */
+    unsigned failed = 1;
+
+    begin_under();
+    for (unsigned nth = 1; failed > 0; nth++) {
+        size_t before = mallinfo2().uordblks;
+        for (int i = 0; i < TIMES && failed > 0; i++) {
+            failing_begin(nth, FAILING_ONCE);
+            tarn_status status = create_guard();
+            failed = failing_end();
+            if (status == TARN_OK)
+                CHECK_OK(tarn_resource_release(out.resource));
+        }
+        CHECK(mallinfo2().uordblks < before + FREED);
+    }
+    end_under();
 }
 
 /* --- the first blocks of a new resource --- */

@@ -2,7 +2,9 @@
  * order. */
 #define _GNU_SOURCE
 #include "test.h"
+#include "child.h"
 #include "scripted.h"
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -87,6 +89,34 @@ static unsigned read_log(void)
     read_bytes = 0;
     CHECK_OK(tarn_trace_read("test", serve, NULL, NULL, note, NULL, &format));
     return event_count;
+}
+
+/* The figures are unknown while no driver is open, and no row opens one. */
+static void log_without_a_driver(void)
+{
+    static const int devices[] = {0, 1, TARN_DEVICE_NONE};
+
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        tarn_device_ptr block;
+        text_bytes = 0;
+        scripted_begin(&script, devices[i]);
+        CHILD_STATUS(TARN_OK,
+                     tarn_trace_writer_create(keep, NULL, TARN_TRACE_NBEP7, &writer));
+        CHILD_STATUS(TARN_OK, tarn_logger_create(script.resource, writer, &logger));
+        CHILD_STATUS(TARN_OK, tarn_resource_allocate(logger, 80, 0, NULL, &block));
+        CHILD_STATUS(TARN_OK, tarn_resource_deallocate(logger, block, 80, 0, NULL));
+        CHILD_CHECK(read_log() == 2);
+        CHILD_CHECK(events[0].free_bytes == 0 && events[0].total_bytes == 0);
+        CHILD_CHECK(!dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD));
+        CHILD_STATUS(TARN_OK, tarn_resource_release(logger));
+        CHILD_STATUS(TARN_OK, tarn_trace_writer_release(writer));
+        scripted_end(&script);
+    }
+}
+
+TEST(logger_opens_no_driver)
+{
+    in_child(log_without_a_driver);
 }
 
 TEST(logger_writes_each_call_with_its_figures)

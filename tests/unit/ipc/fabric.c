@@ -251,6 +251,18 @@ TEST(another_process_of_the_node_opens_the_block)
     with_two_processes(use_memory);
 }
 
+static void export_twice(struct process *owner)
+{
+    tarn_fabric_handle one = exported(owner), two = exported(owner);
+
+    CHILD_CHECK(memcmp(&one, &two, sizeof one) == 0);
+}
+
+TEST(a_block_has_one_handle)
+{
+    with_two_processes(export_twice);
+}
+
 /* --- leases --- */
 
 static void keep_by_lease(struct process *owner)
@@ -406,6 +418,37 @@ TEST(open_memory_outlives_its_owner)
     process_kill(&scenario_owner);
 }
 
+/* A driver that does nothing, without one of the calls. */
+static void lack_a_call(struct process *owner)
+{
+    tarn_fabric_handle handle = exported(owner);
+    tarn_pointer *opened = NULL;
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/tests/fake/libcuda.so.1", getenv("TARN_BUILD"));
+    CHILD_STATUS(TARN_OK, tarn_driver_open(path));
+    CHILD_STATUS(TARN_NOT_SUPPORTED, tarn_fabric_open(&handle, NULL, 0, &opened));
+    CHILD_MESSAGE("the driver cannot import memory");
+    CHILD_CHECK(!opened);
+}
+
+TEST(driver_without_a_call_that_importing_needs_imports_nothing)
+{
+    static const char *const calls[] = {"cuMemImportFromShareableHandle",
+                                        "cuMemRelease",
+                                        "cuMemAddressReserve",
+                                        "cuMemAddressFree",
+                                        "cuMemMap",
+                                        "cuMemUnmap",
+                                        "cuMemSetAccess"};
+
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        CHECK_EQUAL(0, setenv("FAKE_CUDA_LACKS", calls[i], 1));
+        with_two_processes(lack_a_call);
+    }
+    CHECK_EQUAL(0, unsetenv("FAKE_CUDA_LACKS"));
+}
+
 /* --- wrong bytes --- */
 
 /* Each bit of a handle and of a message decides. */
@@ -491,6 +534,54 @@ static void reject_forgery(struct process *owner)
 TEST(forged_messages_do_not_end_a_lease)
 {
     with_two_processes(reject_forgery);
+}
+
+/* Two blocks may have the owner, the slot or the generation in common, but not all three. */
+static void reject_lease_on_another_block(struct process *owner)
+{
+    tarn_fabric_handle handle = exported(owner);
+    tarn_fabric_message grant = granted(owner, &handle, 0), other;
+    tarn_pointer *opened = NULL;
+
+    for (int which = 0; which < 3; which++) {
+        struct tarn__fabric_message content;
+        CHILD_STATUS(TARN_OK, tarn__fabric_encoding_decode_message(&grant, &content));
+        content.slot += which == 0;
+        content.generation += which == 1;
+        content.owner[0] ^= which == 2;
+        tarn__fabric_encoding_seal_message(&content, &other);
+        CHILD_STATUS(TARN_INVALID_ARGUMENT,
+                     tarn_fabric_open(&handle, &other, 0, &opened));
+        CHILD_MESSAGE("the lease is on another block");
+    }
+    CHILD_CHECK(!opened);
+    end_lease(owner, &grant);
+}
+
+TEST(lease_on_another_block_opens_nothing)
+{
+    with_two_processes(reject_lease_on_another_block);
+}
+
+/* An owner without host memory sends such a reply. */
+static void reject_by_any_status(struct process *owner)
+{
+    tarn_fabric_handle handle = exported(owner);
+    tarn_fabric_message grant = granted(owner, &handle, 0), rejection, request;
+    struct tarn__fabric_message content;
+
+    CHILD_STATUS(TARN_OK, tarn__fabric_encoding_decode_message(&grant, &content));
+    content.status = TARN_OUT_OF_MEMORY;
+    tarn__fabric_encoding_seal_message(&content, &rejection);
+    CHILD_STATUS(TARN_OUT_OF_MEMORY, tarn_fabric_check(&rejection, NULL));
+    CHILD_MESSAGE("the owner rejects the lease");
+    CHILD_STATUS(TARN_OUT_OF_MEMORY, tarn_fabric_renew(&rejection, 0, &request));
+    end_lease(owner, &grant);
+}
+
+TEST(rejection_has_the_status_of_the_owner)
+{
+    with_two_processes(reject_by_any_status);
 }
 
 static void reject_own_memory(struct process *owner)

@@ -181,15 +181,43 @@ TEST(a_request_of_garbage_is_rejected_and_ends_the_connection)
     attack(send_garbage);
 }
 
+static void must_get_an_answer(int raw)
+{
+    struct tarn__wire_request request = request_of(&served);
+    struct tarn__wire_reply reply;
+
+    CHILD_CHECK(send(raw, &request, sizeof request, 0) == (ssize_t)sizeof request);
+    CHILD_CHECK(recv(raw, &reply, sizeof reply, 0) == (ssize_t)sizeof reply);
+    CHILD_CHECK(reply.status == TARN_OK);
+}
+
+/* Return the ms of processor time that the owner takes within 200 ms. */
+static long busy_ms_of_owner(void)
+{
+    struct timespec before, after;
+    clockid_t clock;
+
+    CHILD_CHECK(clock_getcpuclockid(owner.pid, &clock) == 0);
+    CHILD_CHECK(clock_gettime(clock, &before) == 0);
+    nanosleep(&(struct timespec){0, 200000000}, NULL);
+    CHILD_CHECK(clock_gettime(clock, &after) == 0);
+    return (after.tv_sec - before.tv_sec) * 1000 +
+           (after.tv_nsec - before.tv_nsec) / 1000000;
+}
+
 static void be_silent(int line)
 {
-    int raw[40];
+    int raw[40], lease = connect_raw();
 
+    must_get_an_answer(lease);
     for (int i = 0; i < 40; i++)
         raw[i] = connect_raw();
     must_send(line, "x", 1);
     for (int i = 0; i < 40; i++)
         wait_for_end(raw[i]); /* the server does not wait indefinitely */
+    /* Only the lease is left, and it sends nothing. */
+    CHILD_CHECK(busy_ms_of_owner() < 20);
+    close(lease);
 }
 
 TEST(silent_clients_delay_no_others_and_are_dropped)
@@ -345,16 +373,6 @@ static void own_and_count_warnings(int line)
     own_exportable(line);
 }
 
-static void must_get_an_answer(int raw)
-{
-    struct tarn__wire_request request = request_of(&served);
-    struct tarn__wire_reply reply;
-
-    CHILD_CHECK(send(raw, &request, sizeof request, 0) == (ssize_t)sizeof request);
-    CHILD_CHECK(recv(raw, &reply, sizeof reply, 0) == (ssize_t)sizeof reply);
-    CHILD_CHECK(reply.status == TARN_OK);
-}
-
 /* Take leases, and one connection without. Then, under the lower limit, end some leases
  * and send a request. */
 static void lease_across_the_change(int line)
@@ -410,4 +428,41 @@ TEST(a_server_with_more_connections_than_the_limit_of_descriptors_serves_them)
     process_end(&owner);
     socket_directory_end();
     munmap(warnings, sizeof *warnings);
+}
+
+/* Connect while the server has no descriptor for it. */
+static void wait_for_a_descriptor(int line)
+{
+    const struct timeval limit = {.tv_sec = 10};
+    char mark;
+    int raw = connect_raw();
+
+    CHILD_CHECK(setsockopt(raw, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    nanosleep(&(struct timespec){0, 20000000}, NULL); /* the server tries to accept it */
+    must_send(line, "x", 1);
+    must_receive(line, &mark, 1);
+    must_get_an_answer(raw);
+    close(raw);
+}
+
+TEST(a_connection_that_waited_for_a_descriptor_is_served)
+{
+    const struct rlimit none = {3, 1024}, many = {1024, 1024};
+    char mark;
+
+    limit_descriptors();
+    socket_directory_begin();
+    owner = process_start(own_exportable);
+    allocate(owner.line, 0, MIB, 1);
+    plain = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
+    served = export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
+    CHECK_EQUAL(0, prlimit(owner.pid, RLIMIT_NOFILE, &none, NULL));
+    struct process child = process_start(wait_for_a_descriptor);
+    must_receive(child.line, &mark, 1);
+    CHECK_EQUAL(0, counts_of(owner.line).connections);
+    CHECK_EQUAL(0, prlimit(owner.pid, RLIMIT_NOFILE, &many, NULL));
+    must_send(child.line, "x", 1);
+    process_end(&child);
+    process_end(&owner);
+    socket_directory_end();
 }

@@ -132,7 +132,21 @@ TEST(a_pool_over_exportable_memory_does_not_suspend_and_trims_free_memory)
     end();
 }
 
-/* --- a free while the memory is exported --- */
+TEST(exportable_needs_a_device_that_exports_descriptors)
+{
+    static const char *const lacks[] = {"attribute=102:0", "attribute=103:0"};
+
+    if (!on_sim())
+        skip();
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
+        sim_configure(lacks[i]);
+        CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_exportable_create(0, NULL, &resource));
+        CHECK_MESSAGE("device 0 cannot export memory as descriptors");
+        sim_configure(NULL);
+    }
+}
+
+/* --- a free while the memory is exported, and one that fails --- */
 
 static struct tarn__segment_name name;
 static tarn_status exported;
@@ -183,5 +197,31 @@ TEST(memory_that_is_being_exported_is_freed_after_that)
     pthread_join(owner, NULL);
     CHECK(exported == TARN_OK || exported == TARN_NOT_FOUND);
     CHECK(!tarn__segment_around(block, &name));
+    end();
+}
+
+TEST(memory_whose_free_failed_is_exported_as_long_as_its_handle_lives)
+{
+    static const struct {
+        const char *fault;
+        tarn_status exported;
+    } cases[] = {{"fail=call:cuMemRelease:1", TARN_OK},
+                 {"fail=call:cuMemUnmap:1", TARN_NOT_FOUND}};
+    tarn_device_ptr block;
+
+    if (!on_sim())
+        skip();
+    begin();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_OK(tarn_resource_allocate(resource, 100, 0, TARN_STREAM_NONE, &block));
+        CHECK(tarn__segment_around(block, &name));
+        sim_configure(cases[i].fault);
+        CHECK_STATUS(TARN_DRIVER_FAILURE,
+                     tarn_resource_deallocate(resource, block, 100, 0, TARN_STREAM_NONE));
+        sim_configure(NULL);
+        export_it(NULL);
+        CHECK_EQUAL(cases[i].exported, exported);
+        CHECK_OK(tarn_resource_deallocate(resource, block, 100, 0, TARN_STREAM_NONE));
+    }
     end();
 }
