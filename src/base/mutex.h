@@ -22,6 +22,7 @@
 #ifndef TARN_BASE_MUTEX_H
 #define TARN_BASE_MUTEX_H
 
+#include "base/mutex_assert.h"
 #include <pthread.h>
 #include <sys/queue.h>
 
@@ -54,6 +55,7 @@ static inline void tarn__mutex_lock(struct tarn__mutex *self)
 
 static inline void tarn__mutex_unlock(struct tarn__mutex *self)
 {
+    tarn__assert_mutex_held(&self->mutex);
     pthread_mutex_unlock(&self->mutex);
 }
 
