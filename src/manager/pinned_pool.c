@@ -13,7 +13,6 @@
 #include "manager/pinned_pool.h"
 #include "pointer/allocate.h"
 #include "pointer/pointer.h"
-#include "base/error.h"
 #include <tarn/pool.h>
 
 void tarn__pinned_pool_begin(struct tarn__pinned_pool *self, int device)
@@ -22,19 +21,10 @@ void tarn__pinned_pool_begin(struct tarn__pinned_pool *self, int device)
     pthread_mutex_init(&self->lock, NULL);
 }
 
-/* Release the pool. Live blocks do not prevent that: each has a reference of its own. */
-static void release_quietly(tarn_resource *pool)
-{
-    struct tarn__kept_error before = tarn__error_keep();
-
-    if (pool)
-        tarn_resource_release(pool);
-    tarn__error_restore(&before);
-}
-
+/* Live blocks do not prevent a release of the pool: each has a reference of its own. */
 void tarn__pinned_pool_end(struct tarn__pinned_pool *self)
 {
-    release_quietly(self->pool);
+    tarn_resource_release(self->pool);
     pthread_mutex_destroy(&self->lock);
 }
 
@@ -46,7 +36,7 @@ static tarn_status make_pool(int device, tarn_resource **out)
     if (status != TARN_OK)
         return status;
     status = tarn_pool_create(device, pinned, NULL, out);
-    release_quietly(pinned);
+    tarn_resource_release(pinned);
     return status;
 }
 
@@ -70,7 +60,7 @@ void tarn__pinned_pool_forget(struct tarn__pinned_pool *self)
     tarn_resource *pool = self->pool;
     self->pool = NULL;
     pthread_mutex_unlock(&self->lock);
-    release_quietly(pool);
+    tarn_resource_release(pool);
 }
 
 static void release_block(void *block)
@@ -107,7 +97,7 @@ tarn_status tarn__pinned_pool_allocate(struct tarn__pinned_pool *self, size_t by
     if (status != TARN_OK)
         return status;
     status = tarn__allocate_pointer(pool, bytes, TARN_STREAM_NONE, true, &block);
-    release_quietly(pool);
+    tarn_resource_release(pool);
     return status == TARN_OK ? wrap(block, self->device, out) : status;
 }
 
@@ -119,6 +109,6 @@ tarn_status tarn__pinned_pool_trim(struct tarn__pinned_pool *self)
     if (!pool)
         return TARN_OK;
     tarn_status status = tarn_resource_trim(pool, 0, NULL);
-    release_quietly(pool);
+    tarn_resource_release(pool);
     return status;
 }

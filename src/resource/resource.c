@@ -9,6 +9,7 @@
 #include "resource/internal.h"
 #include "resource/intercept.h"
 #include "base/blocking_hook.h"
+#include "base/error.h"
 #include "base/mutex.h"
 #include "base/name.h"
 #include "base/warn.h"
@@ -142,6 +143,16 @@ static bool drop_one_of_many(tarn_resource *resource)
     return false;
 }
 
+/* This reports no failure, so the last error stays unchanged. */
+static void destroy(tarn_resource *resource)
+{
+    struct tarn__kept_error before = tarn__error_keep();
+
+    resource->ops.destroy(resource->self);
+    tarn__error_restore(&before);
+    free(resource);
+}
+
 tarn_status tarn_resource_release(tarn_resource *resource)
 {
     size_t blocks_out;
@@ -152,8 +163,7 @@ tarn_status tarn_resource_release(tarn_resource *resource)
         tarn__blocking_hook_call();
         tarn__intercept_flush(resource);
         if (end(resource, &blocks_out)) {
-            resource->ops.destroy(resource->self);
-            free(resource);
+            destroy(resource);
             return TARN_OK;
         }
         if (blocks_out > 0)
@@ -190,14 +200,6 @@ static tarn_resource *look_up(tarn_resource **place, tarn_resource *made)
     return found;
 }
 
-/* Destroy a resource that no other thread has seen. It does not check for live blocks:
- * objects that share one table would find each other's blocks there. */
-static void forget(tarn_resource *resource)
-{
-    resource->ops.destroy(resource->self);
-    free(resource);
-}
-
 tarn_status tarn__resource_share(tarn_resource **place, int device,
                                  tarn_status (*make)(int device, tarn_resource **out),
                                  tarn_resource **out)
@@ -213,8 +215,10 @@ tarn_status tarn__resource_share(tarn_resource **place, int device,
         if (status != TARN_OK)
             return status;
         found = look_up(place, made);
+        /* Another thread was faster. Live blocks are not checked: objects that share one
+         * table would find each other's there. */
         if (found != made)
-            forget(made); /* another thread was faster */
+            destroy(made);
     }
     *out = found;
     return TARN_OK;

@@ -1,5 +1,6 @@
 /* Test the pool manager: blocks return to the pool at once, segments at permitted times.
  */
+#include "driver_calls.h"
 #include "test.h"
 #include <stdlib.h>
 
@@ -7,7 +8,9 @@
 struct counted {
     tarn_resource *below; /* retained */
     int made, frees, trims, destroyed;
+    int failing_frees;      /* this many of the next frees fail */
     size_t last_keep_bytes; /* the argument of the last trim */
+    size_t total;           /* bytes that memory_info reports; 0: it has no numbers */
     tarn_status fails;
 };
 
@@ -21,9 +24,14 @@ static tarn_status counted_allocate(void *self, size_t bytes, size_t alignment,
 static tarn_status counted_deallocate(void *self, tarn_device_ptr block, size_t bytes,
                                       size_t alignment, tarn_stream stream)
 {
-    ((struct counted *)self)->frees++;
-    return tarn_resource_deallocate(((struct counted *)self)->below, block, bytes,
-                                    alignment, stream);
+    struct counted *counted = self;
+
+    if (counted->failing_frees > 0) {
+        counted->failing_frees--;
+        return tarn_error_set(TARN_DRIVER_FAILURE, "counted: keep your block");
+    }
+    counted->frees++;
+    return tarn_resource_deallocate(counted->below, block, bytes, alignment, stream);
 }
 
 static void counted_destroy(void *self)
@@ -48,6 +56,19 @@ static tarn_status counted_trim(void *self, size_t keep_bytes, size_t *released_
     return counted->fails;
 }
 
+static tarn_status counted_memory_info(void *self, tarn_stream stream, size_t *free_out,
+                                       size_t *total_out)
+{
+    const struct counted *counted = self;
+
+    (void)stream;
+    if (counted->total == 0)
+        return tarn_error_set(TARN_NOT_SUPPORTED, "counted: no numbers");
+    *free_out = counted->total / 2;
+    *total_out = counted->total;
+    return TARN_OK;
+}
+
 static tarn_status make_counted(void *data, int device, tarn_resource **out)
 {
     static const tarn_resource_ops ops = {.size = sizeof ops,
@@ -57,7 +78,8 @@ static tarn_status make_counted(void *data, int device, tarn_resource **out)
                                           .destroy = counted_destroy,
                                           .deallocate_synchronizes =
                                               counted_deallocate_synchronizes,
-                                          .trim = counted_trim};
+                                          .trim = counted_trim,
+                                          .memory_info = counted_memory_info};
     struct counted *counted = data;
 
     counted->made++;
@@ -225,6 +247,51 @@ TEST(pool_manager_keeps_a_failed_trim_to_itself)
     tarn_manager_release(manager);
 }
 
+TEST(pool_manager_end_that_cannot_free_keeps_its_message_over_a_failed_trim)
+{
+    struct counted counted = {.fails = TARN_BAD_FORMAT};
+    tarn_manager *manager = make(&counted, 1);
+    tarn_pointer *pointers[2];
+
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(tarn_manager_memalloc(manager, 100, TARN_STREAM_NONE, &pointers[i]));
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    for (int i = 0; i < 2; i++)
+        tarn_pointer_release(pointers[i]);
+    counted.failing_frees = 1;
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_manager_defer_cleanup_end(manager));
+    CHECK_MESSAGE("counted: keep your block");
+    CHECK_EQUAL(1, counted.frees);
+    CHECK_EQUAL(1, counted.trims);
+    CHECK_OK(tarn_pointer_reclaim_deferred());
+    tarn_manager_release(manager);
+}
+
+TEST(pool_manager_reset_that_cannot_free_says_so_and_does_the_rest)
+{
+    struct counted counted = {.failing_frees = 2};
+    tarn_manager *manager = make(&counted, 0);
+    tarn_pointer *pinned;
+
+    tarn_pointer_release(allocate(manager, 100)); /* fails, and again at the reset */
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_manager_reset(manager));
+    CHECK_MESSAGE("counted: keep your block");
+    CHECK_EQUAL(1, counted.trims);
+    CHECK_OK(tarn_manager_reset(manager));
+    CHECK_EQUAL(1, counted.frees);
+    CHECK_OK(tarn_manager_memhostalloc(manager, 100, 0, &pinned));
+    tarn_pointer_release(pinned);
+    if (on_sim()) {
+        sim_configure("fail=call:cuMemFreeHost");
+        CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_manager_reset(manager));
+        CHECK_MESSAGE("cuMemFreeHost");
+        CHECK_EQUAL(3, counted.trims);
+        sim_configure(NULL);
+    }
+    CHECK_OK(tarn_manager_reset(manager));
+    tarn_manager_release(manager);
+}
+
 TEST(pool_manager_reset_may_come_first_and_trims_all)
 {
     struct counted counted = {0};
@@ -254,6 +321,25 @@ TEST(pointers_outlive_a_pool_manager)
     tarn_pointer_release(view);
     CHECK_EQUAL(1, counted.frees);
     CHECK_EQUAL(1, counted.destroyed);
+}
+
+TEST(pool_manager_leaves_the_last_error_where_it_succeeds_after_a_context_reset)
+{
+    tarn_manager *manager;
+    tarn_pointer *pinned;
+    size_t free_bytes, total;
+
+    CHECK_OK(tarn_manager_create(tarn_pool_manager_ops(), NULL, 0, &manager));
+    tarn_pointer *pointer = allocate(manager, 100);
+    CHECK_OK(tarn_manager_memhostalloc(manager, 100, 0, &pinned));
+    tarn_pointer_release(pinned);
+    reset_the_device();
+    tarn_error_set(TARN_BAD_FORMAT, "an older failure");
+    CHECK_OK(tarn_manager_get_memory_info(manager, &free_bytes, &total));
+    CHECK_TEXT("an older failure", tarn_error_last()->message);
+    CHECK_OK(tarn_pointer_release_checked(pointer)); /* and the pool ends */
+    CHECK_TEXT("an older failure", tarn_error_last()->message);
+    tarn_manager_release(manager);
 }
 
 static tarn_status make_nothing(void *data, int device, tarn_resource **out)
@@ -331,4 +417,20 @@ TEST(pool_manager_has_host_memory_and_numbers)
     tarn_pointer_release(managed);
     tarn_manager_release(manager);
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
+}
+
+TEST(pool_manager_has_the_numbers_of_its_pool_or_else_the_devices)
+{
+    struct counted counted = {0};
+    tarn_manager *manager = make(&counted, 0);
+    size_t free_bytes = 0, total = 0;
+
+    CHECK_OK(tarn_manager_get_memory_info(manager, &free_bytes, &total));
+    CHECK(free_bytes > 0 && free_bytes <= total);
+    CHECK(total >= 1 << 20);
+    counted.total = 1000;
+    CHECK_OK(tarn_manager_get_memory_info(manager, &free_bytes, &total));
+    CHECK_EQUAL(500, free_bytes);
+    CHECK_EQUAL(1000, total);
+    tarn_manager_release(manager);
 }

@@ -1,5 +1,6 @@
 /* Test the end of a resource: it ends once, whatever its maker calls then. A resource
  * that cannot end is reported in a warning, once. */
+#include "driver_calls.h"
 #include "test.h"
 #include "scripted.h"
 #include <tarn/nrt_resource.h>
@@ -99,6 +100,21 @@ TEST(resource_that_retains_and_releases_itself_at_its_end_ends_once)
         CHECK_EQUAL(1, inner.destroyed);
         CHECK_EQUAL(1, outer.frees);
     }
+}
+
+TEST(last_release_of_a_pool_after_a_context_reset_leaves_the_last_error)
+{
+    tarn_resource *pool;
+    tarn_device_ptr block;
+
+    CHECK_OK(tarn_pool_create(0, NULL, NULL, &pool));
+    CHECK_OK(tarn_resource_allocate(pool, 100, 0, TARN_STREAM_LEGACY, &block));
+    CHECK_OK(tarn_resource_deallocate(pool, block, 100, 0, TARN_STREAM_LEGACY));
+    reset_the_device();
+    tarn_error_set_native(TARN_BAD_FORMAT, 17, "an older failure");
+    CHECK_OK(tarn_resource_release(pool));
+    CHECK_TEXT("an older failure", tarn_error_last()->message);
+    CHECK_EQUAL(17, tarn_error_last()->native);
 }
 
 /* --- resources that cannot end --- */
