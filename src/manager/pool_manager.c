@@ -321,13 +321,10 @@ static tarn_status pool_manager_defer_cleanup_end(void *self)
 
     if (!is_last || atomic_load(&manager->freed) <= manager->options.keep_bytes / 4)
         return status;
-    tarn_error why = *tarn_error_last();
     tarn_resource *pool = manager->options.keep_bytes ? pool_of(manager) : NULL;
     if (pool)
         trim(manager, pool);
     tarn_resource_release(pool);
-    if (status != TARN_OK)
-        tarn_error_set_native(status, why.native, "%s", why.message);
     return status;
 }
 

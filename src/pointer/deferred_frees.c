@@ -175,10 +175,9 @@ static void finish(tarn_pointer *pointer)
     free(pointer);
 }
 
+/* Only pointers of a device are lazy or deferrable. */
 static bool must_defer(const tarn_pointer *pointer)
 {
-    if (pointer->device < 0 || pointer->device >= TARN__DEVICES_MAX)
-        return false;
     if (pointer->lazy)
         return true;
     if (!pointer->deferrable ||

@@ -202,10 +202,9 @@ void tarn_pointer_release(tarn_pointer *pointer)
     if (!pointer)
         return;
     tarn__release release = atomic_load_explicit(&pointer->release, memory_order_acquire);
-    if (release) {
-        tarn__blocking_hook_call();
+    if (release)
         release(pointer);
-    } else
+    else
         tarn_meminfo_release(pointer->meminfo);
 }
 
