@@ -125,6 +125,25 @@ TEST(blocking_hook_is_called_before_a_failed_free_is_retried)
     scripted_end(&script);
 }
 
+TEST(blocking_hook_is_called_before_host_memory_is_freed)
+{
+    struct listener listener = {.before = {listen_and_count}};
+    tarn_manager *manager;
+    tarn_pointer *pointer;
+
+    if (!on_sim())
+        skip();
+    CHECK_OK(tarn_manager_create(tarn_resource_manager_ops(), NULL, 0, &manager));
+    CHECK_OK(tarn_manager_memhostalloc(manager, 64, TARN_HOST_MAPPED, &pointer));
+    sim_configure("");
+    tarn_set_blocking_hook(&listener.before);
+    tarn_pointer_release(pointer);
+    tarn_set_blocking_hook(NULL);
+    CHECK_EQUAL(1, listener.hook_calls);
+    CHECK_EQUAL(0, listener.calls);
+    tarn_manager_release(manager);
+}
+
 /* --- pools, on the simulator -------------------------------------------------------- */
 
 /* The path of an allocation and a free. */

@@ -210,6 +210,33 @@ TEST(pinning_is_undone_at_once_even_while_cleanup_is_deferred)
     tarn_manager_release(manager);
 }
 
+TEST(failed_free_of_host_memory_is_retried_at_its_next_allocation)
+{
+    tarn_manager *manager = make();
+    void *memory = page();
+    tarn_pointer *pointer, *pinned;
+
+    if (on_sim()) {
+        CHECK_OK(tarn_manager_memallocmanaged(manager, 64, true, &pointer));
+        sim_configure("fail=call:cuMemFree");
+        tarn_pointer_release(pointer);
+        sim_configure(NULL);
+        CHECK_EQUAL(1, tarn_pointer_deferred_count());
+        CHECK_OK(tarn_manager_memhostalloc(manager, 64, TARN_HOST_MAPPED, &pointer));
+        CHECK_EQUAL(0, tarn_pointer_deferred_count());
+
+        sim_configure("fail=call:cuMemFreeHost");
+        tarn_pointer_release(pointer);
+        sim_configure(NULL);
+        CHECK_EQUAL(1, tarn_pointer_deferred_count());
+        CHECK_OK(tarn_manager_mempin(manager, memory, 4096, 0, NULL, NULL, &pinned));
+        CHECK_EQUAL(0, tarn_pointer_deferred_count());
+        tarn_pointer_release(pinned);
+    }
+    free(memory);
+    tarn_manager_release(manager);
+}
+
 TEST(too_large_host_memory_is_rejected_with_a_message_and_not_rounded)
 {
     tarn_manager *manager = make();

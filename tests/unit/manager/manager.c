@@ -180,9 +180,12 @@ TEST(manager_whose_table_is_too_short_is_rejected)
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, NULL, 0, &manager));
     CHECK_MESSAGE("the table of plugin has");
     CHECK_MESSAGE("72 bytes, the required operations need 80");
-    ops.size = 8;
+    ops.size = offsetof(tarn_manager_ops, interface_version) + sizeof(int);
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, NULL, 0, &manager));
-    CHECK_MESSAGE("required for interface_version");
+    CHECK_MESSAGE("20 bytes, the required operations need 80");
+    ops.size--;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, NULL, 0, &manager));
+    CHECK_MESSAGE("19 bytes, at least 20 are required for interface_version");
 }
 
 TEST(manager_without_a_required_operation_is_rejected_by_its_name)

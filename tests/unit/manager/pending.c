@@ -98,6 +98,30 @@ TEST(environment_that_has_no_limits_is_warned_of)
     in_child(read_nonsense);
 }
 
+static const char *count_text;
+
+static void read_wrong_count(void)
+{
+    size_t count;
+    double ratio;
+
+    tarn_set_warning_handler(count_warning, &warnings);
+    setenv("TARN_MAX_PENDING_DEALLOCS_COUNT", count_text, 1);
+    tarn_manager_pending_deallocs_limits(&count, &ratio);
+    CHILD_CHECK(count == 10 && warnings == 1);
+    CHILD_CHECK(strstr(tarn_warning_last(), "is not a number of blocks"));
+}
+
+TEST(count_that_is_more_or_less_than_a_number_is_warned_of)
+{
+    static const char *const texts[] = {"3x", "x", " 3", "+3", "36893488147419103233"};
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        count_text = texts[i];
+        in_child(read_wrong_count);
+    }
+}
+
 static void use_old_names(void)
 {
     size_t count;

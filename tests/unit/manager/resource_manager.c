@@ -216,6 +216,20 @@ TEST(memory_info_is_the_devices)
     tarn_manager_release(manager);
 }
 
+TEST(memory_info_is_the_devices_where_the_resource_has_none)
+{
+    struct shell shell = {.deallocate_synchronizes = true};
+    tarn_manager *manager = make();
+    size_t free_bytes, total, devices_total;
+
+    CHECK_OK(tarn_manager_get_memory_info(manager, &free_bytes, &devices_total));
+    install(&shell, cuda());
+    CHECK_OK(tarn_manager_get_memory_info(manager, &free_bytes, &total));
+    CHECK_EQUAL(devices_total, total);
+    uninstall();
+    tarn_manager_release(manager);
+}
+
 /* Work on a stream that no default stream waits for, slow enough to be late. */
 static void finish_late(void *done)
 {

@@ -64,6 +64,26 @@ TEST(pointer_is_not_made_where_the_resource_is_full)
     CHECK_EQUAL(1, fake.destroyed);
 }
 
+TEST(pointer_that_is_not_made_reports_why_even_if_its_block_is_not_freed)
+{
+    struct fake fake = {.supports_streams = true, .failing_frees = 1};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer = NULL;
+
+    if (on_sim()) {
+        sim_configure("fail=call:cuStreamSynchronize");
+        CHECK_STATUS(TARN_DRIVER_FAILURE,
+                     tarn_pointer_allocate(resource, 100, TARN_STREAM_NONE, &pointer));
+        sim_configure(NULL);
+        CHECK_MESSAGE("cuStreamSynchronize");
+        CHECK(pointer == NULL);
+        CHECK_EQUAL(1, fake.failed_frees);
+        CHECK_OK(tarn_pointer_reclaim_deferred());
+        CHECK_EQUAL(1, fake.frees);
+    }
+    CHECK_OK(tarn_resource_release(resource));
+}
+
 TEST(pointer_frees_on_the_stream_that_was_set)
 {
     struct fake fake = {.supports_streams = true};

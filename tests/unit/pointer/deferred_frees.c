@@ -57,6 +57,26 @@ TEST(deferred_free_keeps_its_resource)
     CHECK_EQUAL(1, fake.destroyed);
 }
 
+TEST(block_is_freed_once_if_its_resource_is_released_later)
+{
+    struct fake fake = {0};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer = allocate(resource);
+    tarn_device_ptr block;
+
+    CHECK_OK(tarn_resource_allocate(resource, 100, 0, TARN_STREAM_LEGACY, &block));
+    CHECK_OK(tarn_resource_release(resource)); /* the pointer has the last reference */
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(1, tarn_pointer_deferred_count());
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_pointer_reclaim_deferred());
+    CHECK_MESSAGE("the last reference was released while 1 blocks are live");
+    CHECK_EQUAL(1, fake.frees);
+    CHECK_OK(tarn_resource_deallocate(resource, block, 100, 0, TARN_STREAM_LEGACY));
+    CHECK_OK(tarn_pointer_reclaim_deferred());
+    CHECK_EQUAL(2, fake.frees);
+    CHECK_EQUAL(1, fake.destroyed);
+}
+
 TEST(each_call_retries_one_failed_free_and_keeps_the_rest)
 {
     struct fake fake = {.failing_frees = 3};
