@@ -93,6 +93,21 @@ def test_another_context_on_the_same_device_has_the_same_manager_behind_it():
     odd.pop()
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda manager: manager.memallocmanaged(8),
+        lambda manager: manager.get_memory_info(),
+        lambda manager: manager.defer_cleanup().__enter__(),
+    ],
+)
+def test_a_call_before_initialize_prepares_the_manager(use):
+    present = cuda.current_context()
+    manager = driver.Context(present.device, present.handle).memory_manager
+    use(manager)
+    assert manager._manager is manager_of_device()
+
+
 # --- device memory ----------------------------------------------------------------------
 
 
@@ -450,14 +465,14 @@ def test_out_of_memory_of_the_driver_is_the_same():
     assert [row["Event Type"] for row in log()] == ["Alloc Failure"] * 2
 
 
-def pending_array(context, size):
-    """Memory that is freed when the context's pending deallocations are flushed."""
+def pending_array(holder, size):
+    """Memory that is freed when the pending deallocations of a context or manager are flushed."""
     held = [cuda.device_array(size, dtype="u1")]
 
     def drop(handle):
         held.clear()
 
-    context.deallocations.add_item(drop, None)
+    holder.deallocations.add_item(drop, None)
 
 
 class Exhausted(tarn.mr.DeviceMemoryResource):
@@ -496,10 +511,11 @@ def test_where_a_resource_has_no_numbers_the_devices_are_told(under_a_limit):
 
 def test_running_out_flushes_what_is_pending_and_tries_again(limited):
     context = cuda.current_context()
-    pending_array(context, 8000)
-    array = cuda.device_array(8000, dtype="u1")
-    assert limited.get_allocated_bytes() == 8192  # one block, rounded up
-    del array
+    for holder in (context, context.memory_manager):
+        pending_array(holder, 8000)
+        array = cuda.device_array(8000, dtype="u1")
+        assert limited.get_allocated_bytes() == 8192  # one block, rounded up
+        del array
 
 
 def test_nothing_is_flushed_while_cleanup_waits(limited):

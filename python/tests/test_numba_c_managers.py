@@ -34,12 +34,17 @@ print(cuda.current_context().memory_manager._manager.name, again)
 """
 
 
-@pytest.fixture(scope="module")
-def plugin(tmp_path_factory):
-    out = tmp_path_factory.mktemp("plugin") / "cache_manager.so"
-    command = ["cc", "-shared", "-fPIC", "-o", out, PLUGIN, "-I", tarn.get_include()]
+def compiled(source, folder):
+    """Return the path of a plugin from this source file."""
+    out = folder / "plugin.so"
+    command = ["cc", "-shared", "-fPIC", "-o", out, source, "-I", tarn.get_include()]
     subprocess.run([*command, "-L", tarn.get_library_dir(), "-ltarn"], check=True)
     return str(out)
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    return compiled(PLUGIN, tmp_path_factory.mktemp("plugin"))
 
 
 @pytest.mark.parametrize("name", ["resource", "native", "pool"])
@@ -50,6 +55,32 @@ def test_a_manager_of_tarn_serves_numba(name):
 def test_a_plugin_in_c_serves_numba(plugin):
     """Its documentation is correct: a freed block is reused."""
     assert fork_code(PROGRAM, TARN_MEMORY_MANAGER=plugin) == "cache True"
+
+
+REFUSE = """
+static tarn_status refuse(void *self)
+{
+    (void)self;
+    return tarn_error_set(TARN_NOT_SUPPORTED, "cache: not today");
+}
+"""
+
+
+def test_a_plugin_that_cannot_be_prepared_is_told_before_the_first_allocation(tmp_path):
+    source, text = tmp_path / "plugin.c", PLUGIN.read_text()
+    begin = text.index("TARN_API const tarn_manager_ops")
+    end = text[begin:].replace("tarn_host_only_initialize", "refuse")
+    source.write_text(text[:begin] + REFUSE + end)
+    code = """
+import tarn
+from numba import cuda
+tarn.use_tarn_for_numba()
+try:
+    cuda.current_context()
+except tarn.NotSupportedError as error:
+    print(error)
+"""
+    assert "cache: not today" in fork_code(code, TARN_MEMORY_MANAGER=compiled(source, tmp_path))
 
 
 ASKED = """

@@ -78,8 +78,14 @@ except RuntimeError as error:
     print(error)
 """
     words = fork_code(code)
-    assert "too late" in words and "NumbaCUDAMemoryManager" in words
+    assert "too late: Numba has a context on device 0" in words
+    assert "NumbaCUDAMemoryManager" in words
     assert "NUMBA_CUDA_MEMORY_MANAGER=tarn.numba" in words
+
+
+def test_a_call_after_numba_has_listed_the_devices_is_not_too_late():
+    code = "from numba import cuda\nprint(len(cuda.gpus) > 0)\n"
+    assert fork_code(code + "import tarn; tarn.use_tarn_for_numba()") == "True"
 
 
 @pytest.mark.parametrize("module", ["tarn", "tarn.numba"])
@@ -419,6 +425,35 @@ def test_cuda_can_be_closed_and_used_again(name):
     assert fork_code(CLOSE.replace("RESOURCE", repr(name))) == "0"
 
 
+def test_after_a_close_the_context_outlives_another_librarys_release():
+    code = """
+import tarn
+from cuda.bindings import driver
+from numba import cuda
+tarn.use_tarn_for_numba(resource="cuda")
+for turn in range(3):
+    driver.cuDevicePrimaryCtxRetain(0)
+    array = cuda.to_device([turn])
+    driver.cuDevicePrimaryCtxRelease(0)
+    print(array.copy_to_host()[0])
+    del array
+    cuda.close()
+"""
+    assert fork_code(code).split() == ["0", "1", "2"]
+
+
+def test_a_named_resource_serves_again_after_a_reset():
+    code = """
+import tarn
+from numba import cuda
+tarn.use_tarn_for_numba(resource="pool")
+cuda.current_context().reset()
+cuda.device_array(1)
+print(type(tarn.mr.get_current_device_resource()).__name__)
+"""
+    assert fork_code(code) == "PoolMemoryResource"
+
+
 @pytest.mark.skipif(not numba_support.CAN_HAVE_TWO_DEVICES, reason="needs two devices")
 def test_threads_use_their_own_devices_at_the_same_time():
     code = """
@@ -564,11 +599,9 @@ except tarn.TarnError as error:
     assert "/no/such/folder/log" in fork_code(code, **env)
 
 
-def test_nothing_is_logged_where_nobody_wants_it():
-    code = """
-import tarn.numba
-tarn.numba.use_tarn_for_numba(logging=False)
-"""
+@pytest.mark.parametrize("call", ["use_tarn_for_numba(logging=False)", "use()"])
+def test_nothing_is_logged_where_nobody_wants_it(call):
+    code = f"import tarn; tarn.{call}"
     assert rows(fork_code(code + ARRAY + "print(tarn.csv_log())")) == []
 
 
@@ -750,3 +783,31 @@ cuda.device_array(1000)
 print(tarn.csv_log().count("\\nAlloc"), tarn.numba._Settings.single_stream)
 """
     assert fork_code(code, **names).splitlines() == ["{'numba': 'active'}", "1 True"]
+
+
+def test_use_configures_numba_cuda_mlir_without_numba():
+    """Modules replace numba_cuda_mlir here; tests/install/test_numba_versions.py has the real one."""
+    code = """
+import sys, types
+
+def module(name, **members):
+    made = sys.modules[name] = types.ModuleType(name)
+    vars(made).update(members)
+    return made
+
+class Manager:
+    __module__ = "numba_cuda_mlir.numba_cuda.cudadrv.driver"
+
+names = {"BaseCUDAMemoryManager": Manager, "HostOnlyCUDAMemoryManager": Manager,
+         "set_memory_manager": lambda manager: setattr(driver, "_memory_manager", manager)}
+devices = types.SimpleNamespace(devices={})
+driver = module(Manager.__module__, driver=devices, _memory_manager=None)
+module("numba_cuda_mlir.numba_cuda", **names)
+module("numba_cuda_mlir.cuda", **names)
+import tarn
+print(tarn.use(frameworks=["numba", "numba_cuda_mlir"]), "numba" in sys.modules)
+print(driver._memory_manager is tarn.numba.manager_class(sys.modules["numba_cuda_mlir.cuda"]))
+"""
+    assert run_code(code).splitlines() == [
+        "{'numba': 'pending', 'numba_cuda_mlir': 'active'} False", "True",
+    ]  # fmt: skip

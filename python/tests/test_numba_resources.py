@@ -249,6 +249,11 @@ def test_host_arrays_that_are_passed_to_kernels_come_from_tarn(counted):
     assert (counted.allocations, counted.live_bytes) == (1, 0)
 
 
+def test_they_do_where_the_environment_registers():
+    code = HOST_ARRAYS.replace("USE", "").replace("WHAT", "device.memory_resource")
+    assert fork_code(code, NUMBA_CUDA_MEMORY_MANAGER="tarn.numba") == "TarnMemoryResource"
+
+
 def test_they_do_in_every_thread(counted):
     threads = [threading.Thread(target=launch, args=(np.zeros(9),)) for _ in range(4)]
     for thread in threads:

@@ -239,6 +239,24 @@ def test_good():
     assert "line 7, in test_device" in text
 
 
+def test_numbas_memory_counts_where_its_manager_was_used_before(run, sim_folder):
+    result = run(
+        """
+import tarn
+tarn.use()
+cuda.device_array(1)
+
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_managed():
+    kept.append(cuda.managed_array(100, dtype="u1"))
+""",
+        begin=NUMBA,
+        LD_LIBRARY_PATH=sim_folder,
+    )
+    result.assert_outcomes(failed=1)
+    assert "100 B of GPU memory are live" in text_of(result)
+
+
 @pytest.fixture
 def sim_folder():
     import tarn
