@@ -96,6 +96,37 @@ def test_a_thread_that_ends_with_the_interpreter_takes_no_lock_along():
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok", "")
 
 
+FORK_BESIDE_A_THREAD = """
+import os, sys, threading, warnings
+import tarn
+
+warnings.simplefilter("ignore")  # Python 3.12 warns of a fork beside threads
+inside, go_on = threading.Event(), threading.Event()
+
+def allocate(size, stream):
+    inside.set()
+    go_on.wait()
+    return 4096
+
+slow = tarn.mr.CallbackMemoryResource(allocate, lambda *_: None)
+thread = threading.Thread(target=lambda: tarn.DeviceBuffer(size=8, mr=slow))
+thread.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+_, status, usage = os.wait4(child, 0)
+go_on.set()
+thread.join()
+print(status, usage.ru_nvcsw < 500)
+"""
+
+
+def test_the_exit_of_a_forked_child_waits_for_no_thread_of_its_parent(sim_process):
+    """The exit handler sleeps up to 1000 times for threads that are in a resource."""
+    assert sim_process(FORK_BESIDE_A_THREAD) == "0 True"
+
+
 AFTER_THE_MODULE = """
 import builtins, os
 import tarn

@@ -93,25 +93,29 @@ pool.trim()
 
 def test_a_failed_free_has_no_row_until_its_retry(run):
     code = """
-import sys, tarn
+import sys, threading, tarn
 from tarn import mr
-fails = [True]
+fails, kept = [True], []
 upstream = mr.CudaMemoryResource()
 def free(address, size, stream):
     if fails.pop() if fails else False:
+        thread = threading.Thread(target=lambda: kept.append(tarn.DeviceBuffer(size=50)))
+        thread.start()
+        thread.join()
         raise ValueError("not now")
     upstream.deallocate(address, size)
 resource = mr.CallbackMemoryResource(lambda size, stream: upstream.allocate(size), free)
 sys.unraisablehook = lambda args: None
 block = tarn.DeviceBuffer(size=300, mr=resource)
 del block
-assert tarn._tarn._live_counts()[0] == 300, tarn._tarn._live_counts()
+assert tarn._tarn._live_counts()[0] == 350, tarn._tarn._live_counts()
 tarn.reclaim_deferred_frees()
-assert tarn._tarn._live_counts()[0] == 0
+assert tarn._tarn._live_counts()[0] == 50
+del kept[0]
 """
     log = run(code)
     assert balance(log) == {}
-    assert [row["Event Type"] for row in log] == ["Alloc", "Free"]
+    assert [row["Event Type"] for row in log] == ["Alloc", "Alloc", "Free", "Free"]
 
 
 def test_a_rejected_free_and_a_failed_allocation_are_no_blocks(run):
@@ -129,6 +133,26 @@ resource.deallocate(block, 10)
     log = run(code)
     assert [row["Event Type"] for row in log][0::2] == ["Alloc", "Free"] and len(log) == 3
     assert "ail" in log[1]["Event Type"] and log[1]["Size (bytes)"] == "5000"
+
+
+def test_rows_say_what_is_left_after_each_call_and_count_time_from_the_first(run):
+    """A query is valid for a millisecond; between queries, blocks are counted."""
+    code = """
+import tarn
+pool = tarn.mr.PoolMemoryResource(tarn.mr.CudaMemoryResource(), initial_pool_size="8MiB")
+for _ in range(300):
+    block = pool.allocate(80)
+    try:
+        pool.deallocate(block, 1 << 20)
+    except tarn.InvalidArgumentError:
+        pass
+    pool.deallocate(block, 80)
+"""
+    log = run(code)
+    free = [int(row["Free Memory"]) for row in log]
+    assert len(log) == 600 and free == [free[0], free[0] + 512] * 300
+    assert all(int(row["Total Memory"]) >= free[1] for row in log)
+    assert float(log[0]["Start"]) == 0 < float(log[0]["End"]) < float(log[-1]["End"]) < 60
 
 
 def test_threads_have_consistent_rows(run):

@@ -246,6 +246,28 @@ def test_classes_derived_from_ndarray_are_made():
     assert meminfo.refcount == 1
 
 
+def test_an_array_whose_dtype_cannot_be_compared_is_made_anew():
+    """At the limit of recursion the comparison raises an exception."""
+    helper = ctypes.PYFUNCTYPE(ctypes.py_object)(core.c_helpers["adapt_ndarray_to_python_acqref"])
+    array, equal = np.zeros(3, [("field", "i4")]), np.dtype([("field", "i4")])
+    words = (ctypes.c_ssize_t * 7)(0, id(array), 3, 4, array.ctypes.data, 3, 4)
+    given = (
+        ctypes.byref(words), ctypes.py_object(np.ndarray), ctypes.c_int(1), ctypes.c_int(1),
+        ctypes.py_object(equal),
+    )  # fmt: skip
+    assert helper(*given) is array
+    made = []
+
+    def deeper():
+        made.append(helper(*given))
+        deeper()
+
+    with pytest.raises(RecursionError) as caught:
+        deeper()
+    assert "comparison" not in str(caught.value)
+    assert all(one.tolist() == array.tolist() for one in made)
+
+
 def test_memory_of_any_size_lies_where_it_was_asked_to():
     aligned = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint)
     make = aligned(core.c_helpers["MemInfo_alloc_aligned"])

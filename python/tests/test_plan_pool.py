@@ -1,5 +1,6 @@
 """A pool that follows a plan of `tarn plan`."""
 
+import resource
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,24 @@ def test_bad_plans_are_rejected(plan: Path, tmp_path: Path) -> None:
     plan.write_bytes(good[:70] + bytes([good[70] ^ 1]) + good[71:])
     with pytest.raises(tarn.TarnError):
         tarn.mr.PoolMemoryResource(plan=str(plan))
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def test_a_pool_and_a_failed_second_beginning_keep_no_plan(plan: Path) -> None:
+    def resident_after(times: int) -> int:
+        for _ in range(times):
+            pool = tarn.mr.PoolMemoryResource(plan=plan)
+            with pytest.raises(ValueError, match="only once"):
+                pool.__init__(plan=plan)  # type: ignore[misc]
+            del pool
+        return resident_bytes()
+
+    first = resident_after(100)
+    assert resident_after(1000) - first < 300 * plan.stat().st_size
 
 
 def learn(pool: tarn.mr.PoolMemoryResource, mark: Any) -> None:
