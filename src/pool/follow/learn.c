@@ -75,6 +75,29 @@ static struct tarn__learn_shape *unused_shape(struct tarn__learn *learn)
     return NULL;
 }
 
+/* The largest steps decide how much a pool reserves. So a step whose live bytes reach more by
+ * such a part than those of the smallest shape gets the place of that. */
+enum { LARGER_PART = 16 };
+
+/* Return the smallest shape with a plan, if a step that reaches `allocated` live bytes may
+ * have its place. */
+static struct tarn__learn_shape *smaller_shape(struct tarn__learn *learn,
+                                               uint64_t allocated)
+{
+    struct tarn__learn_shape *least = NULL;
+
+    for (int i = 0; i < TARN__LEARN_SHAPES; i++) {
+        struct tarn__learn_shape *shape = &learn->shapes[i];
+        if (shape->sequences && (!least || shape->sequences->peak_allocated <
+                                               least->sequences->peak_allocated))
+            least = shape;
+    }
+    if (!least)
+        return NULL;
+    uint64_t most = least->sequences->peak_allocated;
+    return allocated > most + most / LARGER_PART ? least : NULL;
+}
+
 /* Return true if the present step, up to now, begins as this shape does. */
 static bool begins_as(const struct tarn__learn *learn,
                       const struct tarn__learn_shape *shape)
@@ -106,6 +129,20 @@ static void follow_shape(struct tarn__pool *pool, struct tarn__learn_shape *shap
         memset(&pool->follow->step, 0, sizeof pool->follow->step);
     if (shape || pool->follow->sequences)
         tarn__state_use(pool, shape ? shape->sequences : NULL);
+}
+
+/* Forget the plan of a shape. */
+static void forget_shape(struct tarn__pool *pool, struct tarn__learn_shape *shape)
+    TARN__REQUIRES(pool_lock)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    if (learn->active == shape)
+        follow_shape(pool, NULL);
+    if (learn->guess == shape)
+        learn->guess = NULL;
+    tarn__sequences_free(shape->sequences);
+    shape->sequences = NULL;
 }
 
 /* --- the present step --- */
@@ -343,10 +380,7 @@ bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
         end(pool);
         return false;
     }
-    follow_shape(pool, NULL);
-    learn->guess = NULL;
-    tarn__sequences_free(shape->sequences);
-    shape->sequences = NULL;
+    forget_shape(pool, shape);
     pool->follow->state = TARN_POOL_PLAN_LEARNING;
     for (int i = 0; i < TARN__LEARN_SHAPES; i++)
         if (learn->shapes[i].sequences)
@@ -404,6 +438,8 @@ void tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequence
 
     tarn__assert_held(&pool->lock);
     remove_first_job(learn);
+    if (sequences && !shape)
+        shape = smaller_shape(learn, sequences->peak_allocated);
     if (!sequences || !shape || !learn->is_on || !tarn__state_has_room(pool, sequences)) {
         tarn__sequences_free(sequences);
         learn->failures += learn->is_on;
@@ -415,6 +451,7 @@ void tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequence
         tarn__sequences_free(sequences);
         return;
     }
+    forget_shape(pool, shape);
     *shape = planned;
     shape->sequences = sequences;
     learn->guess = shape;
@@ -447,14 +484,16 @@ static bool is_repeated(struct tarn__learn *learn, uint64_t signature)
     return false;
 }
 
-/* Return true if one more shape may have a plan. */
-static bool has_space_for_shape(const struct tarn__learn *learn)
+/* Return true if one more shape may have a plan. A larger step waits until no other one is to
+ * be planned. */
+static bool has_space_for_shape(struct tarn__learn *learn)
 {
     unsigned count = learn->job_count;
 
     for (int i = 0; i < TARN__LEARN_SHAPES; i++)
         count += learn->shapes[i].sequences != NULL;
-    return count < TARN__LEARN_SHAPES;
+    return count < TARN__LEARN_SHAPES ||
+           (learn->job_count == 0 && smaller_shape(learn, learn->record.peak_allocated));
 }
 
 /* Have the present step planned, which was recorded, if it is a repeated one. */

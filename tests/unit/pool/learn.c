@@ -228,13 +228,34 @@ TEST(a_pool_can_be_released_while_steps_wait_to_be_planned)
     end(pool);
 }
 
+enum { LARGE_BLOCKS = 20 };
+
+/* Run a step of `count` blocks of one size that are live at once. */
+static void run_equal_blocks_on(tarn_resource *pool, size_t bytes, int count,
+                                tarn_stream stream)
+{
+    tarn_device_ptr blocks[LARGE_BLOCKS];
+
+    for (int i = 0; i < count; i++)
+        blocks[i] = take(pool, bytes, stream);
+    for (int i = 0; i < count; i++)
+        put(pool, blocks[i], bytes, stream);
+}
+
+static void run_equal_blocks(tarn_resource *pool, size_t bytes, int count)
+{
+    run_equal_blocks_on(pool, bytes, count, streams[0]);
+}
+
 TEST(at_most_eight_shapes_have_plans)
 {
     begin();
     tarn_resource *pool = learning_pool();
     for (uint64_t i = 0; i < 8; i++)
-        learn_step(pool, &(struct step){.seed = i + 1, .count = 40, .streams = 1},
-                   streams);
+        learn_step(
+            pool,
+            &(struct step){.seed = i + 1, .count = 40, .streams = 1, .quantum = 2048},
+            streams);
     for (int i = 0; i < 6; i++) {
         mark(pool);
         step_run(pool, &(struct step){.seed = 99, .count = 40, .streams = 1}, streams);
@@ -242,8 +263,34 @@ TEST(at_most_eight_shapes_have_plans)
     mark(pool);
     CHECK_EQUAL(8, statistics(pool).plans_made);
     uint64_t planned = statistics(pool).planned;
-    step_run(pool, &(struct step){.seed = 4, .count = 40, .streams = 1}, streams);
+    step_run(pool, &(struct step){.seed = 4, .count = 40, .streams = 1, .quantum = 2048},
+             streams);
     CHECK_EQUAL(40, statistics(pool).planned - planned);
+    end(pool);
+}
+
+enum { SIZES = 12 };
+
+TEST(larger_shapes_get_the_places_of_smaller_ones)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (size_t i = 0; i < SIZES; i++) {
+        for (int j = 0; j < 2; j++) {
+            mark(pool);
+            run_equal_blocks(pool, (4 + i) * MIB, LARGE_BLOCKS);
+        }
+        mark(pool);
+        wait_for_plans(pool, i + 1);
+    }
+    for (size_t i = 0; i < SIZES; i++) {
+        uint64_t planned = statistics(pool).planned;
+        run_equal_blocks(pool, (4 + i) * MIB, LARGE_BLOCKS);
+        mark(pool);
+        CHECK_EQUAL(i < SIZES - 8 ? 0 : LARGE_BLOCKS, statistics(pool).planned - planned);
+    }
+    CHECK_EQUAL(0, statistics(pool).plans_worse);
+    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
     end(pool);
 }
 
@@ -364,8 +411,6 @@ TEST(a_plan_that_does_not_pay_is_made_anew_and_then_given_up)
     CHECK_EQUAL(planned, statistics(pool).planned);
     end(pool);
 }
-
-enum { LARGE_BLOCKS = 20 };
 
 /* Run a step of many small blocks, one after another, and then large ones that are live at
  * once. Before these a block of another size on stream `other_stream`; NULL: none. */
@@ -508,23 +553,6 @@ TEST(a_device_that_is_behind_costs_no_memory)
     CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
     CHECK_EQUAL(0, statistics(pool).plans_worse);
     end(pool);
-}
-
-/* Run a step of `count` blocks of one size that are live at once. */
-static void run_equal_blocks_on(tarn_resource *pool, size_t bytes, int count,
-                                tarn_stream stream)
-{
-    tarn_device_ptr blocks[LARGE_BLOCKS];
-
-    for (int i = 0; i < count; i++)
-        blocks[i] = take(pool, bytes, stream);
-    for (int i = 0; i < count; i++)
-        put(pool, blocks[i], bytes, stream);
-}
-
-static void run_equal_blocks(tarn_resource *pool, size_t bytes, int count)
-{
-    run_equal_blocks_on(pool, bytes, count, streams[0]);
 }
 
 /* The pool keeps the memory of the large step in the small one. */
