@@ -49,7 +49,7 @@ BUILD, PYTHON_BUILD = FOLDER / "build", FOLDER / "build-python"
 VENV = FOLDER / "venv"
 ORIGINAL = FOLDER / "original.json"  # the text of the changed file
 COPIES = pathlib.Path("build/mutation-workers")
-FAILING: set[str] = set()  # modules of python/tests that fail without a mutant
+SECONDS: dict[str, float] = {}  # of each module of python/tests that passes without a mutant
 PYTHON = pathlib.Path(".venv/bin/python").resolve()
 TEST_LIMIT_S = 900
 
@@ -160,6 +160,16 @@ EQUIVALENT = {
     "if (!one->leased && one->since_ns + SILENT_NS <= first)": "an equal value is assigned again",
     "src/ipc/server.c: return limit.rlim_cur / 2 < MOST ? (size_t)limit.rlim_cur / 2 : MOST; -> "
     "return limit.rlim_cur / 2 <= MOST ? (size_t)limit.rlim_cur / 2 : MOST;": "where they are equal",
+    "python/ext/gil.c: watches_forks = pthread_atfork(NULL, NULL, forget_threads) == 0; -> "
+    "watches_forks = pthread_atfork(NULL, NULL, forget_threads) != 0;": (
+        "a later interpreter registers the hook once more, and it stores 0 twice"
+    ),
+    "python/ext/log_observer.c: begun = true; -> ;": (
+        "a later interpreter registers the hook once more, and it has the same effect twice"
+    ),
+    "python/ext/oom_callback.c: bool again = false; -> bool again = true;": (
+        "only if the registration ends while the call waits for the GIL: one more attempt"
+    ),
     "src/ipc/descriptor.c: if (file < 0) -> if (file <= 0)": "0 is open in every process of the tests",
     "python/ext/device.c: state->served = Py_NewRef(object); -> ;": (
         "a cache of the last object: without it each call finds the object in the table"
@@ -451,33 +461,39 @@ def test(module: str, stem: str) -> str:
     return "survived"
 
 
-def run_pytest(*names: str) -> int:
-    """Run these modules of python/tests until one test fails."""
+def run_pytest(names: list[str], limit: float) -> int:
+    """Run these modules of python/tests until one test fails, or until the limit."""
     code, _ = run(
         str((VENV / "bin/python").absolute()), "-m", "pytest", "-q", "-x", "-m", "not full",
         "-p", "no:cacheprovider", *(str(TREE / f"python/tests/test_{name}.py") for name in names),
-        limit=TEST_LIMIT_S,
+        limit=limit,
     )  # fmt: skip
     return code
 
 
-def note_failing(mutants: list[Mutant], workers: int) -> None:
-    """Find the modules of tests that fail without a mutant: they judge none."""
+def note_seconds(name: str) -> None:
+    began = time.monotonic()
+    if run_pytest([name], TEST_LIMIT_S) == 0:
+        SECONDS[name] = time.monotonic() - began
+    else:
+        print(f"mutate.py: test_{name}.py fails without a mutant", flush=True)
+
+
+def run_unchanged(mutants: list[Mutant], workers: int) -> None:
+    """Run the tests of these mutants in Python without a mutant: the ones that fail judge none."""
     stems = {pathlib.Path(mutant.file).stem for mutant in mutants if mutant.module not in TESTS}
     names = sorted({name for stem in stems for name in PYTHON_TESTS[stem].split()})
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        codes = pool.map(run_pytest, names)
-    FAILING.update(name for name, code in zip(names, codes, strict=True) if code != 0)
-    if FAILING:
-        print("mutate.py: these fail without a mutant:", *sorted(FAILING), flush=True)
+        list(pool.map(note_seconds, names))
 
 
 def test_python(stem: str) -> str | None:
     """Run the tests of a file of the extension, or of tarn/numba.py."""
-    names = [name for name in PYTHON_TESTS[stem].split() if name not in FAILING]
+    names = [name for name in PYTHON_TESTS[stem].split() if name in SECONDS]
     if not names:
         return None
-    return "survived" if run_pytest(*names) == 0 else "killed"
+    limit = 60 + 4 * sum(SECONDS[name] for name in names)
+    return "survived" if run_pytest(names, limit) == 0 else "killed"
 
 
 def change(mutant: Mutant) -> None:
@@ -601,7 +617,7 @@ def main() -> int:
         else:
             chosen = choose(given.seed, given.count, modules, given.files)
             left = [mutant for mutant in chosen if mutant.key not in known]
-        note_failing(left, given.workers)
+        run_unchanged(left, given.workers)
         for mutant, result in judged(left, until, given.workers):
             if result is not None:
                 keep({"mutant": mutant.key, "module": mutant.module, "result": result})
