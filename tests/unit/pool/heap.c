@@ -118,6 +118,18 @@ TEST(heap_keeps_what_one_stream_freed_from_others)
     end_heap(heap);
 }
 
+TEST(heap_has_no_more_stream_states_than_its_table)
+{
+    struct tarn__heap *heap = new_heap();
+
+    heap->states_made = (tarn__index)TARN__STATE_CHUNK * TARN__STATE_CHUNKS;
+    CHECK(tarn__identity_get(heap, 11) == NULL);
+    CHECK_EQUAL(0, heap->state_count);
+    heap->states_made = 0;
+    CHECK(tarn__identity_get(heap, 11) != NULL);
+    end_heap(heap);
+}
+
 TEST(heap_is_not_whole_with_an_epoch_that_has_not_begun)
 {
     struct tarn__heap *heap = new_heap();

@@ -841,9 +841,14 @@ TEST(a_record_becomes_sequences)
     CHECK_EQUAL(2, sequences->count);
     CHECK_EQUAL(40 * 512, sequences->peak_live);
     uint32_t outside = 0;
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < 40; i++)
-        outside += sequences->slots[i].offset == TARN__SEQUENCES_OUTSIDE;
+        if (sequences->slots[i].offset == TARN__SEQUENCES_OUTSIDE) {
+            outside++;
+            bytes += (uint64_t)sequences->slots[i].quanta * TARN__QUANTUM;
+        }
     CHECK_EQUAL(30, outside);
+    CHECK_EQUAL(bytes, sequences->outside);
     tarn__sequences_free(sequences);
     tarn__record_restart(&record, 0);
     CHECK(tarn__planner_plan(&record) == NULL); /* nothing to plan */
