@@ -164,6 +164,13 @@ static void run_row(void)
         in_child(fork_where_held);
 }
 
+/* Without inlining the functions that take a lock have one place each. */
+#ifdef NDEBUG
+enum { LEAST_PLACES = 100 };
+#else
+enum { LEAST_PLACES = 50 };
+#endif
+
 /* TARN_TEST_PLACES names a file for the list, which tools/lock_places.py reads. */
 static void write_places(void)
 {
@@ -187,7 +194,7 @@ TEST(no_call_of_a_child_waits_for_a_lock_that_a_thread_of_its_parent_holds)
     write_places();
     print_message("a thread held a lock at %u of %u places\n", shared->held,
                   shared->count);
-    CHECK(shared->count > 50 && shared->count < PLACES);
+    CHECK(shared->count > LEAST_PLACES && shared->count < PLACES);
     CHECK(shared->held >= 9 * shared->count / 10);
     CHECK_EQUAL(0, munmap(shared, sizeof *shared));
 }

@@ -372,10 +372,8 @@ bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
     tarn__assert_held(&pool->lock);
     if (!is_worse && has_moved_layouts(pool))
         return true;
-    if (is_worse) {
+    if (is_worse)
         note_worse(learn, shape->signature);
-        learn->is_trim_due = true;
-    }
     if (++learn->failures == TARN__LEARN_FAILURES) {
         end(pool);
         return false;

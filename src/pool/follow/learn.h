@@ -76,7 +76,8 @@ struct tarn__learn {
     uint64_t worse[TARN__LEARN_WORSE];
     /* most bytes, of all steps that were recorded without a plan */
     uint64_t plain_allocated, plain_reserved;
-    bool is_trim_due; /* since the last mark a plan was dropped, or the layouts moved */
+    /* since the last mark a plan needed too much memory, or the layouts moved */
+    bool is_trim_due;
     unsigned marks_to_trim; /* until free memory is to be returned; 0: it is not */
 
     struct tarn__learn_job jobs[TARN__LEARN_JOBS]; /* the first one is at work */

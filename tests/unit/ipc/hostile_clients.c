@@ -112,15 +112,21 @@ static void limit_descriptors(void)
     CHECK_EQUAL(0, setrlimit(RLIMIT_NOFILE, &limit));
 }
 
-/* The owner has the same counts as before, once all clients are gone. */
-static void attack(void (*attacker)(int line))
+/* Start an owner of a block that is exported in both ways. */
+static void start_owner(void (*own)(int line))
 {
     limit_descriptors();
     socket_directory_begin();
-    owner = process_start(own_exportable);
+    owner = process_start(own);
     allocate(owner.line, 0, MIB, 1);
     plain = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
     served = export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
+}
+
+/* The owner has the same counts as before, once all clients are gone. */
+static void attack(void (*attacker)(int line))
+{
+    start_owner(own_exportable);
     size_t files = counts_of(owner.line).descriptors;
     struct process child = process_start(attacker);
     char mark;
@@ -402,15 +408,10 @@ TEST(a_server_with_more_connections_than_the_limit_of_descriptors_serves_them)
 
     if (!has_sim()) /* a real driver has more descriptors open, and then exports none */
         skip();
-    limit_descriptors();
     warnings = mmap(NULL, sizeof *warnings, PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(warnings != MAP_FAILED);
-    socket_directory_begin();
-    owner = process_start(own_and_count_warnings);
-    allocate(owner.line, 0, MIB, 1);
-    plain = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
-    served = export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
+    start_owner(own_and_count_warnings);
     struct process child = process_start(lease_across_the_change);
     must_receive(child.line, &mark, 1);
     CHECK_EQUAL(0, prlimit(owner.pid, RLIMIT_NOFILE, &low, NULL));
@@ -450,12 +451,7 @@ TEST(a_connection_that_waited_for_a_descriptor_is_served)
     const struct rlimit none = {3, 1024}, many = {1024, 1024};
     char mark;
 
-    limit_descriptors();
-    socket_directory_begin();
-    owner = process_start(own_exportable);
-    allocate(owner.line, 0, MIB, 1);
-    plain = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
-    served = export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
+    start_owner(own_exportable);
     CHECK_EQUAL(0, prlimit(owner.pid, RLIMIT_NOFILE, &none, NULL));
     struct process child = process_start(wait_for_a_descriptor);
     must_receive(child.line, &mark, 1);

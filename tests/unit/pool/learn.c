@@ -247,6 +247,19 @@ static void run_equal_blocks(tarn_resource *pool, size_t bytes, int count)
     run_equal_blocks_on(pool, bytes, count, streams[0]);
 }
 
+/* Have the pool learn a step of equal blocks, as learn_step() does. */
+static void learn_equal_blocks(tarn_resource *pool, size_t bytes)
+{
+    uint64_t plans = statistics(pool).plans_made;
+
+    for (int i = 0; i < 2; i++) {
+        mark(pool);
+        run_equal_blocks(pool, bytes, LARGE_BLOCKS);
+    }
+    mark(pool);
+    wait_for_plans(pool, plans + 1);
+}
+
 TEST(at_most_eight_shapes_have_plans)
 {
     begin();
@@ -275,14 +288,8 @@ TEST(larger_shapes_get_the_places_of_smaller_ones)
 {
     begin();
     tarn_resource *pool = learning_pool();
-    for (size_t i = 0; i < SIZES; i++) {
-        for (int j = 0; j < 2; j++) {
-            mark(pool);
-            run_equal_blocks(pool, (4 + i) * MIB, LARGE_BLOCKS);
-        }
-        mark(pool);
-        wait_for_plans(pool, i + 1);
-    }
+    for (size_t i = 0; i < SIZES; i++)
+        learn_equal_blocks(pool, (4 + i) * MIB);
     for (size_t i = 0; i < SIZES; i++) {
         uint64_t planned = statistics(pool).planned;
         run_equal_blocks(pool, (4 + i) * MIB, LARGE_BLOCKS);
@@ -584,14 +591,8 @@ TEST(a_larger_step_after_the_first_plan_keeps_its_plan)
 {
     begin();
     tarn_resource *pool = learning_pool();
-    for (uint64_t plans = 1; plans <= 2; plans++) {
-        for (int i = 0; i < 2; i++) {
-            mark(pool);
-            run_equal_blocks(pool, (plans == 1 ? 3 : 32) * MIB, LARGE_BLOCKS);
-        }
-        mark(pool);
-        wait_for_plans(pool, plans);
-    }
+    learn_equal_blocks(pool, 3 * MIB);
+    learn_equal_blocks(pool, 32 * MIB);
     uint64_t planned = statistics(pool).planned;
     for (int i = 0; i < 4; i++) {
         run_equal_blocks(pool, 32 * MIB, LARGE_BLOCKS);
@@ -610,12 +611,7 @@ TEST(memory_of_a_step_without_a_plan_is_not_held_against_a_plan)
 
     begin();
     tarn_resource *pool = learning_pool();
-    for (int i = 0; i < 2; i++) {
-        mark(pool);
-        run_equal_blocks(pool, 3 * MIB, LARGE_BLOCKS);
-    }
-    mark(pool);
-    wait_for_plans(pool, 1);
+    learn_equal_blocks(pool, 3 * MIB);
     for (int round = 0; round < 3; round++) {
         hold_up(streams[0], &gate);
         for (int i = 0; i < 2; i++)

@@ -138,20 +138,32 @@ TEST(pages_of_an_upstream_that_does_not_align_are_asked_for_aligned)
     scripted_end(&script);
 }
 
+/* Open on memory of the host, with one segment. */
+static struct tarn__pages *open_on_host(tarn_resource **host, struct tarn__span *segment)
+{
+    CHECK_OK(tarn_host_create(host));
+    struct tarn__pages *pages = open_on(*host, TARN_DEVICE_NONE);
+    CHECK_OK(tarn__pages_grow(pages, 0, PAGE, NULL, segment));
+    return pages;
+}
+
+static void close_on_host(struct tarn__pages *pages, tarn_resource *host)
+{
+    tarn__pages_close(pages);
+    CHECK_EQUAL(0, tarn_resource_live_blocks(host));
+    CHECK_OK(tarn_resource_release(host));
+}
+
 TEST(pages_of_an_upstream_may_be_no_devices)
 {
     tarn_resource *host;
     struct tarn__span segment;
 
-    CHECK_OK(tarn_host_create(&host));
-    struct tarn__pages *pages = open_on(host, TARN_DEVICE_NONE);
-    CHECK_OK(tarn__pages_grow(pages, 0, PAGE, NULL, &segment));
+    struct tarn__pages *pages = open_on_host(&host, &segment);
     memset((void *)(uintptr_t)segment.address, 1, segment.bytes);
     CHECK_OK(tarn__pages_wait_for_device(pages));
     CHECK_EQUAL(PAGE, tarn__handle_size_step(pages, 1, SIZE_MAX));
-    tarn__pages_close(pages);
-    CHECK_EQUAL(0, tarn_resource_live_blocks(host));
-    CHECK_OK(tarn_resource_release(host));
+    close_on_host(pages, host);
 }
 
 /* A forked child has no driver; memory of the host needs none. */
@@ -160,9 +172,7 @@ TEST(pages_of_an_upstream_of_no_device_are_returned_in_a_forked_child)
     tarn_resource *host;
     struct tarn__span segment;
 
-    CHECK_OK(tarn_host_create(&host));
-    struct tarn__pages *pages = open_on(host, TARN_DEVICE_NONE);
-    CHECK_OK(tarn__pages_grow(pages, 0, PAGE, NULL, &segment));
+    struct tarn__pages *pages = open_on_host(&host, &segment);
     pid_t child = fork();
     if (child == 0) {
         tarn__pages_close(pages);
@@ -171,9 +181,7 @@ TEST(pages_of_an_upstream_of_no_device_are_returned_in_a_forked_child)
     int status = 1;
     waitpid(child, &status, 0);
     CHECK_EQUAL(0, status);
-    tarn__pages_close(pages);
-    CHECK_EQUAL(0, tarn_resource_live_blocks(host));
-    CHECK_OK(tarn_resource_release(host));
+    close_on_host(pages, host);
 }
 
 TEST(pages_of_an_upstream_of_another_device_are_refused)
