@@ -360,8 +360,10 @@ static bool has_moved_layouts(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     for (int i = 0; i < TARN__LEARN_SHAPES; i++)
         if (learn->shapes[i].sequences && height < learn->shapes[i].sequences->height)
             height = learn->shapes[i].sequences->height;
-    learn->is_trim_due = tarn__state_move(pool, height);
-    return learn->is_trim_due;
+    if (!tarn__state_move(pool, height))
+        return false;
+    learn->is_trim_due = true;
+    return true;
 }
 
 bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
