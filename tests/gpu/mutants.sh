@@ -16,6 +16,10 @@ python=${PYTHON:-python3}
 [ -e .venv/made-from.txt ] || sh tests/gpu/run.sh --only environment
 # mutate.py judges the last commit.
 [ -e .git ] || { git init -q . && git add -A && git -c user.name=tarn -c user.email=tarn commit -q -m "the tree"; }
+# Each result comes back, even if the time of the machine ends before the program.
+mkdir -p build/mutation
+results="$(realpath "$OUT")/results.jsonl"
+if [ -e build/mutation/results.jsonl ]; then cp build/mutation/results.jsonl "$results"; fi
+ln -sf "$results" build/mutation/results.jsonl
 timeout -s TERM -k 5 570 "$python" tools/mutate.py "$@" --workers "$(nproc)" >"$OUT/mutate.txt" 2>&1 || true
-cp build/mutation/results.jsonl "$OUT"
 "$python" tools/mutate.py --report
