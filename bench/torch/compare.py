@@ -14,6 +14,10 @@ same work. The programs need PyTorch and Tarn alone; a run of 18 processes takes
 With --few-shapes N each program has N shapes, which come in a new order in each N steps. Then
 `tarn:plan=learn` can learn them: the optimizer marks its steps. The table has the peaks of the steps
 after the warm-up, and beside them the peak of reserved memory over all steps.
+
+On the driver simulator a run has the allocations of PyTorch, and shows memory, not time. It needs
+PYTHONPATH=tools/without_kernels, and the library of python/tests/torch_cudart.c in LD_PRELOAD:
+`./check torch` makes that, build/release/libtarn-cudart.so.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ Programs that check the results of kernels are skipped there.
 
 import concurrent.futures
 import functools
+import json
 import os
 import re
 import subprocess
@@ -20,6 +21,7 @@ torch = pytest.importorskip("torch")
 tarn = pytest.importorskip("tarn")
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 CUDART = os.environ.get("TARN_TORCH_CUDART")
 sys.path.insert(0, str(HERE))
 import torch_programs  # noqa: E402
@@ -65,11 +67,11 @@ def devices():
     return 2 if CUDART is not None else torch.cuda.device_count()
 
 
-def execute(*arguments):
-    """Run Python, and return the finished process."""
+def execute(*arguments, **settings):
+    """Run Python with these variables of the environment, and return the finished process."""
     return subprocess.run(
         [sys.executable, *arguments],
-        env=environment(),
+        env={**environment(), **settings},
         text=True,
         timeout=120,
         stdout=subprocess.PIPE,
@@ -106,9 +108,23 @@ def test_program(name, outputs):
 
 
 def test_programs_of_the_page():
-    page = (HERE.parents[1] / "docs" / "torch.md").read_text()
+    page = (ROOT / "docs" / "torch.md").read_text()
     programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(programs) == 2
     for program in programs:
         done = execute("-c", program)
         assert done.returncode == 0, f"{program}\n{done.stdout}"
+
+
+@pytest.mark.parametrize("marks", ["learn", "detect"])
+def test_nine_sizes_of_a_network_are_planned(marks):
+    """ResNet-50 with nine sizes of images: each step but those of the smallest sizes has a plan."""
+    settings = {} if CUDART is None else {"PYTHONPATH": str(ROOT / "tools/without_kernels")}
+    options = ["--few-shapes", "9", "--steps", "140", "--warm-up", "100"]
+    program = str(ROOT / "bench/torch/compare.py")
+    done = execute(program, "--one", "resnet50", f"tarn:plan={marks}", *options, **settings)
+    assert done.returncode == 0, done.stdout[-4000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["plan_state"] == "followed", found
+    assert found["plans_made"] >= 8, found
+    assert found["plans_worse"] == 0, found

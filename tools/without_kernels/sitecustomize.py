@@ -6,7 +6,9 @@ The simulator runs no kernels, so each launch fails there. With this folder in P
 Numba, or of a cupy.RawKernel, does nothing. All memory calls are as with kernels; results of kernels
 are undefined. CuPy has no CUDA runtime on the simulator: its arrays are on one stream, and
 cupy.asarray() takes objects with __cuda_array_interface__ alone. PyTorch needs the library of
-python/tests/torch_cudart.c.
+python/tests/torch_cudart.c. Its convolutions, matrix products and attention, which call cuDNN and
+cuBLAS, allocate their results, and convolutions a workspace as well: a quarter of a byte for each
+element of the input, which is a guess.
 """
 
 import importlib.util
@@ -49,7 +51,64 @@ def change_cupy(cupy):
     cupy.cuda.get_current_stream = get_current_stream
 
 
+def change_torch(torch):
+    """Let the functions of cuDNN and cuBLAS allocate their results, forward and backward."""
+
+    class Results(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, shape, dtype, workspace, *inputs):
+            ctx.save_for_backward(*inputs)
+            ctx.workspace = workspace
+            allocated = allocate_workspace(workspace, inputs[0])
+            result = torch.empty(shape, dtype=dtype, device=inputs[0].device)
+            del allocated
+            return result
+
+        @staticmethod
+        def backward(ctx, gradient):
+            gradients = []
+            for x, is_needed in zip(ctx.saved_tensors, ctx.needs_input_grad[3:]):
+                allocated = allocate_workspace(ctx.workspace, x)
+                gradients.append(torch.empty_like(x) if is_needed else None)
+                del allocated
+            return None, None, None, *gradients
+
+    def allocate_workspace(size, beside):
+        return torch.empty(size, dtype=torch.uint8, device=beside.device) if size else None
+
+    def results(shape, *inputs, workspace=0):
+        inputs = [x for x in inputs if x is not None]
+        dtype = inputs[0].dtype
+        if torch.is_autocast_enabled("cuda"):
+            dtype = torch.get_autocast_dtype("cuda")
+            inputs = [x.to(dtype) for x in inputs]
+        return Results.apply(shape, dtype, workspace, *inputs)
+
+    def conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        kernel, stride, padding, dilation = (
+            (value, value) if isinstance(value, int) else tuple(value)
+            for value in (tuple(weight.shape[2:]), stride, padding, dilation)
+        )
+        sides = (
+            (side + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1
+            for i, side in enumerate(x.shape[2:])
+        )
+        shape = (x.shape[0], weight.shape[0], *sides)
+        return results(shape, x, weight, bias, workspace=x.numel() // 4)
+
+    def linear(x, weight, bias=None):
+        return results((*x.shape[:-1], weight.shape[0]), x, weight, bias)
+
+    def attention(query, key, value, *arguments, **options):
+        return results((*query.shape[:-1], value.shape[-1]), query, key, value)
+
+    functions = torch.nn.functional
+    functions.conv2d, functions.linear = conv2d, linear
+    functions.scaled_dot_product_attention = attention
+
+
 CHANGES = {
+    "torch": change_torch,
     "numba_cuda.numba.cuda.dispatcher": change_numba,
     "numba.cuda.dispatcher": change_numba,
     "cupy": change_cupy,

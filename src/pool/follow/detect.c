@@ -16,6 +16,7 @@ static void begin_window(struct tarn__detect *detect)
 static void begin_step(struct tarn__detect *detect)
 {
     detect->has_risen = false;
+    detect->lowest = UINT64_MAX;
     detect->length = 0;
     detect->signature = 0;
 }
@@ -28,6 +29,7 @@ static void restart(struct tarn__detect *detect, uint64_t fewest, uint64_t most)
     detect->base = fewest;
     detect->valley = fewest + (most - fewest) / VALLEY_PART;
     detect->risen = fewest + (most - fewest) / RISEN_PART;
+    detect->floor = 0;
     detect->shapes = detect->distance = 0;
     detect->anchor = 0;
     memset(detect->known, 0, sizeof detect->known);
@@ -121,14 +123,29 @@ static void note_window(struct tarn__detect *detect, uint64_t live)
         end_window(detect);
 }
 
+/* Note the live bytes before an allocation. Returns true if a step ends with them. */
+static bool note_valley(struct tarn__detect *detect, uint64_t live)
+{
+    if (live >= detect->risen) {
+        if (detect->lowest < UINT64_MAX) { /* a valley has passed, above the floor */
+            detect->floor = detect->lowest;
+            detect->lowest = UINT64_MAX;
+        }
+        detect->has_risen = true;
+        return false;
+    }
+    if (live > detect->valley || !detect->has_risen ||
+        detect->length < TARN__DETECT_SHORTEST)
+        return false;
+    if (detect->lowest > live)
+        detect->lowest = live;
+    return live <= detect->floor;
+}
+
 bool tarn__detect_note(struct tarn__detect *detect, uint64_t live, uint32_t quanta)
 {
-    bool begins = false;
+    bool begins = note_valley(detect, live) && end_step(detect);
 
-    if (live <= detect->valley && detect->has_risen &&
-        detect->length >= TARN__DETECT_SHORTEST)
-        begins = end_step(detect);
-    detect->has_risen = detect->has_risen || live >= detect->risen;
     detect->now++;
     detect->length++;
     detect->signature = tarn__signature_add(detect->signature, quanta);

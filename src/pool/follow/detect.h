@@ -1,10 +1,16 @@
 /* detect.h -- where the steps of a program begin that marks none.
  *
  * Few bytes are live at the begin of a step, and more in the middle of it. A window of
- * allocations has the fewest and the most live bytes; their difference is its range. A step
- * begins with the first allocation that finds at most the fewest bytes and 1/32 of the range
- * live, after one that found at least the fewest and 1/8. If a step has the sizes of an
- * earlier one, steps are found, and each one is marked from there on.
+ * allocations has the fewest and the most live bytes; their difference is its range. A valley
+ * is where allocations find at most the fewest bytes and 1/32 of the range live, after one
+ * that found at least the fewest and 1/8. If a step has the sizes of an earlier one, steps are
+ * found, and each one is marked from there on.
+ *
+ * A valley has many allocations: the end of a backward pass, those of an optimizer, and the
+ * first ones of the next step. Steps of all shapes have the first two in common, so a step is
+ * not to begin with them. It begins with the first allocation of a valley that finds at most
+ * `floor` bytes live. That is the most of the fewest live bytes of the valleys so far. A valley
+ * that does not reach it only raises it.
  *
  * Long steps have many such places. Where more than TARN__DETECT_SHAPES different steps
  * were seen, only those are marked that follow one of them, the anchor: the one that came
@@ -47,6 +53,8 @@ struct tarn__detect {
     uint64_t base;         /* the fewest live bytes, where steps are looked for */
     uint64_t valley;       /* live bytes to which a step falls */
     uint64_t risen;        /* live bytes to which it rises before */
+    uint64_t floor;        /* live bytes of a valley, at most, with which a step begins */
+    uint64_t lowest;       /* the fewest of the present valley; UINT64_MAX: none */
     uint32_t window, seen; /* allocations of a window; those of this one */
     uint32_t length;       /* allocations of this step */
     uint64_t signature;    /* of this step */

@@ -56,6 +56,30 @@ TEST(steps_of_different_shapes_are_marked_in_any_order)
         CHECK_EQUAL(1, run_inner(&detect, GIB, random_plan_below(&seed, 8), &first));
 }
 
+/* 40 allocations rise to 40 MiB, and as many of other steps' sizes find 1 MiB: an optimizer. The
+ * last allocation's batch is live when the next step begins. */
+TEST(a_step_does_not_begin_with_the_end_that_it_has_in_common_with_others)
+{
+    enum { RISE = 40, OPTIMIZER = 40 };
+    struct tarn__detect detect;
+    uint64_t seed = 4, batch = 0;
+
+    tarn__detect_init(&detect);
+    for (int step = 0; step < 100; step++) {
+        uint32_t shape = random_plan_below(&seed, 8), marks = 0;
+        for (uint32_t i = 0; i < RISE; i++) {
+            uint64_t live = GIB + (i == 0 ? batch : (uint64_t)i * MIB);
+            bool begins = tarn__detect_note(&detect, live, 100 + shape * RISE + i);
+            CHECK(!begins || i == 0);
+            marks += begins;
+        }
+        for (uint32_t i = 0; i < OPTIMIZER; i++)
+            CHECK(!tarn__detect_note(&detect, GIB + MIB, 1 + i));
+        CHECK(marks == 1 || step < 60);
+        batch = shape * 4096;
+    }
+}
+
 /* A step of 100 different parts is one step: its parts are too many to have plans. */
 TEST(a_step_of_many_parts_is_one_step)
 {
