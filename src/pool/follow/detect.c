@@ -5,6 +5,7 @@
 
 /* Parts of the range of live bytes; distances of the anchor without a mark. */
 enum { VALLEY_PART = 32, RISEN_PART = 8, LATE = 2, TOO_LATE = 4 };
+enum { WAYS = 4 }; /* places that a known step may have */
 
 static void begin_window(struct tarn__detect *detect)
 {
@@ -50,16 +51,34 @@ void tarn__detect_init(struct tarn__detect *detect)
     forget(detect);
 }
 
+/* Return the place of a signature among the known steps: where it is, or that of the one which
+ * ended first of those that it may replace. */
+static struct tarn__detect_known *place_of(struct tarn__detect *detect,
+                                           uint64_t signature)
+{
+    struct tarn__detect_known *set =
+        &detect->known[signature % (TARN__DETECT_KNOWN / WAYS) * WAYS];
+    struct tarn__detect_known *first = set;
+
+    for (int i = 0; i < WAYS; i++) {
+        if (set[i].end > 0 && set[i].signature == signature)
+            return &set[i];
+        if (set[i].end < first->end)
+            first = &set[i];
+    }
+    return first;
+}
+
 /* Enter the step that ends in the steps that are known. Returns how many allocations ago
  * the last equal one ended; 0: there was none. */
 static uint64_t enter(struct tarn__detect *detect)
 {
-    struct tarn__detect_known *known =
-        &detect->known[detect->signature % TARN__DETECT_KNOWN];
+    struct tarn__detect_known *known = place_of(detect, detect->signature);
     bool is_repeated = known->signature == detect->signature && known->end > 0;
     uint64_t distance = is_repeated ? detect->now - known->end : 0;
 
-    detect->shapes += is_repeated && !known->is_repeated;
+    detect->shapes += is_repeated;
+    detect->shapes -= known->is_repeated;
     *known = (struct tarn__detect_known){detect->signature, detect->now, is_repeated};
     return distance;
 }

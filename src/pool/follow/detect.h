@@ -59,7 +59,7 @@ struct tarn__detect {
     uint32_t length;       /* allocations of this step */
     uint64_t signature;    /* of this step */
     struct tarn__detect_known known[TARN__DETECT_KNOWN];
-    unsigned shapes;   /* different steps that were repeated */
+    unsigned shapes;   /* known steps that were repeated */
     uint64_t anchor;   /* signature; 0: none */
     uint32_t distance; /* allocations between two of its steps, at most so far */
     uint32_t searched; /* allocations since steps were found last */

@@ -56,6 +56,25 @@ TEST(steps_of_different_shapes_are_marked_in_any_order)
         CHECK_EQUAL(1, run_inner(&detect, GIB, random_plan_below(&seed, 8), &first));
 }
 
+/* Of twelve shapes two have places beside each other in the table of known steps in one of some
+ * fifteen programs. They are twelve shapes for all that, and are all marked. */
+TEST(shapes_of_any_signature_are_marked_for_long)
+{
+    struct tarn__detect detect;
+    uint32_t first = 0;
+    uint64_t seed = 9;
+
+    for (uint32_t program = 0; program < 64; program++) {
+        tarn__detect_init(&detect);
+        for (int i = 0; i < 400; i++) {
+            uint32_t shape = program * 12 + random_plan_below(&seed, 12);
+            uint32_t marks = run_inner(&detect, GIB, shape, &first);
+            CHECK(marks == 1 || i < 200);
+        }
+        CHECK(detect.shapes <= 12);
+    }
+}
+
 /* 40 allocations rise to 40 MiB, and as many of other steps' sizes find 1 MiB: an optimizer. The
  * last allocation's batch is live when the next step begins. */
 TEST(a_step_does_not_begin_with_the_end_that_it_has_in_common_with_others)
