@@ -4,6 +4,7 @@
 #include "plan/layout.h"
 #include "plan/make.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* A record on a circle of time. */
 struct circle {
@@ -11,7 +12,10 @@ struct circle {
     uint32_t cut;    /* the operation at which time begins */
     uint32_t *order; /* places of the blocks that are planned, by time from the cut on */
     uint32_t planned;
-    uint32_t *times; /* by operation from the cut on: that of the plan */
+    uint32_t *times;     /* by operation from the cut on: that of the plan */
+    int64_t *changes;    /* by operation, from the cut on or not: of live quanta */
+    uint32_t small;      /* blocks of at most so many quanta are not planned */
+    uint64_t small_peak; /* most quanta of them that are live */
 };
 
 /* Return the operation after which a block is free; TARN__RECORD_LIVE: it lives for a step
@@ -27,15 +31,14 @@ static uint32_t end_of(const struct tarn__record_block *block)
 
 /* --- the cut --- */
 
-/* Set the cut to the first operation before which the fewest quanta are live. Returns false
- * without host memory. */
-static bool find_cut(struct circle *circle)
+/* Set the cut to the first operation before which the fewest quanta are live. */
+static void find_cut(struct circle *circle)
 {
     const struct tarn__record *record = circle->record;
-    int64_t *change = calloc((size_t)record->operations + 1, sizeof *change);
+    int64_t *change = circle->changes;
     int64_t live = 0, least = INT64_MAX;
 
-    for (uint32_t i = 0; change && i < record->count; i++) {
+    for (uint32_t i = 0; i < record->count; i++) {
         const struct tarn__record_block *block = tarn__record_at(record, i);
         uint32_t end = end_of(block);
         if (end == TARN__RECORD_LIVE)
@@ -44,15 +47,13 @@ static bool find_cut(struct circle *circle)
         change[end + 1] -= block->quanta;
         live += end < block->start ? block->quanta : 0;
     }
-    for (uint32_t i = 0; change && i < record->operations; i++) {
+    for (uint32_t i = 0; i < record->operations; i++) {
         live += change[i];
         if (live < least) {
             least = live;
             circle->cut = i;
         }
     }
-    free(change);
-    return change != NULL;
 }
 
 /* Return an operation, counted from the cut on. */
@@ -63,13 +64,77 @@ static uint32_t from_cut(const struct circle *circle, uint32_t operation)
                : operation + circle->record->operations - circle->cut;
 }
 
-static bool is_planned(const struct circle *circle,
-                       const struct tarn__record_block *block)
+/* Return true if the block is live neither at the cut nor for a step. */
+static bool is_within_step(const struct circle *circle,
+                           const struct tarn__record_block *block)
 {
     uint32_t end = end_of(block);
 
     return end != TARN__RECORD_LIVE &&
            from_cut(circle, block->start) < from_cut(circle, end);
+}
+
+/* --- small blocks --- */
+
+/* The most of the step's peak that blocks outside of the layout have. */
+enum { SMALL_PART = 64 };
+
+/* Return the most live quanta of the blocks that have at most `most` quanta each. */
+static uint64_t peak_of_small(const struct circle *circle, uint32_t most)
+{
+    const struct tarn__record *record = circle->record;
+    int64_t live = 0, peak = 0;
+
+    memset(circle->changes, 0,
+           ((size_t)record->operations + 1) * sizeof *circle->changes);
+    for (uint32_t i = 0; i < record->count; i++) {
+        const struct tarn__record_block *block = tarn__record_at(record, i);
+        if (block->quanta > most || !is_within_step(circle, block))
+            continue;
+        circle->changes[from_cut(circle, block->start)] += block->quanta;
+        circle->changes[from_cut(circle, end_of(block))] -= block->quanta;
+    }
+    for (uint32_t i = 0; i < record->operations; i++) {
+        live += circle->changes[i];
+        peak = live > peak ? live : peak;
+    }
+    return (uint64_t)peak;
+}
+
+/* Have the smallest blocks use the holes. These are in pieces, so half of them count. */
+static void choose_small(struct circle *circle)
+{
+    uint64_t holes = circle->record->holes / TARN__PLAN_QUANTUM / 2,
+             part = holes > 0 ? peak_of_small(circle, UINT32_MAX) / SMALL_PART : 0,
+             room = holes < part ? holes : part;
+
+    for (uint64_t most = 1; most <= room; most *= 2) {
+        uint64_t peak = peak_of_small(circle, (uint32_t)most);
+        if (peak > room)
+            return;
+        circle->small = (uint32_t)most;
+        circle->small_peak = peak;
+    }
+}
+
+/* --- what is planned --- */
+
+static bool is_planned(const struct circle *circle,
+                       const struct tarn__record_block *block)
+{
+    return block->quanta > circle->small && is_within_step(circle, block);
+}
+
+/* Return the most bytes of live blocks that are not planned. */
+static uint64_t outside_of(const struct circle *circle)
+{
+    uint64_t quanta = circle->small_peak;
+
+    for (uint32_t i = 0; i < circle->record->count; i++) {
+        const struct tarn__record_block *block = tarn__record_at(circle->record, i);
+        quanta += is_within_step(circle, block) ? 0 : block->quanta;
+    }
+    return quanta * TARN__PLAN_QUANTUM + circle->record->begin_allocated;
 }
 
 /* List what is planned, by time from the cut on: blocks are in order of their starts. */
@@ -108,8 +173,11 @@ static bool make_circle(struct circle *circle)
 
     circle->order = malloc(((size_t)record->count + 1) * sizeof *circle->order);
     circle->times = calloc((size_t)record->operations + 1, sizeof *circle->times);
-    if (!circle->order || !circle->times || !find_cut(circle))
+    circle->changes = calloc((size_t)record->operations + 1, sizeof *circle->changes);
+    if (!circle->order || !circle->times || !circle->changes)
         return false;
+    find_cut(circle);
+    choose_small(circle);
     list_planned(circle);
     return true;
 }
@@ -118,6 +186,7 @@ static void free_circle(struct circle *circle)
 {
     free(circle->order);
     free(circle->times);
+    free(circle->changes);
 }
 
 /* --- the plan --- */
@@ -189,7 +258,7 @@ struct tarn__sequences *tarn__planner_plan(const struct tarn__record *record)
         sequences = tarn__sequences_new(plan);
     if (sequences) {
         sequences->peak_allocated = record->peak_allocated;
-        sequences->outside += record->begin_allocated;
+        sequences->outside = outside_of(&circle);
     }
     free_circle(&circle);
     tarn_plan_release(plan);

@@ -8,6 +8,10 @@
  * blocks that are live there, and those that live for more than a step, are no part of the
  * layout. Their slots are outside of it: an allocation that is such a slot is served as
  * without a plan.
+ *
+ * Blocks that stay, as the states of an optimizer, leave holes: free memory of pages that
+ * remain reserved. The layout cannot use it. So as many of the smallest blocks of the step as
+ * have room in half of the holes are outside of the layout, too.
  */
 #ifndef TARN_POOL_PLANNER_H
 #define TARN_POOL_PLANNER_H

@@ -129,7 +129,7 @@ void tarn__record_deallocate(struct tarn__record *record, const struct tarn__nod
         !record->chunks[place / TARN__RECORD_CHUNK])
         return;
     struct tarn__record_block *block = tarn__record_at(record, place);
-    if (place < record->count && block->node[record->parity] == index) {
+    if (tarn__record_has(record, node, index)) {
         block->end = record->operations++;
         if (!record->has_places_alone)
             block->free_stream = tarn__record_stream(record, key);

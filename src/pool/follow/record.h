@@ -54,6 +54,7 @@ struct tarn__record {
     /* bytes of the pool that were live when the step began, and most during it */
     uint64_t begin_allocated, peak_allocated;
     uint64_t peak_reserved; /* most bytes that the pool reserved at an allocation */
+    uint64_t holes; /* bytes that no other block has in pages with blocks that stay */
 };
 
 void tarn__record_init(struct tarn__record *record);
@@ -84,5 +85,13 @@ void tarn__record_allocate(struct tarn__record *record, struct tarn__node *node,
 /* Note a free. */
 void tarn__record_deallocate(struct tarn__record *record, const struct tarn__node *node,
                              tarn__index index, uint64_t key);
+
+/* Return true if the live block of a node was allocated in the present step. */
+static inline bool tarn__record_has(const struct tarn__record *record,
+                                    const struct tarn__node *node, tarn__index index)
+{
+    return node->previous < record->count &&
+           tarn__record_at(record, node->previous)->node[record->parity] == index;
+}
 
 #endif

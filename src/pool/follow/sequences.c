@@ -72,8 +72,6 @@ static void copy_slots(struct making *making)
         out->slots[i] =
             (struct tarn__sequences_slot){.quanta = slot->quanta, .offset = slot->offset};
         making->next[i] = slot->next;
-        if (slot->offset == TARN__SEQUENCES_OUTSIDE)
-            out->outside += (uint64_t)slot->quanta * TARN__PLAN_QUANTUM;
         out->count += i == 0 || making->sorted[i].key != making->sorted[i - 1].key;
     }
 }

@@ -135,6 +135,48 @@ TEST(what_the_next_step_frees_is_planned)
     end(pool);
 }
 
+/* Blocks of 1.25 MiB stay, and each leaves 0.75 MiB of its page. The small blocks of a step have
+ * room there, so the layout has the large ones alone. */
+TEST(small_blocks_are_beside_blocks_that_stay)
+{
+    enum { COUNT = 40, STAY = 5 * MIB / 4, HOLE = 2 * MIB - STAY, SMALL = 64 << 10 };
+    tarn_device_ptr stay[COUNT], hole[COUNT], large[COUNT], small[COUNT];
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (size_t j = 0; j < COUNT; j++) {
+        stay[j] = take(pool, STAY, streams[0]);
+        hole[j] = take(pool, HOLE, streams[0]);
+    }
+    for (size_t j = 0; j < COUNT; j++)
+        put(pool, hole[j], HOLE, streams[0]);
+    for (int i = 0; i < 8; i++) {
+        mark(pool);
+        if (i == 3)
+            wait_for_plans(pool, 1);
+        uint64_t planned = statistics(pool).planned,
+                 missed = statistics(pool).plan_missed;
+        for (size_t j = 0; j < COUNT; j++) {
+            large[j] = take(pool, 12 * MIB, streams[0]);
+            small[j] = take(pool, SMALL, streams[0]);
+        }
+        for (size_t j = 0; j < COUNT; j++) {
+            put(pool, large[j], 12 * MIB, streams[0]);
+            put(pool, small[j], SMALL, streams[0]);
+        }
+        if (i > 3) {
+            CHECK_EQUAL(COUNT, statistics(pool).planned - planned);
+            CHECK_EQUAL(0, statistics(pool).plan_missed - missed);
+        }
+        if (i == 4)
+            CHECK_OK(tarn_pool_reset_peaks(pool));
+    }
+    CHECK_EQUAL((12 + 2) * COUNT * MIB, statistics(pool).recent_peak_reserved);
+    for (size_t j = 0; j < COUNT; j++)
+        put(pool, stay[j], STAY, streams[0]);
+    end(pool);
+}
+
 TEST(each_shape_has_its_plan_from_its_first_allocation_on)
 {
     struct step shapes[3];
