@@ -54,7 +54,7 @@ struct tarn__record {
     /* bytes of the pool that were live when the step began, and most during it */
     uint64_t begin_allocated, peak_allocated;
     uint64_t peak_reserved; /* most bytes that the pool reserved at an allocation */
-    uint64_t holes; /* bytes that no other block has in pages with blocks that stay */
+    uint64_t holes;         /* bytes that blocks which stay leave in their pages */
 };
 
 void tarn__record_init(struct tarn__record *record);
