@@ -338,17 +338,18 @@ tarn_status tarn__registration_add(const struct tarn__registration *made,
         stream = add_stream(made);
     if (stream)
         *out = fill_place(made, stream);
-    uint32_t places = chunk_count * CHUNK_PLACES;
+    bool is_full = chunk_count == CHUNKS;
     pthread_mutex_unlock(&places_lock);
     if (stream)
         return TARN_OK;
-    if (has_place)
+    if (has_place || !is_full)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "stream: no host memory to register stream %p",
                               (void *)made->handle);
     return tarn_error_set(
         TARN_OUT_OF_MEMORY,
-        "stream: the table of registered streams is full, it has %u entries", places);
+        "stream: the table of registered streams is full, it has %u entries",
+        (unsigned)(CHUNKS * CHUNK_PLACES));
 }
 
 /* --- unregistering --- */

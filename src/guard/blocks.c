@@ -159,8 +159,7 @@ void tarn__blocks_leave_hand(struct tarn__guard *guard)
 
 /* --- frees --- */
 
-/* Fail if a live block is freed with other arguments than those of its allocation. */
-tarn_status tarn__blocks_check_free(const struct tarn__guard_block *block,
+tarn_status tarn__blocks_wrong_free(const struct tarn__guard_block *block,
                                     const tarn_resource *resource, size_t bytes)
 {
     if (block->site.bytes != bytes)
@@ -168,12 +167,10 @@ tarn_status tarn__blocks_check_free(const struct tarn__guard_block *block,
             TARN_INVALID_ARGUMENT,
             "guard: 0x%llx was allocated with %zu bytes, freed with %zu",
             block->site.address, block->site.bytes, bytes);
-    if (!tarn_resource_is_equal(block->resource, resource))
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "guard: 0x%llx is a block of another resource (\"%s\"), freed on \"%s\"",
-            block->site.address, block->site.resource, tarn_resource_name(resource));
-    return TARN_OK;
+    return tarn_error_set(
+        TARN_INVALID_ARGUMENT,
+        "guard: 0x%llx is a block of another resource (\"%s\"), freed on \"%s\"",
+        block->site.address, block->site.resource, tarn_resource_name(resource));
 }
 
 /* Return true if the address may be another owner's by now. */
@@ -211,7 +208,7 @@ tarn_status tarn__blocks_take_live(struct tarn__guard *guard,
     if (found)
         count_unmarked(guard, found, true);
     else if (live)
-        status = tarn__blocks_check_free(&copy, resource, bytes);
+        status = tarn__blocks_wrong_free(&copy, resource, bytes);
     *out = found;
     return status;
 }

@@ -46,8 +46,9 @@ struct tarn__guard_block *tarn__blocks_take_freed(struct tarn__guard *guard,
                                                   uint64_t keep_bytes);
 void tarn__blocks_leave_hand(struct tarn__guard *guard);
 
-/* Fail if a live block is freed with other arguments than those of its allocation. */
-tarn_status tarn__blocks_check_free(const struct tarn__guard_block *block,
+/* Describe the free of a live block with other bytes than those of its allocation, or on
+ * another resource. Returns TARN_INVALID_ARGUMENT. */
+tarn_status tarn__blocks_wrong_free(const struct tarn__guard_block *block,
                                     const tarn_resource *resource, size_t bytes);
 
 /* Return true if the address of a block may be another owner's by now. */

@@ -112,7 +112,7 @@ tarn_status tarn__samples_take_live(struct tarn__guard *guard,
     tarn__mutex_unlock(&guard->lock);
     tarn__blocks_unlock_live(guard);
     if (is_live && !is_right)
-        status = tarn__blocks_check_free(&wrong, resource, bytes);
+        status = tarn__blocks_wrong_free(&wrong, resource, bytes);
     return status;
 }
 

@@ -45,12 +45,12 @@ void tarn__misuse_report(tarn_runtime *runtime, const char *format, ...)
         abort();
 }
 
-/* Describe a block whose header is not LIVE. */
+/* Describe a block that the call cannot use. */
 static const char *condition(unsigned state)
 {
     switch (state) {
     case TARN__LIVE:
-        return "has no references";
+        return "is live, but of another kind, or without references";
     case TARN__ENDING:
         return "is being destroyed";
     case TARN__QUARANTINED:

@@ -138,12 +138,9 @@ tarn_status tarn__backed_allocate(void *self, size_t bytes, size_t alignment,
     struct tarn__backed *backed = self;
     struct tarn__scope scope;
     CUdeviceptr_ base = 0;
-    size_t padded;
+    /* tarn_resource_allocate() has rejected what exceeds the address space */
+    size_t padded = bytes + (alignment - TARN_ALIGNMENT);
 
-    if (!tarn__size_add(bytes, alignment - TARN_ALIGNMENT, &padded))
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "%s: %zu bytes aligned to %zu exceed the address space",
-                              backed->kind->component, bytes, alignment);
     struct tarn__record *record = tarn__table_record_new(bytes, alignment);
     if (!record)
         return tarn_error_set(TARN_OUT_OF_MEMORY,

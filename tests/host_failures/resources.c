@@ -348,7 +348,7 @@ static void end_stream(void)
 /* The table of registrations grows. */
 static tarn_status register_many(void)
 {
-    enum { STREAMS = 80 };
+    enum { STREAMS = 300 };
     tarn_stream streams[STREAMS];
     tarn_status status = TARN_OK;
     int count = 0;

@@ -259,6 +259,26 @@ TEST(open_stream_is_not_destroyed)
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
+/* The legacy default stream has the same handle on each device. */
+TEST(one_handle_can_be_registered_on_several_devices)
+{
+    tarn_stream on[2];
+
+    find_calls();
+    if (device_count < 2)
+        skip();
+    for (int first = 0; first < 2; first++) {
+        for (int device = 0; device < 2; device++)
+            CHECK_OK(tarn_stream_register(device, TARN_STREAM_LEGACY, &on[device]));
+        for (int device = 0; device < 2; device++)
+            CHECK_OK(tarn_stream_synchronize(device, on[device]));
+        CHECK_OK(tarn_stream_unregister(on[first]));
+        CHECK_OK(tarn_stream_synchronize(!first, on[!first]));
+        CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(first, on[first]));
+        CHECK_OK(tarn_stream_unregister(on[!first]));
+    }
+}
+
 TEST(registered_stream_is_valid_on_its_own_device_only)
 {
     tarn_stream registered = register_one(TARN_STREAM_LEGACY);

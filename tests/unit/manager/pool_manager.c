@@ -128,6 +128,33 @@ TEST(pool_manager_serves_from_a_pool_of_its_own)
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
 }
 
+static tarn_status make_cuda(void *data, int device, tarn_resource **out)
+{
+    (void)data;
+    return tarn_cuda_create(device, out);
+}
+
+TEST(pool_manager_has_ipc_handles_where_its_memory_has)
+{
+    tarn_pool_manager_options over_cuda = {.size = sizeof over_cuda, .make = make_cuda};
+    tarn_pool_manager_options *options[] = {&over_cuda, NULL};
+    tarn_ipc_handle handle;
+
+    for (int i = 0; i < 2; i++) {
+        tarn_manager *manager;
+        CHECK_OK(tarn_manager_create(tarn_pool_manager_ops(), options[i], 0, &manager));
+        tarn_pointer *pointer = allocate(manager, 1000);
+        if (options[i])
+            CHECK_OK(tarn_manager_get_ipc_handle(manager, pointer, &handle));
+        else
+            CHECK_STATUS(TARN_NOT_SUPPORTED,
+                         tarn_manager_get_ipc_handle(manager, pointer, &handle));
+        tarn_pointer_release(pointer);
+        CHECK_OK(tarn_manager_reset(manager));
+        tarn_manager_release(manager);
+    }
+}
+
 TEST(pool_manager_returns_a_block_to_the_pool_at_once_a16)
 {
     struct counted counted = {0};

@@ -217,6 +217,28 @@ TEST(work_of_another_program_turns_the_plan_off)
     CU(cuStreamDestroy_v2(stream));
 }
 
+/* The plan needs some MiB, and the pool has 512 MiB from the first. */
+TEST(a_plan_of_far_less_than_the_pool_reserves_is_turned_off)
+{
+    size_t sizes[SLOTS];
+    tarn_stream stream;
+    tarn_resource *pool;
+
+    use_driver(0);
+    CU(cuStreamCreate(&stream, NON_BLOCKING));
+    draw_sizes(sizes, SLOTS, 3);
+    tarn_plan *plan = plan_of(sizes, SLOTS, 8, 1);
+    const tarn_pool_options options = {
+        .size = sizeof options, .initial_bytes = 512 * MIB, .plan = plan};
+    CHECK_OK(tarn_pool_create(0, NULL, &options, &pool));
+    tarn_plan_release(plan);
+    for (int pass = 0; pass < 4; pass++)
+        run(pool, sizes, SLOTS, 8, &stream, 1);
+    CHECK_EQUAL(TARN_POOL_PLAN_OFF_MEMORY, statistics(pool).plan_state);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
 /* The plan gives two streams the same addresses, the device is far behind: the second
  * stream has to wait, or gets other addresses. */
 TEST(a_planned_address_waits_for_the_stream_that_freed_it)
