@@ -101,8 +101,8 @@ static uint64_t missing_bytes(const struct tarn__background *self, uint64_t *pea
 }
 
 /* Map handles of that many bytes, until another thread waits for `growth`. Returns true
- * if there are more now. */
-static bool map(const struct tarn__background *self, uint64_t bytes)
+ * if there are more now, and whether there are to be no more. */
+static bool map(const struct tarn__background *self, uint64_t bytes, bool *is_done_out)
 {
     struct tarn__pool *pool = self->pool;
     uint64_t mapped = 0, handle = 1;
@@ -114,6 +114,7 @@ static bool map(const struct tarn__background *self, uint64_t bytes)
         tarn__pool_leave_growth(pool);
         mapped += handle;
     }
+    *is_done_out = mapped > 0 && (mapped >= bytes || handle == 0);
     return mapped > 0;
 }
 
@@ -135,8 +136,9 @@ static bool grow_once(struct tarn__background *self, const struct tarn__scope *s
 
     if (missing > 0 && !has_room(self, scope, missing))
         missing = 0;
-    bool is_more = missing > 0 && map(self, missing);
-    if (is_more || missing == 0)
+    bool is_done = missing == 0;
+    bool is_more = missing > 0 && map(self, missing, &is_done);
+    if (is_done)
         self->peak_allocated = peak;
     return is_more;
 }

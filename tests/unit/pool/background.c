@@ -130,6 +130,25 @@ TEST(growth_starts_a_thread_that_takes_no_signals_and_grows_ahead)
     end_pool(pool);
 }
 
+/* The thread lets others have `growth` between two handles, and goes on after them. */
+TEST(growth_ahead_goes_on_after_others_had_their_turn)
+{
+    use_driver(0);
+    for (int round = 0; round < 8; round++) {
+        tarn_resource *pool = new_pool(&with_thread);
+        tarn_device_ptr first = take(pool, 64 * MIB, NULL);
+        for (int i = 0; i < PATIENCE_MS && free_bytes_of(pool) < 64 * MIB; i++) {
+            CHECK_OK(tarn__pool_take_growth(inside(pool)));
+            usleep(100);
+            tarn__pool_leave_growth(inside(pool));
+            usleep(100);
+        }
+        CHECK(free_bytes_of(pool) >= 64 * MIB);
+        put(pool, first, 64 * MIB, NULL);
+        end_pool(pool);
+    }
+}
+
 /* Free memory beyond a 16th of the pool, or 64 MiB, would be more than one step. */
 TEST(growth_ahead_is_a_sixteenth_of_the_pool_or_64_mib)
 {
