@@ -1,10 +1,12 @@
 /* Test what a pool does with each host allocation failing: it is made, grows, compacts, steals,
  * captures, suspends, and reports; and plans. */
 #include "../unit/pool/pools.h"
+#include "random_plan.h"
 #include "scenario.h"
 
 static tarn_pool_options options;
 static tarn_resource *pool, *upstream;
+static tarn_plan *plan;
 static tarn_stream one, other;
 
 static tarn_status create(void)
@@ -16,7 +18,9 @@ static void end_created(void)
 {
     CHECK_OK(tarn_resource_release(out.resource));
     CHECK_OK(tarn_resource_release(upstream));
+    tarn_plan_release(plan);
     upstream = NULL;
+    plan = NULL;
 }
 
 static void begin_plain(void)
@@ -43,6 +47,26 @@ static void begin_on_cuda(void)
     CHECK_OK(tarn_cuda_create(0, &upstream));
 }
 
+static void begin_with_plan(void)
+{
+    const struct random_plan wanted = {.seed = 1,
+                                       .slots = 100,
+                                       .streams = 2,
+                                       .threads = 1,
+                                       .height = 4096,
+                                       .largest = 64};
+
+    begin_plain();
+    plan = random_plan(&wanted);
+    options.plan = plan;
+}
+
+static void begin_that_learns(void)
+{
+    begin_plain();
+    options.learn = options.detect_steps = true;
+}
+
 TEST(pool_is_created_or_not)
 {
     static const struct scenario scenarios[] = {
@@ -50,6 +74,8 @@ TEST(pool_is_created_or_not)
         {"tarn_pool_create with memory", begin_initial, create, end_created},
         {"tarn_pool_create with a thread", begin_with_thread, create, end_created},
         {"tarn_pool_create on cuda", begin_on_cuda, create, end_created},
+        {"tarn_pool_create with a plan", begin_with_plan, create, end_created},
+        {"tarn_pool_create that learns", begin_that_learns, create, end_created},
     };
 
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)

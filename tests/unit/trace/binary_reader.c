@@ -455,6 +455,80 @@ TEST(binary_reader_begins_a_ring_with_its_newest_complete_checkpoint)
     text_free(&text);
 }
 
+/* Rows of a checkpoint are in no order of time. A chunk whose rows are all older has none. */
+TEST(binary_reader_joins_the_chunks_of_a_checkpoint_and_sorts_their_rows)
+{
+    struct text text = log_new(2);
+    struct log_chunk first = log_chunk(LIVE, 1, 100, 1, 2);
+    struct log_chunk second = log_chunk(LIVE, 2, 100, 1, 2);
+    struct log_chunk older = log_chunk(ROWS, 0, 10, 1, 1);
+    tarn_trace_end end;
+
+    log_add(&first, (struct log_row){.time = 9, .address = 0xc, .bytes = 8});
+    log_add(&first, (struct log_row){.time = 3, .address = 0xa, .bytes = 8});
+    log_add(&second, (struct log_row){.time = 5, .address = 0xb, .bytes = 8});
+    log_add(&older, (struct log_row){.time = 20, .address = 0xd});
+    log_append(&text, &second);
+    log_append(&text, &older);
+    log_append(&text, &first);
+    check_told(&text, 0,
+               "1 alloc a 8 t0 d1 3..3 s0 \n"
+               "2 alloc b 8 t0 d1 5..5 s0 \n"
+               "3 alloc c 8 t0 d1 9..9 s0 \n",
+               &end);
+    CHECK_EQUAL(100, end.begin_ns);
+    CHECK_EQUAL(0, end.torn_rows);
+    text_free(&text);
+}
+
+/* Two chunks of one checkpoint have different times: it is none, and an older one counts. */
+TEST(binary_reader_ignores_a_checkpoint_whose_chunks_differ)
+{
+    struct text text = log_new(2);
+    struct log_chunk other = log_chunk(LIVE, 4, 201, 2, 2);
+    tarn_trace_end end;
+
+    add_checkpoint(&text, 1, 1, 100, 0xa, 1);
+    add_checkpoint(&text, 3, 2, 200, 0xb, 2);
+    log_add(&other, (struct log_row){.time = 3, .address = 0xc, .bytes = 8});
+    log_append(&text, &other);
+    check_told(&text, 0, "1 alloc a 8 t0 d1 3..3 s0 \n", &end);
+    CHECK_EQUAL(100, end.begin_ns);
+    text_free(&text);
+}
+
+/* A newer minor version may add kinds of records. A record of a known kind has its bytes. */
+TEST(binary_reader_passes_over_records_of_unknown_kinds)
+{
+    enum { UNKNOWN = 99 };
+    struct text text = log_new(0);
+    struct log_chunk names = log_chunk(RECORDS, 0, 0, 0, 1);
+    tarn_trace_end end;
+
+    log_string(&names, 1, "one");
+    log_record(&names, UNKNOWN, "whatever", 8);
+    log_mark(&names, 3, 1);
+    log_append(&text, &names);
+    check_told(&text, 0, "mark one at 3\n", &end);
+    CHECK_EQUAL(0, end.torn_rows);
+    text_free(&text);
+}
+
+TEST(binary_reader_leaves_out_a_mark_without_a_time)
+{
+    struct text text = log_new(0);
+    struct log_chunk names = log_chunk(RECORDS, 0, 0, 0, 1);
+    tarn_trace_end end;
+
+    log_record(&names, POOL, "1234", 4);
+    log_string(&names, 1, "one");
+    log_mark(&names, 3, 1);
+    log_append(&text, &names);
+    check_told(&text, 0, "mark one at 3\n", &end);
+    CHECK_EQUAL(1, end.torn_rows);
+    text_free(&text);
+}
+
 TEST(binary_reader_bounds_what_a_stranger_claims)
 {
     struct text text = log_new(0);
