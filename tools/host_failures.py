@@ -1,11 +1,13 @@
 """host_failures.py -- test programs with each host allocation of libtarn failing in turn.
 
     tools/host_failures.py --library build/release/lib/libtarn_failing.so --bin build/release/bin \\
-        --driver build/release/lib/tarn/sim/libcuda.so.1 [--runs 40] [--mode once|on|both] [PATTERN]
+        --driver build/release/lib/tarn/sim/libcuda.so.1 [--runs 40] [--seconds 100] [--mode once|on|both] \\
+        [PATTERN]
 
 A check of a test fails where an allocation fails, and that is no defect. A crash is one, also of
 the test, and so is a hang and a report of a sanitizer. Each program runs once to count its
-allocations, and then at most RUNS times a mode, with the failing one spread over all of them.
+allocations, and then at most RUNS times a mode, with the failing one spread over all of them. A
+program that takes long has fewer runs, as many as SECONDS have room for, and one a mode at least.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 # Each kills itself or children on purpose, or has its own failing allocations.
 LEFT_OUT = re.compile(r"unit-(prune|sim|aot|messages|plan-host_failures)")
@@ -88,10 +91,13 @@ def last_lines(output: str) -> str:
 
 def sweep(bench: Bench, program: pathlib.Path) -> tuple[str, int, list[str]]:
     """Returns the program, the number of its runs, and its defects."""
+    began = time.monotonic()
     total = bench.count(program)
+    took = time.monotonic() - began
     runs, defects = 0, []
-    step = max(1, -(-total // bench.given.runs))
     modes = ("ONCE", "ON") if bench.given.mode == "both" else (bench.given.mode.upper(),)
+    most = min(bench.given.runs, max(1, int(bench.given.seconds / took / len(modes))))
+    step = max(1, -(-total // most))
     for mode in modes:
         for nth in range(1 + bench.given.offset % step, total + 1, step):
             failing = f"{mode}:{nth}"
@@ -108,6 +114,7 @@ def main() -> int:
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--driver", required=True)
     parser.add_argument("--runs", type=int, default=40, help="runs of a program in each mode")
+    parser.add_argument("--seconds", type=float, default=100, help="most seconds of a program")
     parser.add_argument("--offset", type=int, default=0, help="shifts the failing allocations")
     parser.add_argument("--mode", choices=("once", "on", "both"), default="both")
     parser.add_argument("--jobs", type=int, default=1)
