@@ -53,7 +53,7 @@ def skip_reason(name):
 @pytest.fixture(scope="module")
 def outputs(request):
     """Start the programs of all selected tests; each test takes the result of its own."""
-    items = [item for item in request.session.items if hasattr(item, "callspec")]
+    items = [item for item in request.session.items if "outputs" in item.fixturenames]
     chosen = [item.callspec.params["name"] for item in items]
     jobs = int(os.environ.get("TARN_TORCH_JOBS", "2"))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
