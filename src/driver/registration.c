@@ -338,11 +338,11 @@ tarn_status tarn__registration_add(const struct tarn__registration *made,
         stream = add_stream(made);
     if (stream)
         *out = fill_place(made, stream);
-    bool is_full = chunk_count == CHUNKS;
+    bool is_full = !has_place && chunk_count == CHUNKS;
     pthread_mutex_unlock(&places_lock);
     if (stream)
         return TARN_OK;
-    if (has_place || !is_full)
+    if (!is_full)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "stream: no host memory to register stream %p",
                               (void *)made->handle);

@@ -85,9 +85,10 @@ def change_torch(torch):
         return Results.apply(shape, dtype, workspace, *inputs)
 
     def conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-        kernel, stride, padding, dilation = (
-            (value, value) if isinstance(value, int) else tuple(value)
-            for value in (tuple(weight.shape[2:]), stride, padding, dilation)
+        kernel = weight.shape[2:]
+        stride, padding, dilation = (
+            (value, value) if isinstance(value, int) else value
+            for value in (stride, padding, dilation)
         )
         sides = (
             (side + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1

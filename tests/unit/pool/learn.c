@@ -66,6 +66,14 @@ TEST(steps_on_several_streams_are_planned)
     }
 }
 
+/* Begin a turn of a step that is repeated: the fourth one is the first to follow a plan. */
+static void mark_turn(tarn_resource *pool, int turn)
+{
+    mark(pool);
+    if (turn == 3)
+        wait_for_plans(pool, 1);
+}
+
 /* What lives for more than a step is no part of the plan: weights that stay, and blocks that
  * the second step after theirs frees. */
 TEST(what_lives_across_a_mark_stays_where_it_is)
@@ -77,9 +85,7 @@ TEST(what_lives_across_a_mark_stays_where_it_is)
     tarn_resource *pool = learning_pool();
     weights = take(pool, 40 * MIB, streams[0]);
     for (int i = 0; i < 8; i++) {
-        mark(pool);
-        if (i == 3)
-            wait_for_plans(pool, 1);
+        mark_turn(pool, i);
         uint64_t planned = statistics(pool).planned,
                  missed = statistics(pool).plan_missed;
         if (gradient[0])
@@ -109,9 +115,7 @@ TEST(what_the_next_step_frees_is_planned)
     begin();
     tarn_resource *pool = learning_pool();
     for (int i = 0; i < 8; i++) {
-        mark(pool);
-        if (i == 3)
-            wait_for_plans(pool, 1);
+        mark_turn(pool, i);
         for (size_t j = 0; i > 0 && j < 20; j++)
             put(pool, gradients[j], (j + 1) * MIB, streams[0]);
         for (size_t j = 0; j < 20; j++) {
@@ -151,9 +155,7 @@ TEST(small_blocks_are_beside_blocks_that_stay)
     for (size_t j = 0; j < COUNT; j++)
         put(pool, hole[j], HOLE, streams[0]);
     for (int i = 0; i < 8; i++) {
-        mark(pool);
-        if (i == 3)
-            wait_for_plans(pool, 1);
+        mark_turn(pool, i);
         uint64_t planned = statistics(pool).planned,
                  missed = statistics(pool).plan_missed;
         for (size_t j = 0; j < COUNT; j++) {

@@ -129,7 +129,7 @@ static inline void log_string(struct log_chunk *chunk, uint32_t number, const ch
     unsigned char payload[512] = {0};
 
     log_put(payload, number, 4);
-    memcpy(payload + 8, text, strlen(text));
+    memcpy(payload + 8, text, strlen(text) + 1);
     log_record(chunk, STRING, payload, 8 + strlen(text));
 }
 
