@@ -42,7 +42,9 @@ struct tarn__heap {
     uint64_t area_address, area_bytes;
     uint64_t area_ranges[TARN__AREA_RANGES]; /* the first address of each */
     unsigned area_range_count;
-    unsigned area_range;                        /* the one in which layouts are */
+    unsigned area_range; /* the one in which layouts are */
+    /* While others share the area: a request of fewer quanta gets none of its addresses. */
+    uint32_t area_least;
     struct tarn__bins area_free, area_unmapped; /* what is free and unmapped there */
     uint64_t *starts; /* first address of each segment, unsorted */
     size_t segments, segment_capacity;
@@ -202,6 +204,14 @@ static inline bool tarn__heap_in_area(const struct tarn__heap *heap,
                                       const struct tarn__node *node)
 {
     return node->address - heap->area_address < heap->area_bytes;
+}
+
+/* Return true if a request of so many quanta may have addresses of the node, which lie in the
+ * area that others share, or outside of it. */
+static inline bool tarn__heap_may_serve(const struct tarn__heap *heap,
+                                        const struct tarn__node *node, uint32_t quanta)
+{
+    return quanta >= heap->area_least || node->address < heap->area_address;
 }
 
 /* Return the bins of a free node of `stream_state` (NULL: a completed one). */

@@ -47,7 +47,7 @@ static bool fits(const struct look *look)
     if (look->quanta > UINT32_MAX)
         return false;
     whole.quanta = (uint32_t)look->quanta;
-    return tarn__take_fits(look->request, &whole);
+    return tarn__take_fits(look->heap, look->request, &whole);
 }
 
 /* Extend the run around one block to both sides; returns false, to end the visit, where

@@ -36,17 +36,26 @@ static uint64_t start_in(const struct tarn__node *node, uint64_t alignment)
     return (node->address + alignment - 1) & ~(alignment - 1);
 }
 
-bool tarn__take_fits(const struct tarn__request *request, const struct tarn__node *node)
+bool tarn__take_fits(const struct tarn__heap *heap, const struct tarn__request *request,
+                     const struct tarn__node *node)
 {
     uint64_t gap = start_in(node, request->alignment) - node->address;
 
     return gap <= tarn__node_bytes(node) &&
-           (tarn__node_bytes(node) - gap) >> TARN__QUANTUM_SHIFT >= request->quanta;
+           (tarn__node_bytes(node) - gap) >> TARN__QUANTUM_SHIFT >= request->quanta &&
+           tarn__heap_may_serve(heap, node, request->quanta);
 }
 
-static bool fits(const void *request, const struct tarn__node *node)
+struct look {
+    const struct tarn__heap *heap;
+    const struct tarn__request *request;
+};
+
+static bool fits(const void *data, const struct tarn__node *node)
 {
-    return tarn__take_fits(request, node);
+    const struct look *look = data;
+
+    return tarn__take_fits(look->heap, look->request, node);
 }
 
 /* Take the whole of `index` out of its bins. */
@@ -205,8 +214,9 @@ static inline tarn__index find_in(const struct tarn__heap *heap,
                                   const struct tarn__bins *bins,
                                   const struct tarn__request *request, uint32_t most)
 {
-    if (request->alignment > TARN__QUANTUM)
-        return tarn__bins_find(bins, &heap->nodes, request->quanta, most, fits, request);
+    if (request->alignment > TARN__QUANTUM || request->quanta < heap->area_least)
+        return tarn__bins_find(bins, &heap->nodes, request->quanta, most, fits,
+                               &(struct look){heap, request});
     return tarn__bins_find(bins, &heap->nodes, request->quanta, most, NULL, NULL);
 }
 

@@ -20,8 +20,10 @@ tarn__index tarn__take_block(struct tarn__heap *heap,
                              const struct tarn__request *request, bool *was_completed,
                              bool *no_memory) TARN__REQUIRES(pool_lock);
 
-/* Return true if the request fits into a free block of this node's address and size. */
-bool tarn__take_fits(const struct tarn__request *request, const struct tarn__node *node);
+/* Return true if the request may have a free block of this node's address and size, and fits
+ * into it. */
+bool tarn__take_fits(const struct tarn__heap *heap, const struct tarn__request *request,
+                     const struct tarn__node *node);
 /* Split a free block, which the request fits into, and take the request's part out.
  * Returns 0 without host memory. */
 tarn__index tarn__take_request(struct tarn__heap *heap, tarn__index index,

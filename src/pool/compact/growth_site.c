@@ -57,11 +57,12 @@ static bool visit_unmapped(void *data, tarn__index index) TARN__REQUIRES(pool_lo
 {
     struct site_search *search = data;
     struct tarn__pool *pool = search->caller->pool;
+    const struct tarn__node *range = tarn__node(&pool->heap.nodes, index);
     struct tarn__growth_site site = site_in(search, index);
 
     /* The page that maps it has to be in the unmapped range as well. */
-    if (site.bytes + search->extra_bytes <=
-            tarn__node_bytes(tarn__node(&pool->heap.nodes, index)) &&
+    if (tarn__heap_may_serve(&pool->heap, range, search->request->quanta) &&
+        site.bytes + search->extra_bytes <= tarn__node_bytes(range) &&
         is_better(&pool->heap, &site, &search->best))
         search->best = site;
     if (++search->looks % HOLD == 0)

@@ -210,8 +210,11 @@ static void note_range(struct look *look, tarn__index index) TARN__REQUIRES(pool
 static bool visit_unmapped(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
 {
     struct look *look = data;
+    const struct tarn__heap *heap = &look->caller->pool->heap;
 
-    note_range(look, index);
+    if (tarn__heap_may_serve(heap, tarn__node(&heap->nodes, index),
+                             look->request->quanta))
+        note_range(look, index);
     if (++look->unmapped % HOLD == 0)
         tarn__pool_relock(look->caller->pool);
     return look->unmapped < UNMAPPED_MAX;

@@ -156,14 +156,16 @@ static void change_bins(struct tarn__heap *heap, uint64_t bytes) TARN__REQUIRES(
                 tarn__bins_add(bins_of(heap, NODE(i)), &heap->nodes, i);
 }
 
-void tarn__area_share(struct tarn__heap *heap)
+void tarn__area_share(struct tarn__heap *heap, uint32_t least)
 {
+    heap->area_least = least;
     if (!tarn__area_is_shared(heap))
         change_bins(heap, 0);
 }
 
 void tarn__area_separate(struct tarn__heap *heap, uint64_t bytes)
 {
+    heap->area_least = 0;
     if (tarn__area_is_shared(heap))
         change_bins(heap, bytes);
 }

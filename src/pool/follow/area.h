@@ -55,8 +55,9 @@ uint64_t tarn__area_room(const struct tarn__heap *heap, uint64_t area_bytes)
  * that exists, or a part of this one that becomes a range of its own. Returns false if there is
  * none. */
 bool tarn__area_move(struct tarn__heap *heap, uint64_t bytes) TARN__REQUIRES(pool_lock);
-/* Share the area: what is free there serves any request, and what is unmapped may grow. */
-void tarn__area_share(struct tarn__heap *heap) TARN__REQUIRES(pool_lock);
+/* Share the area: what is free there serves any request of `least` quanta or more, and what
+ * is unmapped may grow for it. */
+void tarn__area_share(struct tarn__heap *heap, uint32_t least) TARN__REQUIRES(pool_lock);
 /* Keep what is free or unmapped in the area, which has so many bytes, for planned blocks
  * again. */
 void tarn__area_separate(struct tarn__heap *heap, uint64_t bytes)

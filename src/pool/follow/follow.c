@@ -534,9 +534,10 @@ bool tarn__follow_mark(struct tarn__pool *pool)
 bool tarn__follow_share(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
-    bool shares = tarn__follow_is_on(pool) && !tarn__area_is_shared(&pool->heap);
+    bool shares = pool->heap.area_least > 0 ||
+                  (tarn__follow_is_on(pool) && !tarn__area_is_shared(&pool->heap));
     if (shares)
-        tarn__area_share(&pool->heap);
+        tarn__area_share(&pool->heap, 0);
     tarn__pool_unlock(pool);
     return shares;
 }

@@ -19,6 +19,7 @@
 /* --- one block --- */
 
 struct source {
+    const struct tarn__heap *heap;
     const struct tarn__stream_state *stream_state;
     const struct tarn__request *request;
     uint64_t epoch; /* the youngest that is suitable */
@@ -33,7 +34,7 @@ static bool is_fenced(const void *data, const struct tarn__node *node)
 
     return node->epoch <= source->epoch &&
            tarn__stream_state_has_fenced(source->stream_state, node) &&
-           tarn__take_fits(source->request, node);
+           tarn__take_fits(source->heap, source->request, node);
 }
 
 /* Find the best block of one source stream: of the smallest, one that needs no wait. */
@@ -42,7 +43,7 @@ static tarn__index find_in(const struct tarn__heap *heap,
                            const struct tarn__stream_state *other,
                            const struct tarn__request *request) TARN__REQUIRES(pool_lock)
 {
-    struct source source = {other, request, UINT64_MAX};
+    struct source source = {heap, other, request, UINT64_MAX};
     uint64_t waited = tarn__wait_set_waited(consumer, other->index);
     tarn__index found = tarn__bins_find(&other->free.bins, &heap->nodes, request->quanta,
                                         UINT32_MAX, is_fenced, &source);

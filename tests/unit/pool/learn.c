@@ -673,6 +673,53 @@ TEST(memory_of_a_step_without_a_plan_is_not_held_against_a_plan)
     end(pool);
 }
 
+/* A step without a plan uses memory at planned addresses. What stays of it is small, as a
+ * loss is, and lies elsewhere: the next step of a plan is planned as a whole. */
+TEST(small_blocks_that_a_step_without_a_plan_leaves_are_in_the_way_of_no_plan)
+{
+    const size_t sizes[] = {512, 64 << 10, MIB - 512};
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    learn_equal_blocks(pool, 32 * MIB);
+    for (int i = 0; i < 3; i++) {
+        tarn_device_ptr large[LARGE_BLOCKS], small[LARGE_BLOCKS];
+        mark(pool);
+        for (int j = 0; j < LARGE_BLOCKS; j++) {
+            large[j] = take(pool, (28 + i) * MIB, streams[0]);
+            small[j] = take(pool, sizes[i], streams[0]);
+        }
+        for (int j = 0; j < LARGE_BLOCKS; j++)
+            put(pool, large[j], (28 + i) * MIB, streams[0]);
+        uint64_t planned = statistics(pool).planned;
+        mark(pool);
+        run_equal_blocks(pool, 32 * MIB, LARGE_BLOCKS);
+        CHECK_EQUAL(LARGE_BLOCKS, statistics(pool).planned - planned);
+        for (int j = 0; j < LARGE_BLOCKS; j++)
+            put(pool, small[j], sizes[i], streams[0]);
+    }
+    end(pool);
+}
+
+/* Such blocks use that memory, too, where the pool may have no more. */
+TEST(small_blocks_of_a_step_without_a_plan_use_all_memory_before_they_fail)
+{
+    enum { SMALL = 512 << 10, COUNT = LARGE_BLOCKS * 8 * MIB / SMALL };
+    const tarn_pool_options options = {
+        .size = sizeof options, .learn = true, .maximum_bytes = LARGE_BLOCKS * 8 * MIB};
+    tarn_device_ptr blocks[COUNT];
+
+    begin();
+    tarn_resource *pool = new_pool(&options);
+    learn_equal_blocks(pool, 8 * MIB);
+    mark(pool);
+    for (int i = 0; i < COUNT; i++)
+        blocks[i] = take(pool, SMALL, streams[0]);
+    for (int i = 0; i < COUNT; i++)
+        put(pool, blocks[i], SMALL, streams[0]);
+    end(pool);
+}
+
 enum { KEPT = 12 };
 
 /* Blocks of the sizes of a step get its addresses, and stay. Then the layout begins
