@@ -125,6 +125,33 @@ TEST(blocking_hook_is_called_before_a_failed_free_is_retried)
     scripted_end(&script);
 }
 
+TEST(blocking_hook_is_called_before_a_resource_decides_on_deferred_cleanup)
+{
+    struct listener listener = {.before = {listen}};
+    struct scripted script;
+    tarn_resource *before;
+    tarn_manager *manager;
+    tarn_pointer *pointer;
+
+    scripted_begin(&script, 0);
+    script.deallocate_synchronizes = true;
+    CHECK_OK(tarn_device_set_resource(0, script.resource, &before));
+    CHECK_OK(tarn_manager_create(tarn_resource_manager_ops(), NULL, 0, &manager));
+    CHECK_OK(tarn_manager_memalloc(manager, 10, TARN_STREAM_NONE, &pointer));
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    tarn_set_blocking_hook(&listener.before);
+    tarn_pointer_release(pointer);
+    tarn_set_blocking_hook(NULL);
+    CHECK_EQUAL(1, listener.hook_calls); /* deallocate_synchronizes() is a user's code */
+    CHECK_EQUAL(1, tarn_pointer_deferred_count());
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    CHECK_EQUAL(1, script.frees);
+    tarn_manager_release(manager);
+    CHECK_OK(tarn_device_set_resource(0, before, NULL));
+    CHECK_OK(tarn_resource_release(before));
+    scripted_end(&script);
+}
+
 TEST(blocking_hook_is_called_before_host_memory_is_freed)
 {
     struct listener listener = {.before = {listen_and_count}};

@@ -100,3 +100,21 @@ TEST(manager_exports_no_memory_of_another_device)
     tarn_manager_release(one);
     tarn_manager_release(other);
 }
+
+TEST(pool_manager_has_a_pool_on_its_own_device)
+{
+    tarn_manager *manager;
+    tarn_pointer *device, *pinned;
+
+    if (!has_two())
+        return;
+    CHECK_OK(tarn_manager_create(tarn_pool_manager_ops(), NULL, 1, &manager));
+    CHECK_OK(tarn_manager_memalloc(manager, 4096, TARN_STREAM_LEGACY, &device));
+    CHECK_OK(tarn_manager_memhostalloc(manager, 4096, TARN_HOST_MAPPED, &pinned));
+    CHECK_EQUAL(1, tarn_pointer_device(device));
+    CHECK_EQUAL(1, device_of(device));
+    CHECK_EQUAL(1, tarn_pointer_device(pinned));
+    tarn_pointer_release(device);
+    tarn_pointer_release(pinned);
+    tarn_manager_release(manager);
+}

@@ -6,6 +6,7 @@
 #include "test.h"
 #include "child.h"
 #include "comma_locale.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -46,10 +47,13 @@ static void read_limits(void)
     size_t count;
     double ratio;
 
+    tarn_set_warning_handler(count_warning, &warnings);
     setenv("TARN_MAX_PENDING_DEALLOCS_COUNT", "3", 1);
     setenv("TARN_MAX_PENDING_DEALLOCS_RATIO", "0.5", 1);
+    errno = ERANGE; /* of an earlier call of the program */
     tarn_manager_pending_deallocs_limits(&count, &ratio);
     CHILD_CHECK(count == 3 && ratio == 0.5);
+    CHILD_CHECK(warnings == 0);
     CHILD_STATUS(TARN_OK, tarn_manager_set_pending_deallocs_limits(7, 1));
     tarn_manager_pending_deallocs_limits(&count, &ratio);
     CHILD_CHECK(count == 7 && ratio == 1);

@@ -1,4 +1,5 @@
 /* Test pointers over blocks of a resource: their owners, streams and waits. */
+#include "driver_calls.h"
 #include "fake.h"
 
 TEST(pointer_from_a_resource_returns_its_block)
@@ -96,6 +97,59 @@ TEST(pointer_frees_on_the_stream_that_was_set)
     tarn_pointer_release(view);
     tarn_pointer_release(pointer);
     CHECK(fake.stream == TARN_STREAM_PER_THREAD);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(pointer_of_host_memory_takes_any_stream)
+{
+    struct fake fake = {.supports_streams = true};
+    tarn_resource *resource = make_fake(&fake, TARN_DEVICE_NONE);
+    tarn_pointer *pointer;
+
+    CHECK_OK(tarn_pointer_allocate(resource, 100, TARN_STREAM_LEGACY, &pointer));
+    CHECK_OK(tarn_pointer_set_stream(pointer, TARN_STREAM_PER_THREAD));
+    tarn_pointer_release(pointer);
+    CHECK(fake.stream == TARN_STREAM_PER_THREAD);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(pointer_rejects_a_stream_that_is_not_registered_any_more)
+{
+    struct fake fake = {.supports_streams = true};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer;
+    tarn_stream stream;
+
+    CHECK_OK(tarn_stream_register(0, TARN_STREAM_DEFAULT, &stream));
+    CHECK_OK(tarn_stream_unregister(stream));
+    CHECK_OK(tarn_pointer_allocate(resource, 100, TARN_STREAM_LEGACY, &pointer));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_set_stream(pointer, stream));
+    CHECK_MESSAGE("it was unregistered");
+    tarn_pointer_release(pointer);
+    CHECK(fake.stream == TARN_STREAM_LEGACY);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+static void *current_context(void)
+{
+    int (*get)(void **) = (int (*)(void **))driver_call("cuCtxGetCurrent");
+    void *context = NULL;
+
+    CHECK_EQUAL(0, get(&context));
+    return context;
+}
+
+TEST(pointer_leaves_the_current_context_as_its_stream_is_set)
+{
+    struct fake fake = {.supports_streams = true};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer;
+
+    CHECK_OK(tarn_pointer_allocate(resource, 100, TARN_STREAM_LEGACY, &pointer));
+    CHECK(current_context() == NULL);
+    CHECK_OK(tarn_pointer_set_stream(pointer, TARN_STREAM_PER_THREAD));
+    CHECK(current_context() == NULL);
+    tarn_pointer_release(pointer);
     CHECK_OK(tarn_resource_release(resource));
 }
 

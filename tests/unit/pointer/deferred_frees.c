@@ -265,6 +265,48 @@ TEST(failed_frees_are_counted_until_they_are_done)
     CHECK_OK(tarn_resource_release(resource));
 }
 
+TEST(failed_free_is_counted_until_its_block_is_returned_even_if_its_resource_is_not)
+{
+    struct fake fake = {.failing_frees = 1};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer = allocate(resource);
+    tarn_device_ptr block;
+
+    CHECK_OK(tarn_resource_allocate(resource, 100, 0, TARN_STREAM_LEGACY, &block));
+    CHECK_OK(tarn_resource_release(resource)); /* the pointer has the last reference */
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(1, deferred().failed_count);
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_pointer_reclaim_deferred());
+    CHECK_EQUAL(1, tarn_pointer_deferred_count()); /* for the reference alone */
+    CHECK_EQUAL(0, deferred().failed_count);
+    CHECK_EQUAL(0, deferred().failed_bytes);
+    CHECK_OK(tarn_resource_deallocate(resource, block, 100, 0, TARN_STREAM_LEGACY));
+    CHECK_OK(tarn_pointer_reclaim_deferred());
+    CHECK_EQUAL(0, deferred().failed_count);
+    CHECK_EQUAL(0, deferred().failed_bytes);
+    CHECK_EQUAL(1, fake.destroyed);
+}
+
+TEST(failed_free_of_host_memory_is_counted_until_it_is_done)
+{
+    tarn_manager *manager;
+    tarn_pointer *pointer;
+
+    if (!on_sim())
+        skip();
+    CHECK_OK(tarn_manager_create(tarn_resource_manager_ops(), NULL, 0, &manager));
+    CHECK_OK(tarn_manager_memhostalloc(manager, 64, TARN_HOST_MAPPED, &pointer));
+    sim_configure("fail=call:cuMemFreeHost");
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(pointer));
+    sim_configure(NULL);
+    CHECK_EQUAL(1, deferred().failed_count);
+    CHECK_EQUAL(64, deferred().failed_bytes);
+    CHECK_OK(tarn_pointer_reclaim_deferred());
+    CHECK_EQUAL(0, deferred().failed_count);
+    CHECK_EQUAL(0, deferred().failed_bytes);
+    tarn_manager_release(manager);
+}
+
 TEST(deferred_frees_need_a_place_of_the_right_size)
 {
     tarn_deferred_frees frees = {.size = 8, .failed_count = 77};

@@ -417,7 +417,7 @@ TEST(resource_that_also_fails_then_gets_each_block_once)
     free_within_frees(true);
 }
 
-/* --- exit --- */
+/* --- exit and fork --- */
 
 static tarn_pointer *last_pointer;
 static struct fake last_fake;
@@ -447,4 +447,26 @@ static void leave_the_last_release_to_exit(void)
 TEST(pointer_may_end_at_exit_and_its_free_may_fail)
 {
     in_child(leave_the_last_release_to_exit);
+}
+
+static struct fake fake_of_the_parent;
+
+static void reclaim_in_the_child(void)
+{
+    CHILD_CHECK(tarn_pointer_deferred_count() == 1);
+    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
+    CHILD_CHECK(fake_of_the_parent.frees == 0);
+}
+
+TEST(failed_free_of_the_parent_is_not_tried_again_in_a_forked_child)
+{
+    tarn_resource *resource = make_fake(&fake_of_the_parent, 0);
+    tarn_pointer *pointer = allocate(resource);
+
+    fake_of_the_parent.failing_frees = 1;
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(pointer));
+    in_child(reclaim_in_the_child);
+    CHECK_OK(tarn_pointer_reclaim_deferred());
+    CHECK_EQUAL(1, fake_of_the_parent.frees);
+    CHECK_OK(tarn_resource_release(resource));
 }
