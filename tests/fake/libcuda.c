@@ -5,8 +5,10 @@
  * defaults: FAKE_CUDA_VERSION (13000), FAKE_CUDA_DEVICES (1), FAKE_CUDA_INIT (the result
  * of cuInit, 0). FAKE_CUDA_LACKS names a missing call. FAKE_CUDA_WAITS names a file that
  * cuInit creates; cuInit returns when the file is gone. Every other call does nothing and
- * succeeds.
+ * succeeds. FAKE_CUDA_BASE is the path of a driver that has all calls instead, except the
+ * missing one.
  */
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +55,21 @@ static int do_nothing(void)
     return 0;
 }
 
+typedef int get_proc_address(const char *symbol, void **out, int version, uint64_t flags,
+                             int *status_out);
+
+/* cuGetProcAddress of the driver FAKE_CUDA_BASE; NULL: there is none. */
+static get_proc_address *of_base(void)
+{
+    const char *base = getenv("FAKE_CUDA_BASE");
+    void *library = base ? dlopen(base, RTLD_NOW | RTLD_LOCAL) : NULL;
+    get_proc_address *found = NULL;
+
+    if (library)
+        *(void **)&found = dlsym(library, "cuGetProcAddress_v2");
+    return found;
+}
+
 EXPORT int cuGetProcAddress_v2(const char *symbol, void **out, int version,
                                uint64_t flags, int *status_out);
 int cuGetProcAddress_v2(const char *symbol, void **out, int version, uint64_t flags,
@@ -64,6 +81,9 @@ int cuGetProcAddress_v2(const char *symbol, void **out, int version, uint64_t fl
     (void)version, (void)flags, (void)status_out;
     if (lacks && strcmp(lacks, symbol) == 0)
         return 500; /* CUDA_ERROR_NOT_FOUND */
+    get_proc_address *base = of_base();
+    if (base)
+        return base(symbol, out, version, flags, status_out);
     if (strcmp(symbol, "cuInit") == 0)
         found = (int (*)(void))cuInit;
     if (strcmp(symbol, "cuDriverGetVersion") == 0)

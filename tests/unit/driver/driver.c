@@ -176,6 +176,41 @@ TEST(driver_without_an_optional_call_supports_the_rest)
     in_child(open_without_pools);
 }
 
+static void make_a_pool_without_virtual_memory(void)
+{
+    tarn_resource *pool;
+    tarn_device_ptr block;
+
+    setenv("FAKE_CUDA_BASE", sim(), 1);
+    CHILD_STATUS(TARN_OK, tarn_driver_open(fake()));
+    CHILD_STATUS(TARN_OK, tarn_pool_create(0, NULL, NULL, &pool));
+    CHILD_STATUS(TARN_OK,
+                 tarn_resource_allocate(pool, 8 << 20, 0, TARN_STREAM_LEGACY, &block));
+    CHILD_STATUS(TARN_NOT_SUPPORTED, tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD));
+    CHILD_STATUS(TARN_OK,
+                 tarn_resource_deallocate(pool, block, 8 << 20, 0, TARN_STREAM_LEGACY));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(pool));
+}
+
+TEST(pool_needs_no_virtual_memory_where_the_driver_lacks_one_of_its_calls)
+{
+    static const char *const calls[] = {"cuMemGetAllocationGranularity",
+                                        "cuMemAddressReserve",
+                                        "cuMemAddressFree",
+                                        "cuMemCreate",
+                                        "cuMemRelease",
+                                        "cuMemRetainAllocationHandle",
+                                        "cuMemMap",
+                                        "cuMemUnmap",
+                                        "cuMemSetAccess"};
+
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        setenv("FAKE_CUDA_LACKS", calls[i], 1);
+        in_child(make_a_pool_without_virtual_memory);
+    }
+    unsetenv("FAKE_CUDA_LACKS");
+}
+
 /* --- one a process --- */
 
 static void open_twice(void)
