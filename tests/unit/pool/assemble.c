@@ -138,6 +138,57 @@ TEST(handles_in_pieces_are_left_alone_where_the_pool_is_to_grow_first)
     clear_away(&halves);
 }
 
+/* Two of the four handles are enough. */
+TEST(handles_in_pieces_that_are_not_needed_stay_their_streams)
+{
+    enum { HANDLES = 4 };
+    tarn_pool_options options = {.size = sizeof options,
+                                 .maximum_bytes = 16 * MIB,
+                                 .growth_bytes = 2 * MIB,
+                                 .oom_policy = TARN_POOL_OOM_FAIL};
+    tarn_device_ptr low[HANDLES], high[HANDLES], live[HANDLES], left[2] = {0, 0};
+    struct halves halves;
+    struct asked asked;
+
+    use_driver(0);
+    halves.pool = new_pool(&options);
+    halves.one = new_stream();
+    halves.other = new_stream();
+    halves.asking = new_stream();
+    for (int i = 0; i < HANDLES; i++) {
+        low[i] = take(halves.pool, MIB, halves.one);
+        high[i] = take(halves.pool, MIB, halves.other);
+        live[i] = take(halves.pool, 2 * MIB, halves.asking);
+    }
+    hold_up(halves.one, &halves.gates[0]);
+    hold_up(halves.other, &halves.gates[1]);
+    for (int i = 0; i < HANDLES; i++) {
+        put(halves.pool, low[i], MIB, halves.one);
+        put(halves.pool, high[i], MIB, halves.other);
+    }
+    asked.before = statistics(halves.pool);
+    tarn_status status =
+        tarn_resource_allocate(halves.pool, 4 * MIB, 0, halves.asking, &asked.block);
+    asked.after = statistics(halves.pool);
+    tarn_resource_allocate(halves.pool, MIB, 0, halves.one, &left[0]);
+    tarn_resource_allocate(halves.pool, MIB, 0, halves.other, &left[1]);
+    tarn_pool_statistics last = statistics(halves.pool);
+    open_gates(&halves);
+
+    CHECK_OK(status);
+    CHECK_EQUAL(1, asked.after.moves - asked.before.moves);
+    CHECK_EQUAL(left[0] + MIB, left[1]);
+    CHECK_EQUAL(asked.after.stream_waits, last.stream_waits);
+    CHECK_EQUAL(asked.after.moves, last.moves);
+    put(halves.pool, left[0], MIB, halves.one);
+    put(halves.pool, left[1], MIB, halves.other);
+    put(halves.pool, asked.block, 4 * MIB, halves.asking);
+    for (int i = 2; i < HANDLES; i++)
+        put(halves.pool, live[i], 2 * MIB, halves.asking);
+    memcpy(halves.live, live, sizeof halves.live);
+    clear_away(&halves);
+}
+
 /* One stream owns the middle of two handles in a row, another one both ends. */
 TEST(handles_in_pieces_are_had_where_one_piece_is_in_two_of_them)
 {

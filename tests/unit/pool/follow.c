@@ -351,6 +351,62 @@ TEST(a_maximum_below_the_height_is_followed_with_moves)
     CU(cuStreamDestroy_v2(stream));
 }
 
+/* A pool of a plan whose slots are 2 MiB each, in a row, `live` at a time. It grows by 8
+ * MiB. */
+static tarn_resource *follow_in_steps(uint32_t live)
+{
+    enum { ROW = 10 };
+    size_t sizes[ROW];
+    tarn_pool_options options = {.size = sizeof options, .growth_bytes = 8 * MIB};
+    tarn_resource *pool;
+
+    for (uint32_t i = 0; i < ROW; i++)
+        sizes[i] = 2 * MIB;
+    tarn_plan *plan = plan_of(sizes, ROW, live, 1);
+    for (uint32_t i = 0; i < ROW; i++)
+        plan->slots[i].offset = (uint32_t)(i * 2 * MIB / QUANTUM);
+    plan->height = (uint32_t)(ROW * 2 * MIB / QUANTUM);
+    options.plan = plan;
+    CHECK_OK(tarn_pool_create(0, NULL, &options, &pool));
+    tarn_plan_release(plan);
+    return pool;
+}
+
+TEST(a_step_of_growth_at_a_planned_address_stays_below_the_maximum)
+{
+    enum { FIT = 3 };
+    tarn_device_ptr blocks[FIT];
+
+    use_driver(0);
+    tarn_stream stream = new_stream();
+    tarn_resource *pool = follow_in_steps(10);
+    CHECK_OK(tarn_pool_set_maximum(pool, FIT * 2 * MIB)); /* below the step */
+    for (int i = 0; i < FIT; i++)
+        blocks[i] = take(pool, 2 * MIB, stream);
+    CHECK_EQUAL(FIT, statistics(pool).planned);
+    CHECK_EQUAL(FIT * 2 * MIB, statistics(pool).peak_reserved);
+    for (int i = 0; i < FIT; i++)
+        put(pool, blocks[i], 2 * MIB, stream);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+/* The plan is higher than its peak of 2 MiB, so the pool moves memory rather than have
+ * more. */
+TEST(a_step_of_growth_at_a_planned_address_is_no_more_than_the_plan_needs)
+{
+    use_driver(0);
+    tarn_stream stream = new_stream();
+    tarn_resource *pool = follow_in_steps(1);
+    tarn_device_ptr block = take(pool, 2 * MIB, stream);
+
+    CHECK_EQUAL(1, statistics(pool).planned);
+    CHECK_EQUAL(2 * MIB, statistics(pool).reserved);
+    put(pool, block, 2 * MIB, stream);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
 TEST(plans_that_cannot_be_followed_are_rejected)
 {
     size_t sizes[2] = {MIB, MIB};

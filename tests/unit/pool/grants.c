@@ -99,3 +99,29 @@ TEST(cache_that_has_all_of_a_large_pool_shares_it)
 {
     with_streams(2, second_one);
 }
+
+/* The cache has its first grant, and each block is larger than a further one. The last
+ * free drops the block that was freed before, unless the cache has it. */
+static void keep_large_ones(tarn_resource *pool, tarn_stream *streams)
+{
+    static const size_t bytes[] = {160 * KIB, 224 * KIB, 32 * MIB};
+    tarn_device_ptr blocks[3];
+
+    for (int i = 0; i < 8; i++)
+        put(pool, take(pool, KIB, streams[0]), KIB, streams[0]);
+    for (int i = 0; i < 3; i++)
+        blocks[i] = take(pool, bytes[i], streams[0]);
+    for (int i = 0; i < 3; i++)
+        put(pool, blocks[i], bytes[i], streams[0]);
+    uint64_t hits = statistics(pool).cache_hits;
+    for (int i = 0; i < 2; i++)
+        CHECK_EQUAL(blocks[i], take(pool, bytes[i], streams[0]));
+    CHECK_EQUAL(2, statistics(pool).cache_hits - hits);
+    for (int i = 0; i < 2; i++)
+        put(pool, blocks[i], bytes[i], streams[0]);
+}
+
+TEST(cache_is_granted_enough_for_a_large_block_at_its_first_free)
+{
+    with_streams(1, keep_large_ones);
+}

@@ -279,6 +279,25 @@ TEST(event_is_recorded_at_half_and_nobody_waits_for_it)
     end_pool(pool);
 }
 
+TEST(wait_for_an_event_leaves_the_capture_mode_of_its_thread)
+{
+    int (*exchange)(int *mode), mode = CAPTURE_GLOBAL;
+
+    use_driver(0);
+    if (!on_sim())
+        skip();
+    find_call("cuThreadExchangeStreamCaptureMode", &exchange);
+    tarn_resource *pool = pool_by(TARN_POOL_NO_STREAM_EVENT, 8 * MIB);
+    sim_configure("fail=call:cuEventQuery"); /* so the pool has to wait */
+    loop(pool, MIB, 100);
+    sim_configure(NULL);
+    CHECK(statistics(pool).reserved <= 24 * MIB);
+    CHECK_EQUAL(0, statistics(pool).device_synchronizations);
+    CHECK_EQUAL(0, exchange(&mode));
+    CHECK_EQUAL(CAPTURE_GLOBAL, mode);
+    end_pool(pool);
+}
+
 TEST(streams_have_memory_of_no_stream_behind_its_event)
 {
     use_driver(0);
