@@ -50,6 +50,25 @@ TEST(block_whose_place_is_taken_by_another_size_is_still_had_again_at_once)
     CU(cuStreamDestroy_v2(stream));
 }
 
+/* Both sizes are too large for the places of the cache, so only the last-freed block is
+ * kept. */
+TEST(loop_that_changes_to_another_size_hits_after_a_few_pairs)
+{
+    enum { FEW = 8 };
+
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_stream stream = new_stream();
+
+    pairs(pool, 64 * MIB, stream, WARM);
+    pairs(pool, 32 * MIB, stream, FEW);
+    uint64_t hits = statistics(pool).cache_hits;
+    pairs(pool, 32 * MIB, stream, ROUNDS);
+    CHECK_EQUAL(ROUNDS, statistics(pool).cache_hits - hits);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
 static tarn_resource *shared_pool;
 static tarn_stream shared_stream;
 
