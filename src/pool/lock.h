@@ -76,12 +76,21 @@ static inline void tarn__lock_take(struct tarn__lock *lock)
     }
 }
 
+/* Abort with a message if `holds` is false: `function` was called without the lock
+ * `what`. At exit and in a forked child queries go on without a lock. */
+void tarn__lock_assert(bool holds, const char *what, const char *function);
+
+/* Release the lock. In debug builds, abort with a message if the calling thread does not
+ * own it. */
 static inline void tarn__lock_leave(struct tarn__lock *lock)
 {
 #ifdef TARN_TIME_LOCKS
     tarn__lock_released(lock->taken_ns, lock->site);
 #endif
 #ifdef TARN_DEBUG
+    tarn__lock_assert(atomic_load_explicit(&lock->owner, memory_order_relaxed) ==
+                          pthread_self(),
+                      "lock", __func__);
     atomic_store_explicit(&lock->owner, 0, memory_order_relaxed);
 #endif
     if (__builtin_expect(atomic_load_explicit(&lock->urgent, memory_order_relaxed), 0))
@@ -89,10 +98,6 @@ static inline void tarn__lock_leave(struct tarn__lock *lock)
     else
         atomic_store_explicit(&lock->held, false, memory_order_release);
 }
-
-/* Abort with a message if `holds` is false: `function` was called without the lock
- * `what`. At exit and in a forked child queries go on without a lock. */
-void tarn__lock_assert(bool holds, const char *what, const char *function);
 
 /* In debug builds, abort with a message if the calling thread does not own the lock, which
  * is any structure with an `owner`. */

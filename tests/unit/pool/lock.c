@@ -111,3 +111,17 @@ TEST(lock_that_is_missing_ends_a_debug_build)
     CHECK(!assertion_aborts());
     tarn__lock_leave(&lock);
 }
+
+static void release_it(void)
+{
+    tarn__lock_leave(&lock);
+}
+
+TEST(release_of_a_lock_that_is_not_held_ends_a_debug_build)
+{
+#ifdef TARN_DEBUG
+    CHECK(test_aborts(release_it));
+#endif
+    tarn__lock_take(&lock);
+    CHECK(!test_aborts(release_it));
+}
