@@ -27,11 +27,9 @@ bool tarn__events_keep(struct tarn__heap *heap, CUevent_ event)
 void tarn__events_collect(struct tarn__heap *heap)
 {
     for (tarn__index i = 1; i < heap->states_made; i++) {
-        struct tarn__stream_state *stream_state = tarn__heap_state(heap, i);
+        const struct tarn__stream_state *stream_state = tarn__heap_state(heap, i);
         for (size_t j = 0; j < stream_state->fence_count; j++)
             tarn__events_keep(heap, stream_state->fences[j].event);
-        stream_state->fence_count = 0;
-        tarn__heap_list_state(heap, stream_state);
     }
 }
 

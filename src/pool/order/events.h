@@ -14,7 +14,8 @@
 CUevent_ tarn__events_take(struct tarn__heap *heap) TARN__REQUIRES(pool_lock);
 /* Keep an event for reuse. Returns false without host memory. */
 bool tarn__events_keep(struct tarn__heap *heap, CUevent_ event) TARN__REQUIRES(pool_lock);
-/* Collect the events of all event fences as unused ones; the pool ends. */
+/* Collect the events of all event fences as unused ones. The pool ends, and its event
+ * fences are not read any more. */
 void tarn__events_collect(struct tarn__heap *heap) TARN__REQUIRES(pool_lock);
 
 /* Pin the event of an event fence: until it is unpinned it is not recycled, and the
