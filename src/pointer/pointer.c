@@ -11,7 +11,6 @@
 #include "base/options.h"
 #include "base/size.h"
 #include "base/blocking_hook.h"
-#include "nrt/block.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -89,7 +88,6 @@ void tarn__pointer_place(tarn_pointer *pointer, tarn_device_ptr address, void *h
     pointer->return_memory = return_memory;
     pointer->context_generation =
         return_memory ? tarn__context_generation(pointer->device) : 0;
-    pointer->meminfo->data = address ? (void *)(uintptr_t)address : host;
 }
 
 static tarn_status check_options(const tarn_pointer_options *options)
