@@ -188,6 +188,15 @@ EQUIVALENT = {
     "src/pool/lock.c: else if (turn < LOOKS + YIELDS) -> else if (!turn < LOOKS + YIELDS)": (
         "a thread that waits yields where it would sleep: time alone"
     ),
+    "src/pool/compact/grow_vmm.c: uint64_t available = range > moved ? range - moved : 0; -> "
+    "uint64_t available = range >= moved ? range - moved : 0;": "where they are equal, both are 0",
+    "src/pool/blocks/ranges.c: NODE(neighbour)->quanta <= UINT32_MAX - node->quanta; -> "
+    "NODE(neighbour)->quanta < UINT32_MAX - node->quanta;": (
+        "unmapped ranges are whole pages, and the sum of two is never UINT32_MAX"
+    ),
+    "src/pool/order/fence.c: epoch = stream_state->open_epoch++; -> epoch = stream_state->open_epoch--;": (
+        "code of TARN_MUTATION, which is false in this build"
+    ),
     "src/manager/host_only.c: tarn_pointer *pointer = NULL; -> tarn_pointer *pointer = (void *)8;": (
         "written before it is read"
     ),
