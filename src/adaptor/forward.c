@@ -92,14 +92,18 @@ void tarn__forward_empty_request(void *self, bool is_free, tarn_stream stream)
 /* Return the adaptor of this module that a resource is, or NULL. */
 static const struct tarn__adaptor *adaptor_of(const tarn_resource *resource)
 {
-    static const tarn_resource_ops *const tables[] = {
-        &tarn__limiter_ops,    &tarn__counter_ops,          &tarn__logger_ops,
-        &tarn__prefetcher_ops, &tarn__failure_callback_ops, &tarn__tracker_ops,
-        &tarn__guard_ops};
+    static const tarn_resource_ops *const tables[] = {&tarn__limiter_ops,
+                                                      &tarn__counter_ops,
+                                                      &tarn__logger_ops,
+                                                      &tarn__prefetcher_ops,
+                                                      &tarn__failure_callback_ops,
+                                                      &tarn__tracker_ops,
+                                                      &tarn__guard_ops,
+                                                      NULL};
     const struct tarn__adaptor *self = NULL;
 
-    for (size_t i = 0; !self && i < sizeof tables / sizeof *tables; i++)
-        self = tarn_resource_self(resource, tables[i]);
+    for (const tarn_resource_ops *const *table = tables; !self && *table; table++)
+        self = tarn_resource_self(resource, *table);
     return self;
 }
 
