@@ -61,8 +61,8 @@ tarn_status tarn__fabric_encoding_decode(const tarn_fabric_handle *handle,
         encoding.bytes == 0 || encoding.zero != 0)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "fabric: the handle is invalid, its checksum is wrong");
-    if (encoding.offset > encoding.segment_bytes ||
-        encoding.bytes > encoding.segment_bytes - encoding.offset)
+    if (encoding.bytes > encoding.segment_bytes ||
+        encoding.offset > encoding.segment_bytes - encoding.bytes)
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
             "fabric: %llu bytes at offset %llu exceed the allocation of %llu bytes",

@@ -485,6 +485,41 @@ TEST(damaged_bytes_change_nothing)
     with_two_processes(reject_damage);
 }
 
+/* A handle with other places of the block in its allocation, and a valid checksum. */
+static tarn_status begin_at(const tarn_fabric_handle *handle, uint64_t offset,
+                            uint64_t bytes, uint64_t segment_bytes)
+{
+    struct tarn__fabric_encoding content;
+    tarn_fabric_handle other;
+    tarn_fabric_message request;
+
+    CHILD_STATUS(TARN_OK, tarn__fabric_encoding_decode(handle, &content));
+    content.offset = offset;
+    content.bytes = bytes;
+    content.segment_bytes = segment_bytes;
+    tarn__fabric_encoding_seal(&content, &other);
+    return tarn_fabric_begin(&other, 0, &request);
+}
+
+static void reject_out_of_bounds(struct process *owner)
+{
+    tarn_fabric_handle handle = exported(owner);
+
+    CHILD_STATUS(TARN_OK, begin_at(&handle, 0, MIB, MIB));
+    CHILD_STATUS(TARN_OK, begin_at(&handle, MIB - 1, 1, MIB));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, begin_at(&handle, 0, MIB + 1, MIB));
+    CHILD_MESSAGE("1048577 bytes at offset 0 exceed the allocation of 1048576 bytes");
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, begin_at(&handle, 1, MIB, MIB));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, begin_at(&handle, MIB, 1, MIB));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, begin_at(&handle, UINT64_MAX, 1, MIB));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, begin_at(&handle, 2, UINT64_MAX - 1, MIB));
+}
+
+TEST(a_block_lies_within_its_allocation)
+{
+    with_two_processes(reject_out_of_bounds);
+}
+
 static void reject_misuse(struct process *owner)
 {
     tarn_fabric_handle handle = exported(owner);
