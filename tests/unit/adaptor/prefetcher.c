@@ -91,6 +91,74 @@ TEST(prefetcher_reports_failures_of_its_upstream)
     scripted_end(&script);
 }
 
+/* --- a prefetch that fails --- */
+
+static struct scripted script;
+static int warnings;
+static char last_warning[256];
+
+static void note_warning(void *data, const char *message)
+{
+    (void)data;
+    warnings++;
+    snprintf(last_warning, sizeof last_warning, "%s", message);
+}
+
+static unsigned last_free; /* the free that succeeds, the last one; 0: none does */
+
+static void note_free(void)
+{
+    CHECK(last_free == 0 || script.frees <= last_free);
+    if (script.frees == last_free)
+        script.free_fails = TARN_OK;
+}
+
+/* The failure of the allocation is that of the prefetch. */
+static void allocate_without_prefetch(unsigned last)
+{
+    tarn_resource *prefetcher;
+    tarn_device_ptr block = 7;
+
+    warnings = 0;
+    last_free = last;
+    scripted_begin(&script, 0);
+    script.free_fails = TARN_DRIVER_FAILURE;
+    script.before_free = note_free;
+    tarn_set_warning_handler(note_warning, NULL);
+    CHECK_OK(tarn_prefetcher_create(script.resource, &prefetcher));
+    sim_configure("fail=call:cuMemPrefetchAsync:1");
+    CHECK_STATUS(TARN_DRIVER_FAILURE,
+                 tarn_resource_allocate(prefetcher, 100, 0, NULL, &block));
+    CHECK_MESSAGE("cuMemPrefetchAsync");
+    sim_configure(NULL);
+    tarn_set_warning_handler(NULL, NULL);
+    CHECK(block == 7 && script.bytes == 100);
+    CHECK_OK(tarn_resource_release(prefetcher));
+}
+
+TEST(prefetcher_returns_a_block_that_it_cannot_prefetch)
+{
+    if (!on_sim())
+        skip();
+    for (unsigned last = 1; last <= 2; last++) { /* it tries again once */
+        allocate_without_prefetch(last);
+        CHECK(script.frees == last && warnings == 0);
+        scripted_end(&script);
+    }
+}
+
+TEST(prefetcher_warns_of_a_block_that_it_can_neither_prefetch_nor_return)
+{
+    if (!on_sim())
+        skip();
+    allocate_without_prefetch(0);
+    CHECK(script.frees == 2 && warnings == 1);
+    CHECK(strstr(last_warning, "a block of 100 bytes is leaked: scripted: keeps"));
+    script.free_fails = TARN_OK;
+    CHECK_OK(tarn_resource_deallocate(script.resource, script.block, 100, 0, NULL));
+    scripted_end(&script);
+}
+
 TEST(prefetch_rejects_places_that_do_not_exist)
 {
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_prefetch_async(0, 4096, 1, 1000, NULL));
