@@ -17,10 +17,12 @@ static void begin(unsigned depth)
     CHECK_OK(tarn_trace_writer_open_with(file.path, &options, &writer));
 }
 
-/* A logger over a pool of at most 8 MiB, or over an adaptor of one. */
+enum { MAXIMUM = 16 << 20 }; /* bytes of the pool */
+
+/* A logger over a pool, or over an adaptor of one. */
 static void begin_pool(unsigned depth, bool has_adaptor)
 {
-    const tarn_pool_options options = {.size = sizeof options, .maximum_bytes = 8 << 20};
+    const tarn_pool_options options = {.size = sizeof options, .maximum_bytes = MAXIMUM};
     tarn_resource *limiter;
 
     begin(depth);
@@ -186,36 +188,96 @@ TEST(logger_finds_the_pool_beneath_other_adaptors)
     check_growth_and_trim(true);
 }
 
-TEST(logger_writes_the_report_and_the_blocks_of_a_failure)
+enum {
+    OTHERS = 2
+}; /* pool rows before those of failures: of the begin and of a growth */
+
+static uint64_t now_ns(void)
 {
-    tarn_device_ptr block, none;
+    struct timespec now;
+
+    CHECK_EQUAL(0, clock_gettime(CLOCK_MONOTONIC, &now));
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* A request that the pool cannot fulfil, of a size by which its row is recognized. */
+static size_t bytes_of_failure(size_t index)
+{
+    return MAXIMUM + 512 * index;
+}
+
+static void fail_often(size_t times)
+{
+    tarn_device_ptr none;
+
+    for (size_t i = 0; i < times; i++) {
+        CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                     tarn_resource_allocate(logger, bytes_of_failure(i), 0, NULL, &none));
+        CHECK_MESSAGE("pool: cannot allocate"); /* the caller's message stays */
+    }
+}
+
+static uint64_t blocks_in(const unsigned char *row)
+{
+    CHECK_EQUAL(TARN_TRACE_POOL_FAILURE, cause_of(row));
+    CHECK_EQUAL(1, decoder_number(row + 36 + 8, 4) /* has_report */);
+    return decoder_number(row + 48, 8);
+}
+
+/* The row of a failure lists `block` first, which is the only live one. */
+static void check_blocks_of_failure(const unsigned char *row, tarn_device_ptr block)
+{
+    uint64_t blocks = blocks_in(row), live = 0;
+
+    CHECK(blocks >= 2);
+    for (uint64_t k = 0; k < blocks; k++)
+        live += decoder_number(row + 448 + 48 * k + 40, 4) == TARN_POOL_LIVE;
+    CHECK_EQUAL(1, live);
+    CHECK_EQUAL(block, decoder_number(row + 448, 8));
+}
+
+TEST(logger_writes_the_first_16_failures_and_then_one_in_a_second)
+{
+    enum { FIRST = 16, TIMES = 40 };
+    tarn_device_ptr block;
 
     begin_pool(0, false);
     CHECK_OK(tarn_resource_allocate(logger, 1 << 20, 0, NULL, &block));
-    for (int i = 0; i < 40; i++) {
-        CHECK_STATUS(TARN_OUT_OF_MEMORY,
-                     tarn_resource_allocate(logger, 8 << 20, 0, NULL, &none));
-        CHECK_MESSAGE("pool: cannot allocate"); /* the caller's message stays */
-    }
+    uint64_t began = now_ns();
+    fail_often(TIMES);
+    uint64_t seconds = (now_ns() - began) / 1000000000;
     CHECK_OK(tarn_resource_deallocate(logger, block, 1 << 20, 0, NULL));
     struct decoded log = end_pool();
-    size_t failures = 0;
-    for (size_t i = 0; i < decoded_records(&log, 4); i++) {
-        const unsigned char *row = pool_row(&log, i);
-        if (cause_of(row) != TARN_TRACE_POOL_FAILURE)
-            continue;
-        failures++;
-        CHECK_EQUAL(1, decoder_number(row + 36 + 8, 4) /* has_report */);
-        CHECK_EQUAL(8 << 20, decoder_number(row + 56, 8));
-        uint64_t blocks = decoder_number(row + 48, 8), live = 0;
-        CHECK(blocks >= 2);
-        for (uint64_t k = 0; k < blocks; k++)
-            live += decoder_number(row + 448 + 48 * k + 40, 4) == TARN_POOL_LIVE;
-        CHECK_EQUAL(1, live);
-        CHECK_EQUAL(block, decoder_number(row + 448, 8));
+    size_t failures = decoded_records(&log, 4) - OTHERS;
+    CHECK(failures >= FIRST && failures <= FIRST + seconds);
+    for (size_t i = 0; i < failures; i++) {
+        const unsigned char *row = pool_row(&log, OTHERS + i);
+        check_blocks_of_failure(row, block);
+        if (i < FIRST)
+            CHECK_EQUAL(bytes_of_failure(i), decoder_number(row + 56, 8));
     }
-    CHECK(failures >= 16 && failures < 40); /* one in a second after the first */
-    CHECK_EQUAL(42, log.count);
+    CHECK_EQUAL(TIMES + 2, log.count);
+    decoded_free(&log);
+}
+
+/* The live blocks alone may be few: the available ones between them count as well. */
+TEST(row_of_a_failure_in_a_pool_of_more_than_16384_blocks_has_none_of_them)
+{
+    enum { BLOCKS = 20000 };
+    static tarn_device_ptr blocks[BLOCKS];
+
+    begin_pool(0, false);
+    for (size_t i = 0; i < BLOCKS; i++)
+        CHECK_OK(tarn_resource_allocate(pool, 256, 0, NULL, &blocks[i]));
+    fail_often(1);
+    for (size_t i = 0; i < BLOCKS; i += 2)
+        CHECK_OK(tarn_resource_deallocate(pool, blocks[i], 256, 0, NULL));
+    fail_often(1);
+    for (size_t i = 1; i < BLOCKS; i += 2)
+        CHECK_OK(tarn_resource_deallocate(pool, blocks[i], 256, 0, NULL));
+    struct decoded log = end_pool();
+    for (size_t i = 0; i < 2; i++)
+        CHECK_EQUAL(0, blocks_in(pool_row(&log, OTHERS + i)));
     decoded_free(&log);
 }
 
@@ -244,7 +306,7 @@ TEST(another_source_of_events_writes_the_same_rows)
     for (int i = 0; i < 2; i++)
         CHECK_OK(tarn_logger_note_pool(writer, adaptor, TARN_ACTION_ALLOCATE, 0, &state));
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
-                 tarn_resource_allocate(adaptor, 8 << 20, 0, NULL, &none));
+                 tarn_resource_allocate(adaptor, MAXIMUM, 0, NULL, &none));
     CHECK_OK(
         tarn_logger_note_pool(writer, adaptor, TARN_ACTION_ALLOCATE_FAILURE, 0, &state));
     CHECK_MESSAGE("pool: cannot allocate");
