@@ -1,6 +1,12 @@
 /* Test the calls that every adaptor forwards to its upstream. */
+#define _GNU_SOURCE
 #include "test.h"
+#include "child.h"
 #include "scripted.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { KINDS = 6 };
 
@@ -44,6 +50,52 @@ static tarn_resource *adaptor_of_kind(int kind, tarn_resource *upstream)
     else
         adaptor = logger_over(upstream);
     return adaptor;
+}
+
+/* Write over freed host memory, whatever the size of an adaptor is. */
+static void write_over_freed_memory(void)
+{
+    enum { SIZES = 64, EACH = 16, STEP = 16 };
+    static void *blocks[SIZES][EACH];
+
+    for (size_t i = 0; i < SIZES; i++)
+        for (size_t k = 0; k < EACH; k++) {
+            blocks[i][k] = malloc((i + 1) * STEP);
+            CHECK(blocks[i][k] != NULL);
+            memset(blocks[i][k], 0xff, (i + 1) * STEP);
+        }
+    for (size_t i = 0; i < SIZES; i++)
+        for (size_t k = 0; k < EACH; k++)
+            free(blocks[i][k]);
+}
+
+/* A fork takes the locks of all adaptors of the process. A crash ends the child at once. */
+static void fork_after_each_adaptor(void)
+{
+    enum { SECONDS = 20 };
+
+    signal(SIGSEGV, SIG_DFL);
+    alarm(SECONDS);
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct scripted script;
+        int status = -1;
+        scripted_begin(&script, 0);
+        CHILD_STATUS(TARN_OK,
+                     tarn_resource_release(adaptor_of_kind(kind, script.resource)));
+        scripted_end(&script);
+        write_over_freed_memory();
+        pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        CHILD_CHECK(child > 0 && waitpid(child, &status, 0) == child);
+        CHILD_CHECK(status == 0);
+    }
+}
+
+/* First in this program: the child has no lock of another adaptor then. */
+TEST(process_can_fork_after_the_end_of_an_adaptor)
+{
+    in_child(fork_after_each_adaptor);
 }
 
 TEST(adaptor_keeps_the_message_of_its_upstream)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
+#include "driver_calls.h"
 #include "scripted.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -146,6 +147,8 @@ TEST(logger_writes_each_call_with_its_figures)
     CHECK_TEXT("<gc>", places[1]);
     CHECK_EQUAL(TARN_ACTION_FREE, events[2].action);
     CHECK(events[2].address == one && events[2].live_blocks == 1);
+    CHECK(events[2].start_ns >= events[1].end_ns);
+    CHECK(events[2].end_ns >= events[2].start_ns);
     CHECK_TEXT("", places[3]);
     CHECK_EQUAL(TARN_ACTION_FREE, events[event_count - 1].action);
     CHECK(events[event_count - 1].address == two);
@@ -239,6 +242,31 @@ TEST(logger_writes_rows_of_0_bytes_beneath_other_adaptors_too)
     CHECK_EQUAL(0, tarn_resource_live_blocks(logger));
     CHECK_OK(tarn_resource_release(counter));
     CHECK_OK(tarn_resource_release(limiter));
+    end();
+}
+
+static bool drop(void *data, const char *bytes, size_t count)
+{
+    (void)data, (void)bytes, (void)count;
+    return true;
+}
+
+TEST(logger_passes_requests_of_0_bytes_on_to_a_logger_beneath)
+{
+    tarn_trace_writer *second;
+    tarn_resource *above;
+    tarn_device_ptr none = 7;
+
+    begin(TARN_TRACE_RMM);
+    CHECK_OK(tarn_trace_writer_create(drop, NULL, TARN_TRACE_RMM, &second));
+    CHECK_OK(tarn_logger_create(logger, second, &above));
+    CHECK_OK(tarn_resource_allocate(above, 0, 0, NULL, &none));
+    CHECK_OK(tarn_resource_deallocate(above, 0, 0, 0, NULL));
+    CHECK_EQUAL(2, read_log());
+    CHECK_EQUAL(TARN_ACTION_ALLOCATE, events[0].action);
+    CHECK_EQUAL(TARN_ACTION_FREE, events[1].action);
+    CHECK_OK(tarn_resource_release(above));
+    CHECK_OK(tarn_trace_writer_release(second));
     end();
 }
 
@@ -365,6 +393,32 @@ TEST(logger_writes_what_the_device_has_left_after_the_event)
     CHECK_OK(tarn_resource_release(logger));
     CHECK_OK(tarn_trace_writer_release(writer));
     CHECK_OK(tarn_resource_release(cuda));
+}
+
+/* The query of the free memory enters the context of the resource's device. */
+TEST(logger_leaves_the_current_context_of_the_thread)
+{
+    int (*retain)(void **out, int device), (*set_current)(void *context),
+        (*get_current)(void **out);
+    void *context, *after = NULL;
+    tarn_device_ptr block;
+
+    if (!has_second_device())
+        skip();
+    find_call("cuDevicePrimaryCtxRetain", &retain);
+    find_call("cuCtxSetCurrent", &set_current);
+    find_call("cuCtxGetCurrent", &get_current);
+    CHECK(retain(&context, 0) == 0 && set_current(context) == 0);
+    begin(TARN_TRACE_NBEP7);
+    CHECK_EQUAL(1, tarn_resource_device(logger));
+    CHECK_OK(tarn_resource_allocate(logger, 80, 0, NULL, &block));
+    CHECK_EQUAL(0, get_current(&after));
+    CHECK(after == context);
+    CHECK_OK(tarn_resource_deallocate(logger, block, 80, 0, NULL));
+    CHECK_EQUAL(2, read_log());
+    CHECK(events[0].total_bytes > 0);
+    end();
+    CHECK_EQUAL(0, set_current(NULL));
 }
 
 static void log_pairs(unsigned count)
