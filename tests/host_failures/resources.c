@@ -2,8 +2,8 @@
  * PyTorch's functions with each host allocation failing. */
 #define _GNU_SOURCE
 #include "driver_calls.h"
+#include "host_bytes.h"
 #include "scenario.h"
-#include <malloc.h>
 #include <stdlib.h>
 #include <tarn/guard.h>
 #include <tarn/nrt_resource.h>
@@ -119,6 +119,31 @@ static tarn_status create_guard(void)
     return tarn_guard_create(under, NULL, &out.resource);
 }
 
+static bool write_nothing(void *data, const char *bytes, size_t count)
+{
+    (void)data, (void)bytes, (void)count;
+    return true;
+}
+
+static tarn_trace_writer *writer;
+
+static void begin_writer_and_under(void)
+{
+    begin_under();
+    CHECK_OK(tarn_trace_writer_create(write_nothing, NULL, TARN_TRACE_RMM, &writer));
+}
+
+static tarn_status create_logger(void)
+{
+    return tarn_logger_create(under, writer, &out.resource);
+}
+
+static void end_logger(void)
+{
+    CHECK_OK(tarn_trace_writer_release(writer));
+    end_created_and_under();
+}
+
 static tarn_status give_up(void *data, size_t bytes, bool *again_out)
 {
     (void)data;
@@ -158,6 +183,7 @@ TEST(adaptors_are_created_or_not)
         {"tarn_prefetcher_create", begin_under, create_prefetcher, end_created_and_under},
         {"tarn_tracker_create", begin_under, create_tracker, end_created_and_under},
         {"tarn_guard_create", begin_under, create_guard, end_created_and_under},
+        {"tarn_logger_create", begin_writer_and_under, create_logger, end_logger},
         {"tarn_failure_callback_create", begin_under, create_failure_callback,
          end_created_and_under},
     };
@@ -166,30 +192,43 @@ TEST(adaptors_are_created_or_not)
         scenario_run(&scenarios[i], 1);
 }
 
-/* LeakSanitizer finds no leaked guard, because the list of all guards points to each. */
-TEST(a_guard_that_was_not_created_leaves_no_host_memory)
-{
-    enum { TIMES = 1000, FREED = 64 << 10 }; /* glibc counts some freed blocks as used */
-    unsigned failed = 1;
+static tarn_status (*create)(void);
+static unsigned nth_that_fails, failed;
 
-    begin_under();
-    for (unsigned nth = 1; failed > 0; nth++) {
-        size_t before = mallinfo2().uordblks;
-        for (int i = 0; i < TIMES && failed > 0; i++) {
-            failing_begin(nth, FAILING_ONCE);
-            tarn_status status = create_guard();
-            failed = failing_end();
-            if (status == TARN_OK)
-                CHECK_OK(tarn_resource_release(out.resource));
-        }
-        CHECK(mallinfo2().uordblks < before + FREED);
+static void fail_to_create(void)
+{
+    enum { TIMES = 400 };
+
+    for (int i = 0; i < TIMES; i++) {
+        failing_begin(nth_that_fails, FAILING_ONCE);
+        tarn_status status = create();
+        failed = failing_end();
+        if (status == TARN_OK)
+            CHECK_OK(tarn_resource_release(out.resource));
     }
+}
+
+/* LeakSanitizer finds no leaked adaptor with a lock, because the list of all locks points to it,
+ * and no leaked guard, because the list of all guards does. */
+TEST(an_adaptor_that_was_not_created_leaves_no_host_memory)
+{
+    static tarn_status (*const creations[])(void) = {
+        create_limiter, create_counter, create_prefetcher,      create_tracker,
+        create_guard,   create_logger,  create_failure_callback};
+
+    begin_writer_and_under();
+    for (size_t i = 0; i < sizeof creations / sizeof *creations; i++) {
+        create = creations[i];
+        failed = 1;
+        for (nth_that_fails = 1; failed > 0; nth_that_fails++)
+            CHECK(host_growth(fail_to_create) < HOST_GROWTH_NOISE);
+        CHECK(nth_that_fails > 2);
+    }
+    CHECK_OK(tarn_trace_writer_release(writer));
     end_under();
 }
 
 /* --- the first blocks of a new resource --- */
-
-static tarn_status (*create)(void);
 
 static void begin_used(void)
 {
