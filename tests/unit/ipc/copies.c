@@ -114,6 +114,45 @@ TEST(a_copy_can_be_requested)
     for_each_handle(copy_on_the_same_device);
 }
 
+static tarn_status give_up(void *data, size_t bytes, bool *again_out)
+{
+    (void)data, (void)bytes, (void)again_out;
+    return TARN_OK;
+}
+
+static void note_end(void *ended)
+{
+    *(bool *)ended = true;
+}
+
+static void copy_into_a_resource(const tarn_ipc_handle *handle, int line)
+{
+    tarn_ipc_open_options options = options_for(0, true);
+    tarn_resource *cuda, *resource;
+    tarn_pointer *copy;
+    bool ended = false;
+
+    (void)line;
+    CHILD_STATUS(TARN_OK, tarn_cuda_create(0, &cuda));
+    CHILD_STATUS(TARN_OK, tarn_failure_callback_create(cuda, give_up, &ended, note_end,
+                                                       &resource));
+    CHILD_STATUS(TARN_OK, tarn_device_set_resource(0, resource, NULL));
+    CHILD_STATUS(TARN_OK, tarn_ipc_open(handle, &options, &copy));
+    CHILD_CHECK(tarn_resource_live_blocks(resource) == 1);
+    tarn_pointer_release(copy);
+    CHILD_CHECK(tarn_resource_live_blocks(resource) == 0);
+    CHILD_STATUS(TARN_OK, tarn_device_set_resource(0, NULL, NULL));
+    CHILD_CHECK(!ended);
+    CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
+    CHILD_CHECK(ended);
+    CHILD_STATUS(TARN_OK, tarn_resource_release(cuda));
+}
+
+TEST(a_copy_is_memory_of_the_devices_resource_and_keeps_it_until_its_release)
+{
+    for_each_handle(copy_into_a_resource);
+}
+
 static void copy_without_memory(const tarn_ipc_handle *handle, int line)
 {
     tarn_ipc_open_options options = options_for(1, true);

@@ -273,6 +273,21 @@ TEST(a_socket_directory_may_have_trailing_slashes)
     socket_directory_end();
 }
 
+TEST(a_socket_directory_may_have_a_name_of_one_letter_or_end_with_a_dot)
+{
+    static const char *const ends[] = {"/s", "/s.", "/.s"};
+    char named[128];
+
+    socket_directory_begin();
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        snprintf(named, sizeof named, "%s%s", socket_directory, ends[i]);
+        CHECK_EQUAL(0, setenv("TARN_IPC_DIR", named, 1));
+        remove_stale_files(MIB);      /* an owner exports */
+        CHECK_EQUAL(0, rmdir(named)); /* created, and left empty */
+    }
+    socket_directory_end();
+}
+
 TEST(a_socket_directory_with_too_long_a_path_is_an_invalid_argument)
 {
     static char path[5000];
@@ -330,5 +345,36 @@ TEST(a_socket_directory_in_the_runtime_directory_is_created_and_used)
     process_end(&owner);
     CHECK_EQUAL(0, rmdir(made)); /* created, and left empty */
     CHECK_EQUAL(0, unsetenv("XDG_RUNTIME_DIR"));
+    socket_directory_end();
+}
+
+static void import_from(struct process *owner)
+{
+    tarn_ipc_handle handle = export_block(owner->line, 0, 0, MIB, TARN_IPC_SERVED);
+    struct process importer = process_start(open_elsewhere);
+
+    must_send(importer.line, &handle, sizeof handle);
+    process_end(&importer);
+}
+
+/* The importer also finds it there if its own environment names a runtime directory. */
+TEST(without_a_variable_the_socket_directory_is_that_of_the_user_in_tmp)
+{
+    char of_user[64];
+
+    socket_directory_begin();
+    snprintf(of_user, sizeof of_user, "/tmp/tarn-%u", (unsigned)geteuid());
+    bool is_new = access(of_user, F_OK) != 0;
+    CHECK_EQUAL(0, unsetenv("TARN_IPC_DIR"));
+    CHECK_EQUAL(0, unsetenv("XDG_RUNTIME_DIR"));
+    struct process owner = process_start(own_exportable);
+    allocate(owner.line, 0, MIB, 1);
+    import_from(&owner);
+    CHECK_EQUAL(0, setenv("XDG_RUNTIME_DIR", socket_directory, 1));
+    import_from(&owner);
+    CHECK_EQUAL(0, unsetenv("XDG_RUNTIME_DIR"));
+    process_end(&owner);
+    if (is_new)
+        rmdir(of_user); /* unless another process uses it by now */
     socket_directory_end();
 }

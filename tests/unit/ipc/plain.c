@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "pair.h"
 #include "driver_calls.h"
+#include "host_bytes.h"
 #include "ipc/handle_encoding.h"
 
 /* --- valid handles --- */
@@ -81,6 +82,30 @@ static void open_again_without_the_owner(int line)
 TEST(a_second_open_calls_neither_the_owner_nor_the_driver)
 {
     with_each_owner(open_again_without_the_owner);
+}
+
+/* The uuid in the handle decides. */
+static void open_where_devices_have_other_numbers(int line)
+{
+    tarn_pointer *opened;
+
+    CHILD_CHECK(setenv("CUDA_VISIBLE_DEVICES", "1,0", 1) == 0);
+    allocate(line, 0, MIB, 5);
+    for (int kind = 0; kind < 2; kind++) {
+        tarn_ipc_handle handle = export_block(line, 0, 0, MIB, (tarn_ipc_kind)kind);
+        CHILD_CHECK(handle.device == 0);
+        CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &opened));
+        CHILD_CHECK(tarn_pointer_device(opened) == 1);
+        CHILD_CHECK(wrong_bytes(opened, 5) == 0);
+        tarn_pointer_release(opened);
+    }
+    check_nothing_open();
+}
+
+TEST(a_block_is_opened_on_its_device_whatever_number_that_has_in_the_process)
+{
+    skip_on_gpu();
+    with_each_owner(open_where_devices_have_other_numbers);
 }
 
 /* Work that is not done when the call after it returns. */
@@ -285,6 +310,45 @@ static void open_of_others(int line)
 TEST(handles_of_other_users_servers_and_generations_are_rejected)
 {
     with_owner(FROM_EXPORTABLE, open_of_others);
+}
+
+/* --- repeated exports --- */
+
+static tarn_pointer *exported;
+static tarn_ipc_handle first_handle;
+
+static void export_often(void)
+{
+    enum { TIMES = 3000 };
+    tarn_ipc_handle handle;
+
+    for (int i = 0; i < TIMES; i++) {
+        CHILD_STATUS(TARN_OK, tarn_ipc_export(exported, TARN_IPC_SERVED, &handle));
+        CHILD_CHECK(
+            memcmp(first_handle.reserved, handle.reserved, sizeof handle.reserved) == 0);
+    }
+}
+
+static void export_again(int line)
+{
+    tarn_resource *resource = make_source(FROM_EXPORTABLE);
+
+    (void)line;
+    CHILD_STATUS(TARN_OK,
+                 tarn_pointer_allocate(resource, 100, TARN_STREAM_NONE, &exported));
+    CHILD_STATUS(TARN_OK, tarn_ipc_export(exported, TARN_IPC_SERVED, &first_handle));
+    CHILD_CHECK(host_growth(export_often) < HOST_GROWTH_NOISE);
+    tarn_pointer_release(exported);
+    CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
+    wait_until_all_is_freed();
+}
+
+TEST(a_block_that_is_exported_again_has_the_same_handle_and_takes_no_more_host_memory)
+{
+    socket_directory_begin();
+    struct process own = process_start(export_again);
+    process_end(&own);
+    socket_directory_end();
 }
 
 /* --- memory without a handle --- */
