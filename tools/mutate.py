@@ -154,12 +154,18 @@ EQUIVALENT = {
     "src/adaptor/logger.c: pthread_cond_init(&logger->row_written, NULL); -> ;": (
         "the condition of a forked child: no thread waits at it, and glibc's needs no second begin"
     ),
+    "src/adaptor/logger.c: pthread_cond_destroy(&logger->row_written); -> ;": (
+        "no thread waits at it any more, and glibc's condition has no memory of its own"
+    ),
     "src/adaptor/limiter.c: atomic_init(&limiter->used_bytes, 0); -> ;": "calloc() wrote the zeros",
+    "src/adaptor/logger.c: atomic_init(&logger->live_blocks, 0); -> ;": "calloc() wrote the zeros",
     "src/adaptor/logger.c: event.action = TARN_ACTION_ALLOCATE; -> ;": "it is 0, as its initializer",
     "src/adaptor/pool_rows.c: if (!is_first && now - last < INTERVAL_NS) -> "
     "if (!is_first && now - last <= INTERVAL_NS)": "one nanosecond of a second",
     "src/ipc/connections.c: if (!one->leased && one->since_ns + SILENT_NS < first) -> "
     "if (!one->leased && one->since_ns + SILENT_NS <= first)": "an equal value is assigned again",
+    "src/ipc/server.c: if (rests && (due < 0 || due > PAUSE_MS)) -> "
+    "if (rests && (due < 0 || due >= PAUSE_MS))": "an equal value is assigned again",
     "src/ipc/server.c: return limit.rlim_cur / 2 < MOST ? (size_t)limit.rlim_cur / 2 : MOST; -> "
     "return limit.rlim_cur / 2 <= MOST ? (size_t)limit.rlim_cur / 2 : MOST;": "where they are equal",
     "python/ext/gil.c: watches_forks = pthread_atfork(NULL, NULL, forget_threads) == 0; -> "
