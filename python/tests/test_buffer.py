@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import tarn
+from driver_support import Driver, Simulator
 
 np = pytest.importorskip("numpy")
 
@@ -119,6 +120,59 @@ def test_device_arrays_are_copied():
     )
     stream.synchronize()
     assert bytes(buffer)[:4] == b"\0\0\0\0"
+
+
+@pytest.fixture
+def simulator():
+    """The simulator, which finds operations on the same bytes that nothing orders."""
+    tarn.open_driver()
+    simulator = Simulator()
+    if not simulator.library:
+        pytest.skip("the driver is no simulator")
+    simulator.configure("races=on")
+    yield simulator
+    simulator.configure(None)
+
+
+@pytest.mark.parametrize(
+    "name, races",
+    [(lambda stream: stream.handle, 0), (lambda stream: stream, 0), (lambda stream: None, 1)],
+)
+def test_a_copy_comes_after_the_work_of_the_stream_that_an_array_names(simulator, name, races):
+    producer, consumer = (tarn.Stream(flags=1) for _ in range(2))
+    source, target = (tarn.DeviceBuffer(size=64) for _ in range(2))
+    before = simulator.races()
+    Driver().fill(source, 7, producer)
+    interface = {**source.__cuda_array_interface__, "stream": name(producer)}
+    target.copy_from_device(Array(**interface), stream=consumer)
+    tarn.synchronize()
+    assert simulator.races() - before == races
+
+
+ON_DEVICE_1 = """
+import ctypes, tarn
+from tarn import mr
+driver = ctypes.CDLL(tarn.driver_info().path)
+first, second = ctypes.c_void_p(), ctypes.c_void_p()
+for number, context in (0, first), (1, second):
+    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), number) == 0
+driver.cuCtxSetCurrent(second)
+stream = tarn.Stream(flags=1)
+driver.cuCtxSetCurrent(first)
+buffer = tarn.DeviceBuffer(size=3, stream=stream, mr=mr.ManagedMemoryResource(device=1))
+buffer.copy_from_host(b"abc")
+target = bytearray(3)
+buffer.copy_to_host(target)
+other = buffer.copy()
+other.copy_from_device(buffer)
+other.prefetch(1)
+print(tarn.current_device(), bytes(target), other.tobytes(), buffer.__dlpack_device__())
+"""
+
+
+def test_a_buffer_is_copied_on_the_device_of_its_memory_whatever_the_current_one(sim_process):
+    said = sim_process(ON_DEVICE_1, TARN_SIM="devices=2")
+    assert said == "0 b'abc' b'abc' (13, 1)"
 
 
 @pytest.mark.parametrize(
