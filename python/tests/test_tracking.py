@@ -1,12 +1,11 @@
 """The tracker: outstanding allocations, and the call stacks of Python and of native threads."""
 
-import ctypes
 import gc
 import linecache
-import os
 import sys
 import threading
 
+import native_thread
 import pytest
 import tarn
 from cli_tool import tarn_tool
@@ -122,14 +121,7 @@ def test_a_thread_of_python_has_its_own_stack(tracker):
 
 def native_stack(depth):
     """Return the number of a stack that a thread without Python captures."""
-    library = ctypes.CDLL(os.path.join(tarn.get_library_dir(), "libtarn.so.0.2"))
-    libc, thread, result = ctypes.CDLL(None), ctypes.c_ulong(), ctypes.c_void_p()
-    started = libc.pthread_create(
-        ctypes.byref(thread), None, library.tarn_stack_capture, ctypes.c_void_p(depth)
-    )
-    assert started == 0
-    assert libc.pthread_join(thread, ctypes.byref(result)) == 0
-    return (result.value or 0) & 0xFFFFFFFF
+    return native_thread.call(native_thread.LIBRARY.tarn_stack_capture, depth) & 0xFFFFFFFF
 
 
 def test_a_thread_unknown_to_python_has_native_frames():

@@ -1,10 +1,12 @@
 """Resources that are written in Python, at every place where C code calls them."""
 
+import ctypes
 import gc
 import re
 import threading
 import weakref
 
+import native_thread
 import pytest
 import tarn
 from tarn import mr
@@ -326,6 +328,8 @@ def test_a_trim_that_gives_back_what_cannot_be_is_refused(own, released):
     words = re.escape(f"trim() of Own returned {released!r}, not a number of bytes")
     with pytest.raises((ValueError, TypeError), match=words):
         tarn._tarn.Manager(0).reset()
+    own.trim = lambda keep: 7
+    tarn._tarn.Manager(0).reset()
 
 
 def test_a_pool_passes_its_stream_only_to_a_class_that_supports_streams(own):
@@ -371,6 +375,23 @@ def test_nothing_is_kept_alive_once_it_is_out_of_use(counted):
     del buffer
     gc.collect()
     assert gone() is None
+
+
+def test_a_thread_unknown_to_python_can_drop_the_last_reference_to_it():
+    api, library = ctypes.pythonapi, native_thread.LIBRARY
+    api.PyCapsule_GetPointer.restype = library.tarn_resource_retain.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    library.tarn_resource_retain.argtypes = [ctypes.c_void_p]
+    own = Own()
+    ended = weakref.ref(own)
+    capsule = tarn._tarn._resource_capsule(own)
+    resource = api.PyCapsule_GetPointer(capsule, b"tarn_resource")
+    library.tarn_resource_retain(resource)
+    del own, capsule
+    gc.collect()
+    assert ended() is not None
+    native_thread.call(library.tarn_resource_release, resource)
+    assert ended() is None
 
 
 def test_a_cycle_through_a_buffer_is_collected(counted):
