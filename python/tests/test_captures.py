@@ -500,14 +500,16 @@ def test_a_block_of_a_graph_outlives_the_graph(driver, pool, stream, unraisable)
     assert has_room(pool, stream) and unraisable == []
 
 
-def test_memory_of_a_graph_keeps_its_pool(driver, stream, unraisable):
-    graph, memory = captured(driver, PoolMemoryResource(), stream)
+def test_memory_of_a_graph_keeps_its_pool_and_returns_it_at_its_end(driver, stream, unraisable):
+    upstream = tarn.mr.StatisticsResourceAdaptor(tarn.mr.CudaMemoryResource())
+    graph, memory = captured(driver, PoolMemoryResource(upstream), stream)
     gc.collect()
     assert memory.statistics().retained == 3 * MIB == memory.pool.statistics().captured
     cycle = [memory]
     cycle.append(cycle)
     del memory, cycle
     gc.collect()
+    assert upstream.allocation_counts.current_bytes == 0
     driver.cuGraphDestroy(graph)
     assert unraisable == []
 

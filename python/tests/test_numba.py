@@ -93,9 +93,16 @@ def test_another_context_on_the_same_device_has_the_same_manager_behind_it():
     odd.pop()
 
 
+HOST = np.zeros(8)
+
+
 @pytest.mark.parametrize(
     "use",
     [
+        lambda manager: manager.prepare_for_use(),
+        lambda manager: manager.memalloc(8),
+        lambda manager: manager.memhostalloc(8),
+        lambda manager: manager.mempin(HOST, HOST.ctypes.data, HOST.nbytes),
         lambda manager: manager.memallocmanaged(8),
         lambda manager: manager.get_memory_info(),
         lambda manager: manager.defer_cleanup().__enter__(),

@@ -42,6 +42,14 @@ def live(resource):
     return resource.allocation_counts.current_bytes
 
 
+def test_live_blocks_of_a_manager_are_those_with_memory():
+    manager = numba_support.manager_of_device()
+    kept = [manager.memalloc(size) for size in (0, 100, 0)]
+    assert manager.live == 1
+    del kept
+    assert manager.live == 0
+
+
 # --- a temporary resource ---------------------------------------------------------------
 
 

@@ -11,8 +11,9 @@ from tarn import mr
 
 def test_without_a_choice_it_is_the_cuda_resource():
     mr.set_current_device_resource(None)
-    assert type(mr.get_current_device_resource()) is mr.CudaMemoryResource
-    assert type(mr.get_per_device_resource(0)) is mr.CudaMemoryResource
+    resource = mr.get_current_device_resource()
+    assert type(resource) is mr.CudaMemoryResource
+    assert mr.get_per_device_resource(0) is mr.get_current_device_resource() is resource
 
 
 def test_the_very_object_comes_back_and_set_returns_the_one_before(counted, tmp_path):
