@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 
 import pytest
+from binary_log_reader import Log, Pool
 from cli_tool import tarn_tool
 from numba_support import rows
 
@@ -116,6 +117,34 @@ del kept[0]
     log = run(code)
     assert balance(log) == {}
     assert [row["Event Type"] for row in log] == ["Alloc", "Alloc", "Free", "Free"]
+
+
+def test_a_failed_free_that_outlasts_the_rows_in_memory_changes_no_other_row(run):
+    code = """
+import sys, threading, tarn
+from tarn import mr
+ROWS = 65536  # that are kept in memory
+upstream, source = mr.CudaMemoryResource(), mr.PoolMemoryResource()
+def allocate_and_free():
+    for _ in range(ROWS // 2 + 8):
+        source.deallocate(source.allocate(8), 8)
+def free(address, size, stream):
+    if threads:
+        thread = threads.pop()
+        thread.start()
+        thread.join()
+        raise ValueError("not now")
+    upstream.deallocate(address, size)
+threads = [threading.Thread(target=allocate_and_free)]
+resource = mr.CallbackMemoryResource(lambda size, stream: upstream.allocate(size), free)
+sys.unraisablehook = lambda args: None
+block = tarn.DeviceBuffer(size=300, mr=resource)
+del block
+assert len(tarn.csv_log().splitlines()) == 1 + ROWS
+tarn.reclaim_deferred_frees()
+"""
+    log = run(code)
+    assert sizes(log)[8] == 65536 // 2 + 8
 
 
 def test_a_rejected_free_and_a_failed_allocation_are_no_blocks(run):
@@ -246,6 +275,26 @@ def test_a_binary_log_has_the_growth_of_the_pool_and_its_report_on_a_failure(tmp
     assert re.search("live 48.0 MiB of 48.0 MiB reserved", said), said
 
 
+def test_a_binary_log_has_the_growth_of_a_pool_with_the_stack_of_the_allocation(tmp_path):
+    code = """
+import os, tarn
+pool = tarn.mr.PoolMemoryResource()
+first = tarn.DeviceBuffer(size=1 << 20, mr=pool)
+def grow():
+    return tarn.DeviceBuffer(size=64 << 20, mr=pool)
+second = grow()
+os._exit(0)  # before any free
+"""
+    program, path = tmp_path / "program.py", tmp_path / "log"
+    program.write_text(code)
+    done = tarn_tool("run", "--driver", "sim", "--log", path, "--stacks", "16", program, **CLEAN)
+    assert (done.returncode, done.stderr) == (0, "")
+    log = Log(path)
+    *_, last = log.pools()
+    assert (last.cause, last.live) == (Pool.GROWTH, 65 << 20)
+    assert log.stack(last.stack)[0] == "grow"
+
+
 def test_wrong_options_of_the_environment_are_warned_of(tmp_path):
     env = {
         "TARN_DRIVER": "sim", "TARN_LOG": str(tmp_path / "log"), "TARN_LOG_STACKS": "none",
@@ -332,6 +381,32 @@ tarn.DeviceBuffer(size=23)
     assert sizes(run(code)) == Counter([23])
     children = [rows(path.read_text()) for path in tmp_path.glob("log.csv.*")]
     assert sum(map(sizes, children), Counter()) == Counter([21, 22])
+
+
+CHILD_OF_ROWS = """
+import os, tarn, warnings
+warnings.simplefilter("ignore")  # Python 3.12 warns of a fork beside threads
+limiter = tarn.mr.LimitingResourceAdaptor(tarn.mr.CudaMemoryResource(), 1000)
+limiter.deallocate(limiter.allocate(200), 200)
+kept = tarn.DeviceBuffer(size=300, mr=limiter)
+child = os.fork()
+if child == 0:
+    try:
+        limiter.allocate(5000)
+    except MemoryError:
+        os._exit(len(tarn.csv_log().splitlines()) - 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_the_log_of_a_forked_child_begins_after_the_fork(tmp_path):
+    program, path = tmp_path / "program.py", tmp_path / "log.csv"
+    program.write_text(CHILD_OF_ROWS)
+    done = tarn_tool("run", "--driver", "sim", "--log", path, program, **CLEAN)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+    (child,) = tmp_path.glob("log.csv.*")
+    assert [row["Size (bytes)"] for row in rows(child.read_text())] == ["5000"]
+    assert sizes(rows(path.read_text())) == Counter([200, 300])
 
 
 INHERITED = """
