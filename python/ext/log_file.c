@@ -4,13 +4,15 @@
  * with the first row. So processes that use no memory leave no file, and a forked child
  * needs no Python code to get its own.
  */
-#define _GNU_SOURCE
 #include "log_file.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+enum { SUFFIX_BYTES = 24 }; /* a dot and a process id */
 
 static struct {
     char *path; /* NULL: none */
@@ -51,18 +53,16 @@ tarn_status tarn__log_file_open_path(const char *path,
 tarn_status tarn__log_file_open(tarn_trace_writer **out)
 {
     bool is_child = getpid() != the_file.owner;
-    char *path = NULL;
-    int length = is_child ? asprintf(&path, "%s.%ld", the_file.path, (long)getpid())
-                          : asprintf(&path, "%s", the_file.path);
+    char suffix[SUFFIX_BYTES] = "", path[PATH_MAX + SUFFIX_BYTES];
 
+    if (is_child)
+        snprintf(suffix, sizeof suffix, ".%ld", (long)getpid());
+    /* A name that does not fit is longer than PATH_MAX, and cannot be opened. */
+    snprintf(path, sizeof path, "%s%s", the_file.path, suffix);
     the_file.is_due = false;
-    if (length < 0)
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "log: no host memory for its name");
     /* Another process may end this one with a signal. Then no thread writes the rows that
      * wait in a text format, so children write each row at once. */
-    tarn_status status = tarn__log_file_open_path(path, &the_file.options, is_child, out);
-    free(path);
-    return status;
+    return tarn__log_file_open_path(path, &the_file.options, is_child, out);
 }
 
 void tarn__log_file_forget(void)

@@ -318,6 +318,9 @@ def test_wrong_options_of_the_environment_are_warned_of(tmp_path):
     assert (tmp_path / "log").read_bytes().startswith(b"TARNLOG\0")
     said = words(TARN_LOG="/no/such/log.csv", TARN_LOG_FORMAT="csv", TARN_LOG_STACKS="1")
     assert said.count("cannot") == 1 and "/no/such/log.csv" in said
+    for owner in {}, {"TARN_LOG_PID": "1"}:  # with the process id in the second name
+        said = words(TARN_LOG="/log" * 2000, TARN_LOG_FORMAT="csv", TARN_LOG_STACKS="1", **owner)
+        assert said.count("cannot") == 1 and "File name too long" in said
 
 
 # --- children -----------------------------------------------------------------------------
