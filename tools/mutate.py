@@ -117,13 +117,13 @@ PYTHON_TESTS = {
     "ipc": "ipc fabric",
     "live": "log_all log_files torch pytest_plugin",
     "log": "log_all log_environment log_files",
-    "log_failed": "log_all log_files",
+    "log_failed": "log_all log_files numba",
     "log_file": "log_files binary_log log_all",
     "log_methods": "numba log_all log_environment log_files torch",
     "log_observer": "log_all log_files binary_log",
     "log_rows": "log_all log_files",
-    "log_site": "log_all log_files leaks",
-    "maker": "resource log_files tracking pool",
+    "log_site": "binary_log log_all log_files leaks",
+    "maker": "resource log_files tracking pool guard rmm_package",
     "manager": "numba_c_managers numba_resources plugins",
     "meminfo": NRT_TESTS,
     "memory": "plugins plugin_traps numba_resources",
@@ -185,6 +185,9 @@ EQUIVALENT = {
     "python/tarn/numba.py: is_found = resources.is_named() and target.driver._memory_manager is None -> "
     "is_found = resources.is_named() and target.driver._memory_manager is not None": (
         "tarn.use() then sets the class that the environment names, as Numba does at its first use"
+    ),
+    "python/ext/manager.c: tarn_manager_release(manager); -> ;": (
+        "the process keeps a reference to each instance until it ends"
     ),
     "src/manager/set.c: tarn_manager *manager = NULL; -> tarn_manager *manager = (void *)8;": (
         "written before it is read"
