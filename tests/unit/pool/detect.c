@@ -1,6 +1,7 @@
 /* Test that a pool finds the steps of a program that marks none. */
 #include "learn.h"
 #include "pool/follow/detect.h"
+#include "pool/follow/signature.h"
 
 #define GIB (1024 * MIB)
 
@@ -75,6 +76,127 @@ TEST(shapes_of_any_signature_are_marked_for_long)
     }
 }
 
+static uint64_t signature_of(uint32_t inner)
+{
+    uint64_t signature = 0;
+
+    for (uint32_t i = 0; i < 20; i++)
+        signature = tarn__signature_add(signature, 100 + inner * 20 + i);
+    return signature;
+}
+
+/* Find steps that have the same place in the table of known steps, however many places there
+ * are for one. */
+static void find_colliding(uint32_t *inner_out, uint32_t count)
+{
+    uint32_t found = 0;
+
+    for (uint32_t inner = 1000; found < count; inner++)
+        if (signature_of(inner) % TARN__DETECT_KNOWN == 77)
+            inner_out[found++] = inner;
+}
+
+/* Run steps that never come again, until their live bytes are known. */
+static void run_unrepeated(struct tarn__detect *detect, uint64_t base)
+{
+    uint32_t first;
+
+    for (uint32_t i = 0; i < 30; i++)
+        CHECK_EQUAL(0, run_inner(detect, base, i, &first));
+}
+
+/* Four steps that never come again have the places first. Of `count` ones in turn each is known
+ * when it comes again, so all are marked from the second end of the first one on. */
+static void check_colliding(uint32_t count)
+{
+    enum { ONCE = 4, MOST = 8 };
+    struct tarn__detect detect;
+    uint32_t colliding[MOST], first = 0;
+
+    find_colliding(colliding, ONCE + count);
+    tarn__detect_init(&detect);
+    run_unrepeated(&detect, GIB);
+    for (uint32_t i = 0; i < ONCE; i++)
+        CHECK_EQUAL(0, run_inner(&detect, GIB, colliding[i], &first));
+    for (uint32_t i = 0; i < 100; i++) {
+        CHECK_EQUAL(i > count,
+                    run_inner(&detect, GIB, colliding[ONCE + i % count], &first));
+        CHECK(i <= 2 * count || detect.shapes == count);
+    }
+}
+
+TEST(two_steps_whose_signatures_collide_are_both_found)
+{
+    check_colliding(2);
+}
+
+TEST(four_steps_whose_signatures_collide_are_all_found)
+{
+    check_colliding(4);
+}
+
+/* These sizes have the signature 0, which an unused place of the table has, too. */
+TEST(a_step_of_any_signature_is_new_when_it_comes_first)
+{
+    enum { COUNT = 16 };
+    static const uint32_t last[] = {1187961, 3459365, 3808946};
+    struct tarn__detect detect;
+    uint64_t signature = 0;
+    uint32_t first = 0;
+
+    tarn__detect_init(&detect);
+    run_unrepeated(&detect, GIB);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < COUNT; i++) {
+            uint64_t live = GIB + (uint64_t)(i < 10 ? i : COUNT - i) * MIB;
+            uint32_t quanta = i < COUNT - 3 ? 100 + i : last[i - (COUNT - 3)];
+            signature = tarn__signature_add(signature, quanta);
+            CHECK_EQUAL(round == 2 && i == 0, tarn__detect_note(&detect, live, quanta));
+        }
+        CHECK_EQUAL(0, signature);
+    }
+    CHECK_EQUAL(1, run_inner(&detect, GIB, 0, &first));
+}
+
+/* A window has eight steps of 32 allocations. Nothing is live as one begins, so the ninth is
+ * a whole one, and the tenth is equal to it. */
+TEST(allocations_before_the_search_are_in_no_step)
+{
+    enum { COUNT = 32, BEFORE = TARN__DETECT_WINDOW / COUNT };
+    struct tarn__detect detect;
+
+    tarn__detect_init(&detect);
+    for (uint32_t step = 0; step < BEFORE + 20; step++)
+        for (uint32_t i = 0; i < COUNT; i++) {
+            uint64_t live = (uint64_t)(i < COUNT / 2 ? i : COUNT - i) * MIB;
+            bool begins = tarn__detect_note(&detect, live, 1 + i);
+            CHECK_EQUAL(step >= BEFORE + 2 && i == 0, begins);
+        }
+}
+
+/* A pool plans a marked step at once if it was seen before. */
+TEST(a_marked_step_is_a_repeated_one_if_it_was_seen_before)
+{
+    struct tarn__detect detect;
+    uint32_t first = 0, marks = 0;
+
+    tarn__detect_init(&detect);
+    while (marks == 0) {
+        CHECK(!detect.is_repeated);
+        marks = run_inner(&detect, GIB, 0, &first);
+    }
+    CHECK(!detect.is_repeated); /* the step before began without a mark */
+    run_inner(&detect, GIB, 1, &first);
+    CHECK(detect.is_repeated);
+    for (int i = 0; i < 3; i++) {
+        run_inner(&detect, GIB, 0, &first);
+        CHECK_EQUAL(i > 0,
+                    detect.is_repeated); /* the step before: 1 for the first time */
+        run_inner(&detect, GIB, 1, &first);
+        CHECK(detect.is_repeated);
+    }
+}
+
 /* 40 allocations rise to 40 MiB, and as many of other steps' sizes find 1 MiB: an optimizer. The
  * last allocation's batch is live when the next step begins. */
 TEST(a_step_does_not_begin_with_the_end_that_it_has_in_common_with_others)
@@ -145,6 +267,24 @@ TEST(fewer_live_bytes_begin_a_longer_step)
     }
     CHECK(marks >= 1);
     CHECK_EQUAL(last, marks);
+}
+
+/* The first window has none of the few live bytes in the middle of the long step, and the second
+ * one has. */
+TEST(a_long_step_begins_where_the_fewest_bytes_are_live)
+{
+    enum { PARTS = 60, LOW = 20, LEARNED = 5 };
+    struct tarn__detect detect;
+    uint32_t first = 0;
+
+    tarn__detect_init(&detect);
+    for (uint32_t step = 0; step < 20; step++)
+        for (uint32_t part = 0; part < PARTS; part++) {
+            uint32_t marks =
+                run_inner(&detect, part == LOW ? 64 * MIB : GIB, part, &first);
+            CHECK(marks == (part == LOW) || (marks == 0 && step < LEARNED));
+            CHECK(marks == 0 || first == 0);
+        }
 }
 
 TEST(work_that_does_not_repeat_has_no_steps)
