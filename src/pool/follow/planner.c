@@ -36,7 +36,7 @@ static void find_cut(struct circle *circle)
 {
     const struct tarn__record *record = circle->record;
     int64_t *change = circle->changes;
-    int64_t live = 0, least = INT64_MAX;
+    int64_t live = 0, least = INT64_MAX; /* beside those before the first operation */
 
     for (uint32_t i = 0; i < record->count; i++) {
         const struct tarn__record_block *block = tarn__record_at(record, i);
@@ -45,7 +45,6 @@ static void find_cut(struct circle *circle)
             continue;
         change[block->start + 1] += block->quanta;
         change[end + 1] -= block->quanta;
-        live += end < block->start ? block->quanta : 0;
     }
     for (uint32_t i = 0; i < record->operations; i++) {
         live += change[i];

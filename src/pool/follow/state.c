@@ -130,7 +130,7 @@ static tarn_status open_area(struct tarn__pool *pool,
                              uint64_t height) TARN__NO_THREAD_SAFETY_ANALYSIS
 {
     struct tarn__span range = tarn__pages_range(pool->pages);
-    uint64_t half = range.bytes / 2 & ~((uint64_t)TARN__PAGE_BYTES - 1);
+    uint64_t half = range.bytes / 2; /* whole pages: a range is of largest handles */
 
     if (height > half)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
