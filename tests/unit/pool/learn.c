@@ -368,6 +368,26 @@ TEST(endless_shapes_are_left_to_the_plain_pool)
     end(pool);
 }
 
+/* The count of steps without a plan begins anew where a step is to be planned. */
+TEST(a_repeated_step_among_endless_shapes_is_learned)
+{
+    const struct step repeated = {.seed = 1000, .count = 100, .streams = 1};
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (uint64_t i = 0; i < 100; i++) {
+        bool is_repeated = i == 50 || i == 51;
+        const struct step other = {.seed = i + 1, .count = 30, .streams = 1};
+        mark(pool);
+        step_run(pool, is_repeated ? &repeated : &other, streams);
+    }
+    mark(pool);
+    wait_for_plans(pool, 1);
+    step_run(pool, &repeated, streams);
+    CHECK_EQUAL(100, statistics(pool).planned);
+    end(pool);
+}
+
 TEST(without_marks_it_is_a_plain_pool)
 {
     begin();
@@ -518,16 +538,16 @@ TEST(a_plan_that_needs_more_than_the_pool_had_is_dropped_for_good)
 
 enum { MANY_STREAMS = 100, HUGE_BLOCKS = 6 };
 
-/* Run a step of huge blocks that live for all of it, and small ones of many streams, of which
+/* Run a step of huge blocks that live for all of it, and small ones of `count` streams, of which
  * one is live at a time. The device is always done. */
-static void run_on_many_streams(tarn_resource *pool, const tarn_stream *many)
+static void run_on_many_streams(tarn_resource *pool, const tarn_stream *many, int count)
 {
     const size_t huge = 1024 * MIB, small = 5 * MIB;
     tarn_device_ptr blocks[HUGE_BLOCKS];
 
     for (int i = 0; i < HUGE_BLOCKS; i++)
         blocks[i] = take(pool, huge, streams[0]);
-    for (int i = 0; i < MANY_STREAMS; i++) {
+    for (int i = 0; i < count; i++) {
         put(pool, take(pool, small, many[i]), small, many[i]);
         CU(cuCtxSynchronize());
     }
@@ -535,9 +555,9 @@ static void run_on_many_streams(tarn_resource *pool, const tarn_stream *many)
         put(pool, blocks[i], huge, streams[0]);
 }
 
-/* The planner expects a device that is behind, so each small block has its own place. That is
- * 500 MiB more than the pool has without a plan. */
-TEST(a_plan_that_is_expected_to_need_more_is_not_followed)
+/* Repeat such a step, and wait until its plan is entered or found to need too much. Then repeat it
+ * further. Returns the statistics at the end, and what was reserved before. */
+static tarn_pool_statistics learn_many_streams(int count, uint64_t *plain_out)
 {
     const tarn_pool_options options = {
         .size = sizeof options, .learn = true, .growth_bytes = 2 * MIB};
@@ -545,36 +565,61 @@ TEST(a_plan_that_is_expected_to_need_more_is_not_followed)
     tarn_stream raw[MANY_STREAMS], many[MANY_STREAMS];
 
     begin();
-    for (int i = 0; i < MANY_STREAMS; i++) {
+    for (int i = 0; i < count; i++) {
         raw[i] = new_stream();
         CHECK_OK(tarn_stream_register(0, raw[i], &many[i]));
     }
     tarn_resource *pool = new_pool(&options);
     for (int i = 0; i < 3; i++) {
         mark(pool);
-        run_on_many_streams(pool, many);
+        run_on_many_streams(pool, many, count);
     }
-    uint64_t plain = statistics(pool).peak_reserved;
-    CHECK(plain < 6144 * MIB + 40 * MIB);
-    for (int i = 0; i < 120000 && statistics(pool).plans_worse == 0; i++) {
+    *plain_out = statistics(pool).peak_reserved;
+    CHECK(*plain_out < 6144 * MIB + 40 * MIB);
+    for (int i = 0;
+         i < 120000 && statistics(pool).plans_worse + statistics(pool).plans_made == 0;
+         i++) {
         nanosleep(&pause, NULL);
         mark(pool);
     }
     for (int i = 0; i < 4; i++) { /* it is not planned again */
         mark(pool);
-        run_on_many_streams(pool, many);
+        run_on_many_streams(pool, many, count);
     }
     mark(pool);
-    CHECK_EQUAL(1, statistics(pool).plans_worse);
-    CHECK_EQUAL(0, statistics(pool).plans_made);
-    CHECK_EQUAL(0, statistics(pool).planned);
-    CHECK_EQUAL(TARN_POOL_PLAN_LEARNING, statistics(pool).plan_state);
-    CHECK_EQUAL(plain, statistics(pool).peak_reserved);
-    for (int i = 0; i < MANY_STREAMS; i++) {
+    tarn_pool_statistics all = statistics(pool);
+    for (int i = 0; i < count; i++) {
         CHECK_OK(tarn_stream_unregister(many[i]));
         CU(cuStreamDestroy_v2(raw[i]));
     }
     end(pool);
+    return all;
+}
+
+/* The planner expects a device that is behind, so each small block has its own place. That is
+ * 500 MiB more than the pool has without a plan. */
+TEST(a_plan_that_is_expected_to_need_more_is_not_followed)
+{
+    uint64_t plain;
+    tarn_pool_statistics all = learn_many_streams(MANY_STREAMS, &plain);
+
+    CHECK_EQUAL(1, all.plans_worse);
+    CHECK_EQUAL(0, all.plans_made);
+    CHECK_EQUAL(0, all.planned);
+    CHECK_EQUAL(TARN_POOL_PLAN_LEARNING, all.plan_state);
+    CHECK_EQUAL(plain, all.peak_reserved);
+}
+
+/* Of 6 GiB 2 % are 123 MiB. The small blocks have 100 MiB. */
+TEST(a_plan_that_is_expected_to_need_two_percent_more_is_followed)
+{
+    uint64_t plain;
+    tarn_pool_statistics all = learn_many_streams(20, &plain);
+
+    CHECK_EQUAL(0, all.plans_worse);
+    CHECK_EQUAL(1, all.plans_made);
+    CHECK_EQUAL(4 * (HUGE_BLOCKS + 20), all.planned);
+    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, all.plan_state);
 }
 
 /* The device is behind, so no free is complete: the memory of the other block moves behind
