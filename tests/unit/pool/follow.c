@@ -143,6 +143,38 @@ TEST(the_last_eight_sizes_tell_the_place)
     tarn__sequences_free(sequences);
 }
 
+/* Have the last eight sizes lead to a place, which is not in the window of the cursor. */
+static void check_leads_to(struct tarn__sequences *sequences, uint32_t cursor,
+                           uint32_t place)
+{
+    const struct tarn__sequences_slot *slots = sequences->slots;
+
+    tarn__sequences_restart(sequences);
+    sequences->all[0].cursor = cursor;
+    for (uint32_t i = TARN__SEQUENCES_GRAM - 1; i > 0; i--)
+        CHECK_EQUAL(UINT32_MAX, next_place(sequences, slots[place - i].quanta));
+    CHECK_EQUAL(place, next_place(sequences, slots[place].quanta));
+    CHECK_EQUAL(place + 1, next_place(sequences, slots[place + 1].quanta));
+}
+
+TEST(the_last_eight_sizes_tell_each_fourth_place_ahead_and_behind)
+{
+    enum { FAR = 2 * TARN__MATCH_WINDOW };
+    uint32_t quanta[SLOTS];
+
+    for (uint32_t i = 0; i < SLOTS; i++)
+        quanta[i] = i + 1;
+    struct tarn__sequences *sequences = sequences_of(quanta, SLOTS);
+    for (uint32_t place = TARN__SEQUENCES_GRAM - 1; place + 1 < SLOTS;
+         place += TARN__SEQUENCES_GRAM_STEP) {
+        if (place >= FAR)
+            check_leads_to(sequences, place - FAR, place);
+        if (place + FAR < SLOTS)
+            check_leads_to(sequences, place + FAR, place);
+    }
+    tarn__sequences_free(sequences);
+}
+
 /* --- pools --- */
 
 TEST(the_same_work_is_planned_and_takes_the_height_of_the_plan)
