@@ -3,6 +3,7 @@
 #include "../unit/pool/pools.h"
 #include "random_plan.h"
 #include "scenario.h"
+#include <time.h>
 
 static tarn_pool_options options;
 static tarn_resource *pool, *upstream;
@@ -336,4 +337,39 @@ TEST(pool_works_or_says_that_memory_is_short)
 
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
         scenario_run(&scenarios[i], 0);
+}
+
+/* --- a pool that learns --- */
+
+static void repeat_step(void)
+{
+    CHECK_OK(tarn_pool_mark_step(pool));
+    for (size_t i = 0; i < 40; i++)
+        CHECK_OK(get((i + 1) * 64 * KIB, one));
+    drop_all(TARN_OK, one);
+}
+
+/* A mark needs memory for the step that it has planned, and a thread. Without them it succeeds,
+ * and the step is planned when it comes again. */
+TEST(a_repeated_step_is_planned_once_there_is_memory)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    unsigned nth = 0, failed = 1;
+
+    options = (tarn_pool_options){.size = sizeof options, .learn = true};
+    while (failed > 0) {
+        begin_pool();
+        repeat_step();
+        repeat_step();
+        failing_begin(++nth, FAILING_ONCE);
+        CHECK_OK(tarn_pool_mark_step(pool));
+        failed = failing_end();
+        for (int i = 0; i < 60000 && statistics(pool).plans_made == 0; i++) {
+            nanosleep(&pause, NULL);
+            repeat_step();
+        }
+        CHECK_EQUAL(1, statistics(pool).plans_made);
+        end_used();
+    }
+    CHECK(nth > 3);
 }
