@@ -197,28 +197,91 @@ TEST(a_marked_step_is_a_repeated_one_if_it_was_seen_before)
     }
 }
 
-/* 40 allocations rise to 40 MiB, and as many of other steps' sizes find 1 MiB: an optimizer. The
- * last allocation's batch is live when the next step begins. */
-TEST(a_step_does_not_begin_with_the_end_that_it_has_in_common_with_others)
+TEST(sixteen_shapes_are_all_marked)
 {
-    enum { RISE = 40, OPTIMIZER = 40 };
     struct tarn__detect detect;
-    uint64_t seed = 4, batch = 0;
+    uint32_t first = 0;
 
     tarn__detect_init(&detect);
+    for (uint32_t i = 0; i < 1000; i++) {
+        uint32_t marks = run_inner(&detect, GIB, i * 7 % TARN__DETECT_SHAPES, &first);
+        CHECK(marks == 1 || i < 200);
+    }
+    CHECK_EQUAL(TARN__DETECT_SHAPES, detect.shapes);
+}
+
+/* Run steps of eight shapes, and check that they begin with their own first allocation. 40
+ * allocations rise to 40 MiB, and as many of other steps' sizes find 1 MiB: an optimizer. The
+ * last allocation's batch is live when the next step begins. */
+static void check_optimizer(struct tarn__detect *detect)
+{
+    enum { RISE = 40, OPTIMIZER = 40 };
+    uint64_t seed = 4, batch = 0;
+
     for (int step = 0; step < 100; step++) {
         uint32_t shape = random_plan_below(&seed, 8), marks = 0;
         for (uint32_t i = 0; i < RISE; i++) {
             uint64_t live = GIB + (i == 0 ? batch : (uint64_t)i * MIB);
-            bool begins = tarn__detect_note(&detect, live, 100 + shape * RISE + i);
-            CHECK(!begins || i == 0);
+            bool begins = tarn__detect_note(detect, live, 100 + shape * RISE + i);
+            CHECK(!begins || i == 0 || step < 20);
             marks += begins;
         }
         for (uint32_t i = 0; i < OPTIMIZER; i++)
-            CHECK(!tarn__detect_note(&detect, GIB + MIB, 1 + i));
+            CHECK(!tarn__detect_note(detect, GIB + MIB, 1 + i) || step < 20);
         CHECK(marks == 1 || step < 60);
         batch = shape * 4096;
     }
+}
+
+TEST(a_step_does_not_begin_with_the_end_that_it_has_in_common_with_others)
+{
+    struct tarn__detect detect;
+
+    tarn__detect_init(&detect);
+    check_optimizer(&detect);
+}
+
+/* The steps before had more live bytes, so each of their begins found more. */
+TEST(the_begin_of_a_step_is_looked_for_anew_where_fewer_bytes_are_live)
+{
+    struct tarn__detect detect;
+    uint32_t first = 0;
+
+    tarn__detect_init(&detect);
+    for (int i = 0; i < 100; i++)
+        run_inner(&detect, 3 * GIB, 0, &first);
+    check_optimizer(&detect);
+}
+
+/* Live bytes rise to 32 MiB twice, and fall to 3 MiB between. That is more than 1/32 of what a
+ * step has, and less than 1/32 of all that is live. */
+TEST(a_dip_in_the_middle_of_a_step_begins_none)
+{
+    enum { HALF = 24 };
+    struct tarn__detect detect;
+
+    tarn__detect_init(&detect);
+    for (int step = 0; step < 60; step++)
+        for (uint32_t i = 0; i < 2 * HALF; i++) {
+            uint64_t live = i == 0 ? 0 : i == HALF ? 3 * MIB : 32 * MIB;
+            bool begins = tarn__detect_note(&detect, GIB + live, 1 + i);
+            CHECK(begins == (i == 0) || (step < 30 && !begins));
+        }
+}
+
+/* The program has read its data with 100 GiB, and never needs as much again. */
+TEST(a_peak_before_the_first_step_does_not_hide_the_steps)
+{
+    struct tarn__detect detect;
+    uint32_t first = 0;
+
+    tarn__detect_init(&detect);
+    tarn__detect_note(&detect, 0, 1);
+    tarn__detect_note(&detect, 100 * GIB, 2);
+    for (int i = 0; i < 100; i++)
+        run_inner(&detect, GIB, 0, &first);
+    for (int i = 0; i < 100; i++)
+        CHECK_EQUAL(1, run_inner(&detect, GIB, 0, &first));
 }
 
 /* A step of 100 different parts is one step: its parts are too many to have plans. */
@@ -236,7 +299,7 @@ TEST(a_step_of_many_parts_is_one_step)
 }
 
 /* The live bytes have grown by 2 GiB, so no allocation finds as few as before. */
-TEST(a_lost_step_is_looked_for_again)
+static void check_lost_step(uint32_t inner)
 {
     struct tarn__detect detect;
     uint32_t first = 0;
@@ -245,9 +308,21 @@ TEST(a_lost_step_is_looked_for_again)
     for (int i = 0; i < 100; i++)
         run_inner(&detect, GIB, 0, &first);
     for (int i = 0; i < 200; i++)
-        run_inner(&detect, 3 * GIB, 1, &first);
+        run_inner(&detect, 3 * GIB, inner, &first);
     for (int i = 0; i < 100; i++)
-        CHECK_EQUAL(1, run_inner(&detect, 3 * GIB, 1, &first));
+        CHECK_EQUAL(1, run_inner(&detect, 3 * GIB, inner, &first));
+    CHECK_EQUAL(20, detect.distance);
+}
+
+TEST(a_lost_step_is_looked_for_again)
+{
+    check_lost_step(1);
+}
+
+/* What was known before the loss is forgotten: else the distance would be that to it. */
+TEST(a_step_that_is_lost_and_found_again_has_its_own_distance)
+{
+    check_lost_step(0);
 }
 
 /* A loop is found first. Later fewer bytes are live: the step is longer than the loop. */
@@ -301,6 +376,36 @@ TEST(work_that_does_not_repeat_has_no_steps)
                               1 + random_plan_below(&seed, 1 << 20));
     }
     CHECK_EQUAL(0, marks);
+    CHECK(!atomic_load(&detect.is_on));
+}
+
+/* Note allocations that do not repeat. */
+static void note_random(struct tarn__detect *detect, uint64_t *seed, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        tarn__detect_note(detect, (uint64_t)random_plan_below(seed, 4096) * MIB,
+                          1 + random_plan_below(seed, 1 << 20));
+}
+
+/* Each search has as many allocations, counted from the end of the steps before. */
+TEST(a_search_after_steps_is_as_long_as_the_first_one)
+{
+    enum { SHORT = 20000 };
+    struct tarn__detect detect;
+    uint32_t marks = 0;
+    uint64_t seed = 6;
+
+    tarn__detect_init(&detect);
+    note_random(&detect, &seed, TARN__DETECT_MOST - SHORT);
+    for (uint32_t i = 0; i < SHORT / 2 && marks == 0; i++) {
+        uint32_t at = i % 20;
+        uint64_t live = (uint64_t)(at < 10 ? at : 20 - at) * 400 * MIB;
+        marks += tarn__detect_note(&detect, live, 100 + at);
+    }
+    CHECK_EQUAL(1, marks);
+    note_random(&detect, &seed, TARN__DETECT_MOST - SHORT);
+    CHECK(atomic_load(&detect.is_on));
+    note_random(&detect, &seed, 2 * SHORT);
     CHECK(!atomic_load(&detect.is_on));
 }
 
