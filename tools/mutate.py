@@ -201,10 +201,6 @@ EQUIVALENT = {
     "for (uint32_t i = 0; i <= circle->record->operations; i++) {": (
         "the array has one element more, and nobody reads it"
     ),
-    "src/pool/follow/follow.c: bool shares = tarn__follow_is_on(pool) && !tarn__area_is_shared(&pool->heap); -> "
-    "bool shares = tarn__follow_is_on(pool) || !tarn__area_is_shared(&pool->heap);": (
-        "a search that finds again what it found: a pool without a plan has no memory in its area"
-    ),
     "src/pool/lock.c: else if (turn < LOOKS + YIELDS) -> else if (!turn < LOOKS + YIELDS)": (
         "a thread that waits yields where it would sleep: time alone"
     ),

@@ -214,10 +214,18 @@ static void free_one(struct actor *actor)
     finish(actor, &block);
 }
 
+static size_t divided(const struct actor *actor, size_t bytes)
+{
+    size_t smaller = bytes / actor->divisor / 4 * 4;
+
+    return smaller >= SMALLEST ? smaller : bytes;
+}
+
 static void allocate_one(struct actor *actor)
 {
     unsigned test_stream = (unsigned)actor_draw(actor, actor->order->scenario->streams);
-    struct block block = {.bytes = some_bytes(actor), .test_stream = test_stream};
+    struct block block = {.bytes = divided(actor, some_bytes(actor)),
+                          .test_stream = test_stream};
 
     if (actor->live_count == BLOCKS_MAX)
         return;
@@ -424,6 +432,9 @@ void actor_restart(struct actor *actor)
     while (actor->live_count > 0)
         free_one(actor);
     actor->large = false;
+    /* smaller sizes now and then: other ones each time, which have no plan of their own */
+    actor->restarts++;
+    actor->divisor = actor->restarts % 4 == 3 ? 2 + actor->restarts / 4 % 7 : 1;
     seed(actor);
 }
 
@@ -431,6 +442,7 @@ void actor_begin(struct actor *actor)
 {
     const struct scenario *scenario = actor->order->scenario;
 
+    actor->divisor = 1;
     seed(actor);
     pthread_mutex_init(&actor->lock, NULL);
     checks_begin(&actor->checks, scenario->largest * 2 + CHECKS_BYTES);

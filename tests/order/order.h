@@ -116,6 +116,8 @@ struct actor {
     size_t live_bytes;
     bool large;     /* blocks of the large kind at the moment */
     unsigned turns; /* since the last restart */
+    unsigned restarts;
+    unsigned divisor; /* of the sizes */
     struct checks checks;
     struct work_graph graph;
     struct test_stream captured;   /* the stream for graphs; created when it is needed */

@@ -85,7 +85,8 @@ static void replay(struct tarn__follow *follow) TARN__REQUIRES(pool_lock)
         struct tarn__match match = {
             .sequences = follow->sequences,
             .sequence = sequence_of(follow, request->thread, request->key),
-            .quanta = request->quanta};
+            .quanta = request->quanta,
+            .takes_larger = follow->is_borrowed};
         if (!match.sequence)
             continue;
         tarn__match_begin(&match);
@@ -150,8 +151,10 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
     TARN__REQUIRES(pool_lock)
 {
     struct tarn__follow *follow = pool->follow;
-    struct tarn__match match = {
-        follow->sequences, sequence, request->quanta, 0, false, false, 0};
+    struct tarn__match match = {.sequences = follow->sequences,
+                                .sequence = sequence,
+                                .quanta = request->quanta,
+                                .takes_larger = follow->is_borrowed};
     bool is_blocked = false;
 
     if (!tarn__guard_note_allocation(pool, request->quanta) || !sequence)

@@ -108,9 +108,11 @@ void tarn__guard_end_step(struct tarn__pool *pool)
         return;
     follow->counts.steps++;
     follow->share = share_of(step);
-    if (judge(follow) == BAD_STEPS)
+    if (follow->is_borrowed)
+        tarn__learn_note_borrowed(pool, !has_few_planned(step));
+    else if (judge(follow) == BAD_STEPS)
         end(pool);
-    if (follow->is_on)
+    if (follow->is_on && !follow->is_borrowed)
         tarn__area_separate(&pool->heap, follow->area_bytes);
     memset(step, 0, sizeof *step);
 }

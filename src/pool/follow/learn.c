@@ -75,13 +75,28 @@ static struct tarn__learn_shape *unused_shape(struct tarn__learn *learn)
     return NULL;
 }
 
+/* Return the shape that requests the most bytes; NULL: there is none. */
+static struct tarn__learn_shape *largest_shape(struct tarn__learn *learn)
+{
+    struct tarn__learn_shape *most = NULL;
+
+    for (int i = 0; i < TARN__LEARN_SHAPES; i++) {
+        struct tarn__learn_shape *shape = &learn->shapes[i];
+        if (shape->sequences && (!most || shape->quanta > most->quanta))
+            most = shape;
+    }
+    return most;
+}
+
 /* The largest steps decide how much a pool reserves. So a step whose live bytes reach more by
- * such a part than those of the smallest shape gets the place of that. */
+ * such a part than those of the smallest shape gets the place of that. So does one that
+ * requests more than all shapes: steps without a plan use that of the largest one. */
 enum { LARGER_PART = 16 };
 
-/* Return the smallest shape with a plan, if a step that reaches `allocated` live bytes may
- * have its place. */
+/* Return the smallest shape with a plan, if this step, which reaches `allocated` live bytes,
+ * may have its place. */
 static struct tarn__learn_shape *smaller_shape(struct tarn__learn *learn,
+                                               const struct tarn__learn_shape *step,
                                                uint64_t allocated)
 {
     struct tarn__learn_shape *least = NULL;
@@ -95,7 +110,10 @@ static struct tarn__learn_shape *smaller_shape(struct tarn__learn *learn,
     if (!least)
         return NULL;
     uint64_t most = least->sequences->peak_allocated;
-    return allocated > most + most / LARGER_PART ? least : NULL;
+    return allocated > most + most / LARGER_PART ||
+                   step->quanta > largest_shape(learn)->quanta
+               ? least
+               : NULL;
 }
 
 /* Return true if the present step, up to now, begins as this shape does. */
@@ -116,7 +134,7 @@ static struct tarn__learn_shape *shape_that_begins_so(struct tarn__learn *learn)
     return NULL;
 }
 
-/* Follow a shape; NULL: none, and record the step if its shape could be planned. */
+/* Follow a shape; NULL: none. */
 static void follow_shape(struct tarn__pool *pool, struct tarn__learn_shape *shape)
     TARN__REQUIRES(pool_lock)
 {
@@ -128,7 +146,45 @@ static void follow_shape(struct tarn__pool *pool, struct tarn__learn_shape *shap
     else
         memset(&pool->follow->step, 0, sizeof pool->follow->step);
     if (shape || pool->follow->sequences)
-        tarn__state_use(pool, shape ? shape->sequences : NULL);
+        tarn__state_use(pool, shape ? shape->sequences : NULL, false);
+}
+
+/* Steps in a row that were unlike the largest shape. Then none uses its plan until there is a
+ * new one. */
+enum { UNLIKE_STEPS = 2 };
+
+/* Return false if the pool may have taken several steps for one: it finds them itself, and
+ * marks some alone. */
+static bool has_whole_steps(const struct tarn__learn *learn)
+{
+    return !atomic_load(&learn->detect.is_on) ||
+           learn->detect.shapes <= TARN__DETECT_SHAPES;
+}
+
+/* Use the plan of the largest shape for a step without one, which is recorded as such. It is
+ * often the same work with smaller blocks. Their addresses are those of larger blocks then,
+ * so they need no memory that the largest step does not. */
+static void borrow_plan(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+    struct tarn__learn_shape *largest = largest_shape(learn);
+
+    follow_shape(pool, NULL);
+    if (largest && learn->unlike < UNLIKE_STEPS && has_whole_steps(learn))
+        tarn__state_use(pool, largest->sequences, true);
+}
+
+void tarn__learn_note_borrowed(struct tarn__pool *pool, bool has_paid)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+    const struct tarn__follow *follow = pool->follow;
+
+    tarn__assert_held(&pool->lock);
+    learn->has_borrowed = has_paid;
+    if (has_paid)
+        learn->unlike = 0;
+    else if (follow->step.peak_allocated <= follow->sequences->peak_allocated)
+        learn->unlike++;
 }
 
 /* Forget the plan of a shape. */
@@ -137,7 +193,7 @@ static void forget_shape(struct tarn__pool *pool, struct tarn__learn_shape *shap
 {
     struct tarn__learn *learn = pool->follow->learn;
 
-    if (learn->active == shape)
+    if (shape->sequences && pool->follow->sequences == shape->sequences)
         follow_shape(pool, NULL);
     if (learn->guess == shape)
         learn->guess = NULL;
@@ -157,6 +213,7 @@ static void add_request(struct tarn__learn *learn, uint64_t key, uint32_t quanta
 
     present->signature = tarn__signature_add(
         present->signature, quanta | stream_number << 32 | thread_number << 48);
+    present->quanta += quanta;
     if (learn->allocations++ >= TARN__LEARN_PREFIX)
         return;
     learn->requests[present->count] = (struct tarn__learn_request){thread, key, quanta};
@@ -174,8 +231,12 @@ bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t qu
     if (!learn->active && learn->allocations > 1)
         return false;
     if (!learn->active || !begins_as(learn, learn->active)) {
-        follow_shape(pool, shape_that_begins_so(learn));
-        return learn->active;
+        struct tarn__learn_shape *shape = shape_that_begins_so(learn);
+        if (shape)
+            follow_shape(pool, shape);
+        else
+            borrow_plan(pool);
+        return pool->follow->sequences;
     }
     /* decided: this step needs no record, but for the ends in the next one */
     learn->is_recording = learn->present.count < TARN__LEARN_PREFIX;
@@ -439,7 +500,7 @@ void tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequence
     tarn__assert_held(&pool->lock);
     remove_first_job(learn);
     if (sequences && !shape)
-        shape = smaller_shape(learn, sequences->peak_allocated);
+        shape = smaller_shape(learn, &planned, sequences->peak_allocated);
     if (!sequences || !shape || !learn->is_on || !tarn__state_has_room(pool, sequences)) {
         tarn__sequences_free(sequences);
         learn->failures += learn->is_on;
@@ -455,6 +516,7 @@ void tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequence
     *shape = planned;
     shape->sequences = sequences;
     learn->guess = shape;
+    learn->unlike = 0;
     learn->counts.plans++;
     learn->marks_to_trim = learn->counts.plans == 1 ? 1 : TARN__LEARN_SETTLED;
     pool->learned_bytes = tarn__learn_most_reserved(learn, 0);
@@ -493,7 +555,8 @@ static bool has_space_for_shape(struct tarn__learn *learn)
     for (int i = 0; i < TARN__LEARN_SHAPES; i++)
         count += learn->shapes[i].sequences != NULL;
     return count < TARN__LEARN_SHAPES ||
-           (learn->job_count == 0 && smaller_shape(learn, learn->record.peak_allocated));
+           (learn->job_count == 0 &&
+            smaller_shape(learn, &learn->present, learn->record.peak_allocated));
 }
 
 /* Blocks that are looked at for holes. */
@@ -576,6 +639,9 @@ static void end_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
         plan_step(pool);
     else
         learn->unrepeated++;
+    if (learn->has_borrowed)
+        learn->unrepeated = 0;
+    learn->has_borrowed = false;
 }
 
 static void begin_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
@@ -585,6 +651,7 @@ static void begin_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     tarn__record_restart(&learn->record, pool->heap.allocated_bytes);
     learn->allocations = 0;
     learn->present.signature = 0;
+    learn->present.quanta = 0;
     learn->present.count = 0;
     learn->is_recording = true;
     follow_shape(pool, learn->guess);

@@ -38,6 +38,7 @@ enum {
 
 struct tarn__learn_shape {
     uint64_t signature;
+    uint64_t quanta;                         /* of all requests */
     uint64_t beginnings[TARN__LEARN_PREFIX]; /* [i]: hash of i + 1 allocations */
     uint32_t count;                          /* of these */
     struct tarn__sequences *sequences;       /* NULL: this shape is unused */
@@ -83,6 +84,9 @@ struct tarn__learn {
     struct tarn__learn_job jobs[TARN__LEARN_JOBS]; /* the first one is at work */
     unsigned job_count;
     unsigned unrepeated, failures;
+    /* steps in a row that used the largest shape's plan, and got few addresses there */
+    unsigned unlike;
+    bool has_borrowed; /* this step got most of its addresses there */
     struct {
         uint64_t steps, plans, worse;
     } counts;
@@ -112,6 +116,11 @@ void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t
     TARN__REQUIRES(pool_lock);
 /* Note the free of a block. */
 void tarn__learn_note_free(struct tarn__pool *pool, tarn__index index, uint64_t key)
+    TARN__REQUIRES(pool_lock);
+
+/* Note that a step which used the largest shape's plan has ended, and whether 90 % of its
+ * bytes got addresses there. */
+void tarn__learn_note_borrowed(struct tarn__pool *pool, bool has_paid)
     TARN__REQUIRES(pool_lock);
 
 /* Return the most bytes that a plan may have a pool reserve whose live bytes reach

@@ -33,15 +33,27 @@ static bool is_live(const struct tarn__match *match, uint32_t place)
     return match->sequences->nodes[match->sequence->slots[place].rank] != 0;
 }
 
+/* A larger slot has at most so many times the bytes. Else blocks that the larger step does not
+ * have would take the slots of its large ones. */
+enum { TIMES_LARGER = 16 };
+
+static bool has_room(const struct tarn__match *match, uint32_t quanta)
+{
+    return quanta >= match->quanta && quanta / TIMES_LARGER <= match->quanta;
+}
+
 /* Look at a place of the window: first those ahead, from the cursor on, then those
- * behind, backwards. */
+ * behind, backwards. If larger slots will do, the one at the cursor does at once, and others
+ * ahead after all of the same size. */
 static bool is_candidate(const struct tarn__match *match, uint32_t look,
                          uint32_t *place_out)
 {
     const struct tarn__sequence *sequence = match->sequence;
-    uint32_t ahead = places_ahead(sequence), place;
-    bool used;
+    uint32_t ahead = places_ahead(sequence), window = ahead + places_behind(sequence);
+    bool takes_larger = match->takes_larger && (look == 0 || look >= window), used;
+    uint32_t place;
 
+    look -= look >= window ? window : 0;
     if (look < ahead) {
         used = sequence->ahead >> look & 1;
         place = sequence->cursor + look;
@@ -53,8 +65,9 @@ static bool is_candidate(const struct tarn__match *match, uint32_t look,
             sequence->cursor + (look < sequence->cursor ? 0 : sequence->count) - 1 - look;
     }
     *place_out = place;
-    return !used && sequence->slots[place].quanta == match->quanta &&
-           !is_live(match, place);
+    uint32_t quanta = sequence->slots[place].quanta;
+    return !used && !is_live(match, place) &&
+           (takes_larger ? has_room(match, quanta) : quanta == match->quanta);
 }
 
 /* --- realigning by the last sizes --- */
@@ -120,6 +133,7 @@ bool tarn__match_next(struct tarn__match *match)
     const struct tarn__sequence *sequence = match->sequence;
     uint32_t most = places_ahead(sequence) + places_behind(sequence);
 
+    most += match->takes_larger ? places_ahead(sequence) : 0;
     while (match->look < most)
         if (is_candidate(match, match->look++, &match->place))
             return true;
@@ -151,8 +165,10 @@ static void go_back(struct tarn__sequence *sequence, uint32_t places)
 void tarn__match_accept(struct tarn__match *match)
 {
     struct tarn__sequence *sequence = match->sequence;
-    uint32_t ahead = places_ahead(sequence), look = match->look - 1;
+    uint32_t ahead = places_ahead(sequence), behind = places_behind(sequence),
+             look = match->look - 1;
 
+    look -= look >= ahead + behind ? ahead + behind : 0;
     if (match->is_realigned)
         sequence->ahead = sequence->behind = 0;
     else if (look < ahead)

@@ -90,18 +90,20 @@ void tarn__state_restart(struct tarn__pool *pool)
  * step's bytes. Small blocks have room elsewhere. */
 enum { SHARED_LEAST = (1 << 20) >> TARN__QUANTUM_SHIFT };
 
-void tarn__state_use(struct tarn__pool *pool, struct tarn__sequences *sequences)
+void tarn__state_use(struct tarn__pool *pool, struct tarn__sequences *sequences,
+                     bool is_borrowed)
 {
     struct tarn__follow *follow = pool->follow;
 
     tarn__assert_held(&pool->lock);
-    if (sequences != follow->sequences)
+    if (sequences != follow->sequences || is_borrowed)
         forget_live(pool);
-    if (sequences)
+    if (sequences && !is_borrowed)
         tarn__area_separate(&pool->heap, follow->area_bytes);
     else if (follow->sequences)
         tarn__area_share(&pool->heap, SHARED_LEAST);
     follow_sequences(pool, sequences);
+    follow->is_borrowed = is_borrowed;
     tarn__state_restart(pool);
 }
 

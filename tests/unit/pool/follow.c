@@ -77,11 +77,8 @@ static void run(tarn_resource *pool, const size_t *sizes, uint32_t count, uint32
 
 /* --- matching, without a pool --- */
 
-static uint32_t next_place(struct tarn__sequences *sequences, uint32_t quanta)
+static uint32_t next_place_of(struct tarn__match match)
 {
-    struct tarn__match match = {sequences, &sequences->all[0], quanta, 0, false, false,
-                                0};
-
     tarn__match_begin(&match);
     if (!tarn__match_next(&match)) {
         tarn__match_reject(&match);
@@ -89,6 +86,21 @@ static uint32_t next_place(struct tarn__sequences *sequences, uint32_t quanta)
     }
     tarn__match_accept(&match);
     return match.place;
+}
+
+static uint32_t next_place(struct tarn__sequences *sequences, uint32_t quanta)
+{
+    return next_place_of((struct tarn__match){
+        .sequences = sequences, .sequence = &sequences->all[0], .quanta = quanta});
+}
+
+/* Return the next place of a step with smaller blocks than those of the sequences. */
+static uint32_t next_larger_place(struct tarn__sequences *sequences, uint32_t quanta)
+{
+    return next_place_of((struct tarn__match){.sequences = sequences,
+                                              .sequence = &sequences->all[0],
+                                              .quanta = quanta,
+                                              .takes_larger = true});
 }
 
 static struct tarn__sequences *sequences_of(const uint32_t *quanta, uint32_t count)
@@ -172,6 +184,27 @@ TEST(the_last_eight_sizes_tell_each_fourth_place_ahead_and_behind)
         if (place + FAR < SLOTS)
             check_leads_to(sequences, place + FAR, place);
     }
+    tarn__sequences_free(sequences);
+}
+
+TEST(smaller_blocks_are_at_the_places_of_larger_ones_in_order)
+{
+    const uint32_t first[] = {800, 100, 1600, 200, 300, 7, 1000, 2000};
+    uint32_t quanta[200];
+
+    for (uint32_t i = 0; i < 200; i++)
+        quanta[i] = i < 8 ? first[i] : 1;
+    struct tarn__sequences *sequences = sequences_of(quanta, 200);
+    CHECK_EQUAL(0, next_larger_place(sequences, 400));
+    CHECK_EQUAL(1, next_larger_place(sequences, 100));
+    CHECK_EQUAL(UINT32_MAX, next_larger_place(sequences, 6000)); /* larger than all */
+    CHECK_EQUAL(2, next_larger_place(sequences, 1000)); /* though place 6 has that size */
+    CHECK_EQUAL(4, next_larger_place(sequences, 250));  /* place 3 is too small */
+    CHECK_EQUAL(UINT32_MAX,
+                next_larger_place(sequences, 8)); /* 16 times: place 3 has more */
+    CHECK_EQUAL(5, next_larger_place(sequences, 7));
+    CHECK_EQUAL(7, next_larger_place(sequences, 1001));
+    CHECK_EQUAL(3, next_larger_place(sequences, 200)); /* left out until now */
     tarn__sequences_free(sequences);
 }
 
