@@ -490,8 +490,8 @@ static bool mark_learned(struct tarn__pool *pool)
     enter_plan(pool);
     tarn__pool_lock(pool);
     pool->follow->is_marked = true;
-    bool is_due = tarn__learn_is_trim_due(pool);
     struct tarn__planner *planner = tarn__learn_mark(pool);
+    bool is_due = tarn__learn_is_trim_due(pool);
     bool begins = !was_on && tarn__learn_is_on(pool);
     tarn__pool_unlock(pool);
     if (planner)

@@ -62,6 +62,8 @@ static unsigned judge(struct tarn__follow *follow)
     } else if (!is_over) {
         sequences->bad_steps = 0;
         follow->moves = 0;
+        if (follow->learn)
+            follow->learn->over = 0;
     }
     if (needs_more && follow->learn)
         follow->learn->is_trim_due = true;

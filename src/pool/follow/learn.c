@@ -312,9 +312,10 @@ static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 }
 
 /* End learning in vain, after the message of the warning was kept. */
-static void end_in_vain(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+static void end_in_vain(struct tarn__pool *pool, tarn_pool_plan_state state)
+    TARN__REQUIRES(pool_lock)
 {
-    pool->follow->state = TARN_POOL_PLAN_OFF_UNREPEATED;
+    pool->follow->state = state;
     atomic_store(&pool->follow->has_news, true);
     end(pool);
 }
@@ -326,7 +327,7 @@ static void end_undetected(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     snprintf(follow->news, sizeof follow->news,
              "pool: learning is off: no repeated step was found in %d allocations",
              TARN__DETECT_MOST);
-    end_in_vain(pool);
+    end_in_vain(pool, TARN_POOL_PLAN_OFF_UNREPEATED);
 }
 
 static void end_unrepeated(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
@@ -341,7 +342,20 @@ static void end_unrepeated(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
         snprintf(follow->news, sizeof follow->news,
                  "pool: learning is off: none of %d steps in a row got a plan",
                  TARN__LEARN_UNREPEATED);
-    end_in_vain(pool);
+    end_in_vain(pool, TARN_POOL_PLAN_OFF_UNREPEATED);
+}
+
+/* The plans are in the way of steps without one. */
+static void end_over(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__follow *follow = pool->follow;
+    const struct tarn__record *record = &follow->learn->record;
+
+    snprintf(follow->news, sizeof follow->news,
+             "pool: learning is off: %llu bytes were reserved for %llu live ones",
+             (unsigned long long)record->peak_reserved,
+             (unsigned long long)record->peak_allocated);
+    end_in_vain(pool, TARN_POOL_PLAN_OFF_MEMORY);
 }
 
 /* --- plans that are worse than none --- */
@@ -375,6 +389,19 @@ static void note_plain(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
         learn->plain_reserved = record->peak_reserved;
     if (learn->counts.plans > 0)
         pool->learned_bytes = tarn__learn_most_reserved(learn, 0);
+}
+
+/* Have the mark return memory if the present step, which had no plan, had more than a plain
+ * pool has. */
+static void judge_plain(struct tarn__learn *learn)
+{
+    const struct tarn__record *record = &learn->record;
+    bool is_over =
+        learn->counts.plans > 0 &&
+        record->peak_reserved > tarn__learn_most_reserved(learn, record->peak_allocated);
+
+    learn->over = is_over ? learn->over + 1 : 0;
+    learn->is_trim_due = learn->is_trim_due || is_over;
 }
 
 static void note_worse(struct tarn__learn *learn, uint64_t signature)
@@ -631,8 +658,10 @@ static void end_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 
     if (learn->allocations == 0)
         return;
-    if (!learn->active)
+    if (!learn->active) {
         note_plain(pool);
+        judge_plain(learn);
+    }
     if (learn->active)
         learn->unrepeated = 0;
     else if (learn->is_recording && learn->record.is_whole && learn->record.count > 0)
@@ -670,8 +699,10 @@ struct tarn__planner *tarn__learn_mark(struct tarn__pool *pool)
         end_step(pool);
     learn->is_on = true;
     atomic_store(&pool->follow->is_asked, true);
-    if (learn->unrepeated >= TARN__LEARN_UNREPEATED ||
-        learn->failures >= TARN__LEARN_FAILURES)
+    if (learn->over == TARN__LEARN_OVER)
+        end_over(pool);
+    else if (learn->unrepeated >= TARN__LEARN_UNREPEATED ||
+             learn->failures >= TARN__LEARN_FAILURES)
         end_unrepeated(pool);
     else
         begin_step(pool);

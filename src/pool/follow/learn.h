@@ -33,7 +33,9 @@ enum {
     TARN__LEARN_WORSE = 32,  /* signatures of shapes whose plan was worse than none */
     TARN__LEARN_SETTLED = 8, /* marks after a new plan, without another one */
     TARN__LEARN_UNREPEATED = 64,
-    TARN__LEARN_FAILURES = 3
+    TARN__LEARN_FAILURES = 3,
+    TARN__LEARN_OVER =
+        2 /* steps in a row with more reserved bytes than a plain pool has */
 };
 
 struct tarn__learn_shape {
@@ -86,6 +88,7 @@ struct tarn__learn {
     unsigned unrepeated, failures;
     /* steps in a row that used the largest shape's plan, and got few addresses there */
     unsigned unlike;
+    unsigned over;     /* see TARN__LEARN_OVER; the last one had no plan */
     bool has_borrowed; /* this step got most of its addresses there */
     struct {
         uint64_t steps, plans, worse;

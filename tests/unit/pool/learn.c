@@ -779,6 +779,30 @@ TEST(memory_of_a_step_without_a_plan_is_not_held_against_a_plan)
     end(pool);
 }
 
+/* Two such steps in a row: the plans do not help the program. The memory is returned. */
+TEST(learning_ends_if_steps_without_a_plan_reserve_more_than_a_plain_pool)
+{
+    const tarn_pool_options options = {
+        .size = sizeof options, .learn = true, .grow_first = true};
+    struct gate gate;
+
+    begin();
+    tarn_resource *pool = new_pool(&options);
+    learn_equal_blocks(pool, 3 * MIB);
+    for (int round = 0; round < 2; round++) {
+        CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
+        hold_up(streams[2 * round], &gate);
+        for (int i = 0; i < 2; i++)
+            run_equal_blocks_on(pool, (32 + round) * MIB, LARGE_BLOCKS,
+                                streams[2 * round + i]);
+        let_on(&gate);
+        mark(pool);
+        CHECK_EQUAL(0, statistics(pool).reserved);
+    }
+    CHECK_EQUAL(TARN_POOL_PLAN_OFF_MEMORY, statistics(pool).plan_state);
+    end(pool);
+}
+
 /* A step without a plan uses memory at planned addresses. What stays of it is small, as a
  * loss is, and lies elsewhere: the next step of a plan is planned as a whole. */
 TEST(small_blocks_that_a_step_without_a_plan_leaves_are_in_the_way_of_no_plan)
