@@ -3,6 +3,7 @@
 #include "test.h"
 #include "ipc/connections.h"
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -11,6 +12,15 @@ enum { PLACES = 12, CLIENTS = 3 }; /* one process may have a quarter of the plac
 
 static int listener, clients[CLIENTS];
 
+static int new_socket(int flags)
+{
+    int file = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
+
+    if (file < 0)
+        abort();
+    return file;
+}
+
 /* Connect to a listener of this process, at an address that the system chooses. */
 static void connect_clients(void)
 {
@@ -18,13 +28,12 @@ static void connect_clients(void)
     struct sockaddr *generic = (struct sockaddr *)(void *)&address;
     socklen_t bytes = sizeof address;
 
-    listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    CHECK(listener >= 0);
+    listener = new_socket(SOCK_NONBLOCK);
     CHECK_EQUAL(0, bind(listener, generic, sizeof address.sun_family));
     CHECK_EQUAL(0, listen(listener, CLIENTS));
     CHECK_EQUAL(0, getsockname(listener, generic, &bytes));
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        clients[i] = new_socket(0);
         CHECK_EQUAL(0, connect(clients[i], generic, bytes));
     }
 }
