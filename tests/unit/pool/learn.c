@@ -203,6 +203,29 @@ TEST(each_shape_has_its_plan_from_its_first_allocation_on)
     end(pool);
 }
 
+/* A stream that frees, and allocates nothing, changes the number of no other stream. */
+TEST(a_block_that_another_stream_frees_hides_no_stream)
+{
+    enum { COUNT = 40 };
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int i = 0; i < 6; i++) {
+        tarn_device_ptr blocks[COUNT];
+        mark(pool);
+        if (i == 3)
+            wait_for_plans(pool, 1);
+        uint64_t planned = statistics(pool).planned;
+        put(pool, take(pool, MIB, streams[0]), MIB, streams[2]);
+        for (int j = 0; j < COUNT; j++)
+            blocks[j] = take(pool, (1 + j) * 64 * KIB, streams[1]);
+        for (int j = 0; j < COUNT; j++)
+            put(pool, blocks[j], (1 + j) * 64 * KIB, streams[1]);
+        CHECK(i < 3 || statistics(pool).planned - planned == COUNT + 1);
+    }
+    end(pool);
+}
+
 /* Run a program of several shapes until the pool has a plan for each, and three times
  * more: then at least so many allocations of each step are planned. */
 static void learn_rounds(void (*run)(tarn_resource *pool, int shape), int shapes,
