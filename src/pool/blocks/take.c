@@ -209,32 +209,38 @@ tarn__index tarn__take_request(struct tarn__heap *heap, tarn__index index,
 
 /* --- finding --- */
 
-/* Find a block for the request, of so many quanta or less. */
-static inline tarn__index find_in(const struct tarn__heap *heap,
-                                  const struct tarn__bins *bins,
-                                  const struct tarn__request *request, uint32_t most)
+/* Find the best block of the stream state, or a smaller completed one, of those that `accepts`
+ * (NULL: it accepts all). */
+static inline tarn__index find_accepted(const struct tarn__heap *heap,
+                                        const struct tarn__stream_state *stream_state,
+                                        const struct tarn__request *request,
+                                        tarn__fits accepts)
 {
-    if (request->alignment > TARN__QUANTUM || request->quanta < heap->area_least)
-        return tarn__bins_find(bins, &heap->nodes, request->quanta, most, fits,
-                               &(struct look){heap, request});
-    return tarn__bins_find(bins, &heap->nodes, request->quanta, most, NULL, NULL);
-}
-
-/* Find the best block of the stream state, or a smaller completed one. */
-static inline tarn__index find(const struct tarn__heap *heap,
-                               const struct tarn__stream_state *stream_state,
-                               const struct tarn__request *request)
-{
+    const struct look look = {heap, request};
     tarn__index same_stream = 0, completed = 0;
     uint32_t most = UINT32_MAX;
 
     if (stream_state && stream_state->in_order)
-        same_stream = find_in(heap, &stream_state->free.bins, request, most);
+        same_stream = tarn__bins_find(&stream_state->free.bins, &heap->nodes,
+                                      request->quanta, most, accepts, &look);
     if (same_stream)
         most = NODE(same_stream)->quanta - 1;
     if (most >= request->quanta && heap->completed_bytes > 0)
-        completed = find_in(heap, &heap->completed, request, most);
+        completed = tarn__bins_find(&heap->completed, &heap->nodes, request->quanta, most,
+                                    accepts, &look);
     return completed && NODE(completed)->quanta <= most ? completed : same_stream;
+}
+
+static inline tarn__index find(const struct tarn__heap *heap,
+                               const struct tarn__stream_state *stream_state,
+                               const struct tarn__request *request)
+{
+    bool size_tells =
+        request->alignment <= TARN__QUANTUM && request->quanta >= heap->area_least;
+
+    if (__builtin_expect(!size_tells, false))
+        return find_accepted(heap, stream_state, request, fits);
+    return find_accepted(heap, stream_state, request, NULL);
 }
 
 tarn__index tarn__take_block(struct tarn__heap *heap,
