@@ -12,7 +12,7 @@
  *    borders  `before` and `after` are 0 where another address range begins.
  *    area     Free blocks and unmapped ranges in the area of a plan are in bins of their
  *             own. A search by size does not find them, a look-up by address does
- *             (follow/area.h).
+ *             (follow/area.h). Where the area is shared, they are in the bins of all.
  *
  * The owner holds the heap's lock around every call. Nothing here calls the driver.
  */

@@ -5,7 +5,8 @@
  * any other block.
  *
  * Other blocks do not get addresses of the area, or they would be in the way of planned
- * ones. Where the pool has no other memory left, the area is shared with them.
+ * ones. Where the pool has no other memory left, and in steps without a plan, the area is
+ * shared with them.
  */
 #ifndef TARN_POOL_AREA_H
 #define TARN_POOL_AREA_H

@@ -88,9 +88,9 @@ static struct tarn__learn_shape *largest_shape(struct tarn__learn *learn)
     return most;
 }
 
-/* The largest steps decide how much a pool reserves. So a step whose live bytes reach more by
- * such a part than those of the smallest shape gets the place of that. So does one that
- * requests more than all shapes: steps without a plan use that of the largest one. */
+/* The largest steps decide how much a pool reserves. So a step replaces the shape whose live
+ * bytes have the lowest peak, if its own peak is higher by such a part. It also does if it
+ * requests more bytes than any shape: steps without a plan borrow that of the largest one. */
 enum { LARGER_PART = 16 };
 
 /* Return the smallest shape with a plan, if this step, which reaches `allocated` live bytes,
@@ -153,8 +153,8 @@ static void follow_shape(struct tarn__pool *pool, struct tarn__learn_shape *shap
  * new one. */
 enum { UNLIKE_STEPS = 2 };
 
-/* Return false if the pool may have taken several steps for one: it finds them itself, and
- * marks some alone. */
+/* Return false if the pool finds the steps itself, and marks only some of them: what it takes
+ * for one may be several. */
 static bool has_whole_steps(const struct tarn__learn *learn)
 {
     return !atomic_load(&learn->detect.is_on) ||
@@ -391,8 +391,8 @@ static void note_plain(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
         pool->learned_bytes = tarn__learn_most_reserved(learn, 0);
 }
 
-/* Have the mark return memory if the present step, which had no plan, had more than a plain
- * pool has. */
+/* Have the mark return memory if the pool reserved too much in the present step, which had no
+ * plan. */
 static void judge_plain(struct tarn__learn *learn)
 {
     const struct tarn__record *record = &learn->record;

@@ -7,13 +7,16 @@
  * A mark does not tell the shape of the step that begins. The pool follows the shape of
  * the last one. The first allocations decide: hashes of their beginnings are compared. So
  * a step follows another plan, or is recorded, from the first allocation on that differs.
+ * A step that is recorded borrows a plan: it uses addresses of the shape that requests the
+ * most bytes, where its blocks are smaller.
  *
  * A plan is not to make a pool reserve more than it did without one. A plan from which that
  * is to be expected is not followed. One that does it is dropped, and its shape gets no other.
  *
  * Learning ends where it is in vain: after TARN__LEARN_UNREPEATED steps in a row of which
- * none got a plan, or after TARN__LEARN_FAILURES plans that were not made or
- * did not pay. Then the pool is one without a plan.
+ * none got or borrowed a plan, after TARN__LEARN_FAILURES plans that were not made or
+ * did not pay, or after TARN__LEARN_OVER steps in a row without a plan that had the pool
+ * reserve more than it did before. Then the pool is one without a plan.
  *
  * The pool's lock guards all of it, but a planner at work.
  */
@@ -79,17 +82,16 @@ struct tarn__learn {
     uint64_t worse[TARN__LEARN_WORSE];
     /* most bytes, of all steps that were recorded without a plan */
     uint64_t plain_allocated, plain_reserved;
-    /* since the last mark a plan needed too much memory, or the layouts moved */
+    /* since the last mark a step needed too much memory, or the layouts moved */
     bool is_trim_due;
     unsigned marks_to_trim; /* until free memory is to be returned; 0: it is not */
 
     struct tarn__learn_job jobs[TARN__LEARN_JOBS]; /* the first one is at work */
     unsigned job_count;
     unsigned unrepeated, failures;
-    /* steps in a row that used the largest shape's plan, and got few addresses there */
-    unsigned unlike;
-    unsigned over;     /* see TARN__LEARN_OVER; the last one had no plan */
-    bool has_borrowed; /* this step got most of its addresses there */
+    unsigned unlike;   /* steps in a row for which the borrowed plan did not pay */
+    unsigned over;     /* steps without a plan in a row; see TARN__LEARN_OVER */
+    bool has_borrowed; /* a plan that paid, for this step */
     struct {
         uint64_t steps, plans, worse;
     } counts;
@@ -110,8 +112,8 @@ bool tarn__learn_is_on(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
  * it, which the caller marks. */
 bool tarn__learn_detect(struct tarn__pool *pool, uint32_t quanta)
     TARN__REQUIRES(pool_lock);
-/* Note a request of the calling thread. Returns true if the pool follows another shape
- * from now on, in which the earlier requests of the step have slots, too. */
+/* Note a request of the calling thread. Returns true if the step uses another plan from now
+ * on, in which its earlier requests have slots, too. */
 bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t quanta)
     TARN__REQUIRES(pool_lock);
 /* Note that it got this block, which is in transit. */
@@ -121,8 +123,8 @@ void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t
 void tarn__learn_note_free(struct tarn__pool *pool, tarn__index index, uint64_t key)
     TARN__REQUIRES(pool_lock);
 
-/* Note that a step which used the largest shape's plan has ended, and whether 90 % of its
- * bytes got addresses there. */
+/* Note the end of a step that borrowed a plan. `has_paid`: 90 % of its bytes had addresses of
+ * that. */
 void tarn__learn_note_borrowed(struct tarn__pool *pool, bool has_paid)
     TARN__REQUIRES(pool_lock);
 
@@ -131,10 +133,10 @@ void tarn__learn_note_borrowed(struct tarn__pool *pool, bool has_paid)
 uint64_t tarn__learn_most_reserved(const struct tarn__learn *learn, uint64_t allocated);
 /* The plan that is followed does not pay. If blocks that are not planned have its addresses,
  * all layouts go elsewhere; else forget it. `is_worse`: it has the pool reserve more than
- * that. Returns false if learning ends. */
+ * tarn__learn_most_reserved(). Returns false if learning ends. */
 bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse) TARN__REQUIRES(pool_lock);
 /* Return true if the mark that calls this is to return free memory: a new plan has other
- * addresses, or a plan that was worse was dropped. The pool returns it for the first plan at
+ * addresses, or a step needed too much memory. The pool returns it for the first plan at
  * once. For later ones it does so when no further plan has come for TARN__LEARN_SETTLED
  * marks: most memory is at addresses of plans by then. */
 bool tarn__learn_is_trim_due(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);

@@ -3,8 +3,8 @@
  * An allocation is the slot at the cursor if the sizes are equal. Else it is the nearest
  * unused slot of its size within 64 places; then the cursor follows it. Else it is the
  * slot to which the last eight sizes lead; then the cursor goes there. Else it is none.
- * A step with smaller blocks than those of the plan takes the slot at the cursor if that is
- * larger, and one ahead if none of its size is near.
+ * With `takes_larger` an allocation is the slot at the cursor if that is at most 16 times as
+ * large, before all else; and a larger one ahead, if none of its size is near.
  *
  * The cursor begins anew behind the last slot. The functions know sizes alone. The caller
  * rejects a slot whose addresses are in use, and asks for the next one.
@@ -22,7 +22,7 @@ struct tarn__match {
     struct tarn__sequences *sequences;
     struct tarn__sequence *sequence;
     uint32_t quanta;
-    bool takes_larger;  /* a larger slot ahead will do, where none of this size is near */
+    bool takes_larger;  /* the step borrows the plan (learn.h): larger slots will do */
     uint32_t look;      /* how many places were looked at */
     bool is_realigned;  /* the slot was found by the last sizes */
     bool has_realigned; /* this was tried */

@@ -85,9 +85,9 @@ void tarn__state_restart(struct tarn__pool *pool)
         tarn__sequences_restart(follow->sequences);
 }
 
-/* A step without a plan shares the area, but for requests below 1 MiB. What it leaves, as its
- * loss, is in the way of the next step's plan: 512 bytes were in the addresses of 41 % of a
- * step's bytes. Small blocks have room elsewhere. */
+/* A step without a plan shares the area, but for requests below 1 MiB. A block that outlives
+ * it, for example the tensor of its loss, would be in the way of the next step's plan. Small
+ * blocks have room elsewhere. */
 enum { SHARED_LEAST = (1 << 20) >> TARN__QUANTUM_SHIFT };
 
 void tarn__state_use(struct tarn__pool *pool, struct tarn__sequences *sequences,

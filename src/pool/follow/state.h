@@ -23,7 +23,7 @@ struct tarn__follow {
     atomic_bool is_asked;
     /* the program marks its steps; else a step has as many allocations as the plan */
     bool is_marked;
-    /* the plan is that of a step with larger blocks; what misses it shares the area */
+    /* the step borrows the plan (learn.h), and shares the area */
     bool is_borrowed;
     struct tarn__sequences *sequences; /* NULL: there is none to follow at present */
     struct tarn__learn *learn; /* NULL: the plan is given, and `sequences` owned */
@@ -58,8 +58,8 @@ void tarn__state_check_maximum(struct tarn__pool *pool);
 /* Begin a step: all sequences begin anew, threads and streams have no ordinals yet. */
 void tarn__state_restart(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* Follow these sequences from now on, which are at their begin; NULL: none. The caller
- * owns them. Without any, and if they are those of a step with larger blocks (`is_borrowed`),
- * what is in the area is ordinary memory. */
+ * owns them. Without any, and if they are borrowed, requests of 1 MiB and more share the
+ * area. */
 void tarn__state_use(struct tarn__pool *pool, struct tarn__sequences *sequences,
                      bool is_borrowed) TARN__REQUIRES(pool_lock);
 /* Return the bytes that the pool is expected to reserve while it follows these sequences:
