@@ -288,11 +288,14 @@ typedef struct tarn_pool_options {
      * that begins with the first plan trims the pool, and so does one behind the last plan:
      * see tarn_resource_trim().
      *
-     * A pool has plans for up to 8 shapes. A step of more than 262,144 allocations is not
-     * planned. After 64 steps in a row of which none was repeated, learning ends. It ends
-     * as well after three plans that were not made, or did not pay: see
-     * tarn_pool_plan_state. Then the pool is one without a plan, as it is before the first
-     * mark.
+     * A pool has plans for up to 8 shapes. A step of another shape uses the plan of the one
+     * that requests the most bytes, where its blocks are smaller. A step of more than
+     * 262,144 allocations is not planned.
+     *
+     * Learning ends after 64 steps in a row that were not repeated and used no plan, after
+     * three plans that were not made or did not pay, or after two steps in a row without a
+     * plan that had the pool reserve more than it did before: see tarn_pool_plan_state.
+     * Then the pool is one without a plan, as it is before the first mark.
      *
      * A pool that learns uses VMM, no upstream and no `plan`. Where the system cannot
      * create the thread, nothing is planned. The last release of the pool waits for it.
@@ -407,7 +410,8 @@ typedef enum tarn_pool_plan_state {
      * were planned. */
     TARN_POOL_PLAN_OFF_MISSED,
     /** It has turned the plan off, since it reserved more than a pool without a plan
-     * would, in two steps in a row: more than 1.27 times the live bytes and 64 MiB. */
+     * would, in two steps in a row: more than 1.27 times the live bytes and 64 MiB. A pool
+     * that learns: more than before its plans, and 2 % and 16 MiB. */
     TARN_POOL_PLAN_OFF_MEMORY,
     /** It learns, and has no plan yet, or none any more. */
     TARN_POOL_PLAN_LEARNING,
@@ -509,8 +513,8 @@ typedef struct tarn_pool_statistics {
     /** Number of times that the last eight sizes told the place in the plan. @since 0.2 */
     uint64_t plan_resynchronized;
     tarn_pool_plan_state plan_state; /**< What the pool does with its plan. @since 0.2 */
-    /** Part of the bytes of the last planned step that were at addresses of the plan: 0 to
-     * 1. @since 0.2 */
+    /** Part of the bytes of the last step that were at addresses of a plan: 0 to 1. Of steps
+     * that used one. @since 0.2 */
     double planned_share;
     /** Number of steps that a pool with `learn` recorded as a whole. @since 0.2 */
     uint64_t steps_learned;

@@ -114,7 +114,7 @@ class PoolStatistics(NamedTuple):
         learns is "learning" while it has no plan. It is "off: unrepeated" if no step was repeated,
         or no plan could be made.
     planned_share : float
-        Part of the bytes of the last planned step that were at addresses of the plan: 0 to 1.
+        Part of the bytes of the last step that used a plan, at addresses of that: 0 to 1.
     steps_learned, plans_made : int
         Number of steps that a pool with `plan="learn"` recorded; and of the plans made of them.
     plans_worse : int
