@@ -509,6 +509,27 @@ TEST(another_program_is_planned_after_the_first)
     end(pool);
 }
 
+/* A large block stays live, so no step seems to begin. */
+TEST(a_pool_that_has_lost_the_steps_follows_no_plan_until_it_finds_them_again)
+{
+    const struct step step = {.seed = 7, .count = 250, .streams = 1};
+    tarn_resource *pool = begin();
+
+    CHECK_EQUAL(3 * 250, planned_of(pool, &step, 1, 1, streams));
+    tarn_device_ptr held = take(pool, GIB, streams[0]);
+    for (uint64_t i = 0; i < 20; i++)
+        step_run(pool, &(struct step){.seed = 100 + i, .count = 250, .streams = 1},
+                 streams);
+    uint64_t planned = statistics(pool).planned;
+    step_run(pool, &step, streams);
+    CHECK_EQUAL(planned, statistics(pool).planned);
+    put(pool, held, GIB, streams[0]);
+    for (int i = 0; i < 1000 && statistics(pool).planned < planned + 250; i++)
+        step_run(pool, &step, streams);
+    CHECK(statistics(pool).planned >= planned + 250);
+    end(pool);
+}
+
 /* The captured blocks are in no plan. */
 TEST(a_capture_between_two_steps_harms_nothing)
 {
