@@ -513,8 +513,8 @@ typedef struct tarn_pool_statistics {
     /** Number of times that the last eight sizes told the place in the plan. @since 0.2 */
     uint64_t plan_resynchronized;
     tarn_pool_plan_state plan_state; /**< What the pool does with its plan. @since 0.2 */
-    /** Part of the bytes of the last step that were at addresses of a plan: 0 to 1. Of steps
-     * that used one. @since 0.2 */
+    /** Part of the bytes of the last step that used a plan, at addresses of that: 0 to 1.
+     * @since 0.2 */
     double planned_share;
     /** Number of steps that a pool with `learn` recorded as a whole. @since 0.2 */
     uint64_t steps_learned;

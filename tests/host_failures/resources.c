@@ -4,6 +4,7 @@
 #include "driver_calls.h"
 #include "host_bytes.h"
 #include "scenario.h"
+#include "write_nothing.h"
 #include <stdlib.h>
 #include <tarn/guard.h>
 #include <tarn/nrt_resource.h>
@@ -117,12 +118,6 @@ static tarn_status create_tracker(void)
 static tarn_status create_guard(void)
 {
     return tarn_guard_create(under, NULL, &out.resource);
-}
-
-static bool write_nothing(void *data, const char *bytes, size_t count)
-{
-    (void)data, (void)bytes, (void)count;
-    return true;
 }
 
 static tarn_trace_writer *writer;

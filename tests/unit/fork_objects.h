@@ -8,6 +8,7 @@
 
 #include "test.h"
 #include "child.h"
+#include "write_nothing.h"
 #include <glob.h>
 #include <stdlib.h>
 #include <time.h>
@@ -68,12 +69,6 @@ static void begin_limiter(void)
 {
     CHILD_STATUS(TARN_OK, tarn_host_create(&its.upstream));
     CHILD_STATUS(TARN_OK, tarn_limiter_create(its.upstream, 1 << 30, &its.resource));
-}
-
-static bool write_nothing(void *data, const char *bytes, size_t count)
-{
-    (void)data, (void)bytes, (void)count;
-    return true;
 }
 
 static void begin_logger(void)

@@ -37,8 +37,7 @@ enum {
     TARN__LEARN_SETTLED = 8, /* marks after a new plan, without another one */
     TARN__LEARN_UNREPEATED = 64,
     TARN__LEARN_FAILURES = 3,
-    TARN__LEARN_OVER =
-        2 /* steps in a row with more reserved bytes than a plain pool has */
+    TARN__LEARN_OVER = 2 /* steps in a row above tarn__learn_most_reserved() */
 };
 
 struct tarn__learn_shape {

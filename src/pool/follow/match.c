@@ -28,6 +28,19 @@ static uint32_t places_behind(const struct tarn__sequence *sequence)
     return rest < TARN__MATCH_WINDOW ? rest : TARN__MATCH_WINDOW;
 }
 
+static uint32_t places_in_window(const struct tarn__sequence *sequence)
+{
+    return places_ahead(sequence) + places_behind(sequence);
+}
+
+/* Return the place in the window that a look is at. A second pass begins with the first. */
+static uint32_t place_in_window(const struct tarn__sequence *sequence, uint32_t look)
+{
+    uint32_t window = places_in_window(sequence);
+
+    return look >= window ? look - window : look;
+}
+
 static bool is_live(const struct tarn__match *match, uint32_t place)
 {
     return match->sequences->nodes[match->sequence->slots[place].rank] != 0;
@@ -49,11 +62,11 @@ static bool is_candidate(const struct tarn__match *match, uint32_t look,
                          uint32_t *place_out)
 {
     const struct tarn__sequence *sequence = match->sequence;
-    uint32_t ahead = places_ahead(sequence), window = ahead + places_behind(sequence);
-    bool takes_larger = match->takes_larger && (look == 0 || look >= window), used;
-    uint32_t place;
+    bool is_second = look >= places_in_window(sequence), used;
+    bool takes_larger = match->takes_larger && (look == 0 || is_second);
+    uint32_t ahead = places_ahead(sequence), place;
 
-    look -= look >= window ? window : 0;
+    look = place_in_window(sequence, look);
     if (look < ahead) {
         used = sequence->ahead >> look & 1;
         place = sequence->cursor + look;
@@ -131,7 +144,7 @@ static bool realign(struct tarn__match *match)
 bool tarn__match_next(struct tarn__match *match)
 {
     const struct tarn__sequence *sequence = match->sequence;
-    uint32_t most = places_ahead(sequence) + places_behind(sequence);
+    uint32_t most = places_in_window(sequence);
 
     most += match->takes_larger ? places_ahead(sequence) : 0;
     while (match->look < most)
@@ -165,10 +178,9 @@ static void go_back(struct tarn__sequence *sequence, uint32_t places)
 void tarn__match_accept(struct tarn__match *match)
 {
     struct tarn__sequence *sequence = match->sequence;
-    uint32_t ahead = places_ahead(sequence), behind = places_behind(sequence),
-             look = match->look - 1;
+    uint32_t ahead = places_ahead(sequence),
+             look = place_in_window(sequence, match->look - 1);
 
-    look -= look >= ahead + behind ? ahead + behind : 0;
     if (match->is_realigned)
         sequence->ahead = sequence->behind = 0;
     else if (look < ahead)

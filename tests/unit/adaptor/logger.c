@@ -5,6 +5,7 @@
 #include "child.h"
 #include "driver_calls.h"
 #include "scripted.h"
+#include "write_nothing.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -245,12 +246,6 @@ TEST(logger_writes_rows_of_0_bytes_beneath_other_adaptors_too)
     end();
 }
 
-static bool drop(void *data, const char *bytes, size_t count)
-{
-    (void)data, (void)bytes, (void)count;
-    return true;
-}
-
 TEST(logger_passes_requests_of_0_bytes_on_to_a_logger_beneath)
 {
     tarn_trace_writer *second;
@@ -258,7 +253,7 @@ TEST(logger_passes_requests_of_0_bytes_on_to_a_logger_beneath)
     tarn_device_ptr none = 7;
 
     begin(TARN_TRACE_RMM);
-    CHECK_OK(tarn_trace_writer_create(drop, NULL, TARN_TRACE_RMM, &second));
+    CHECK_OK(tarn_trace_writer_create(write_nothing, NULL, TARN_TRACE_RMM, &second));
     CHECK_OK(tarn_logger_create(logger, second, &above));
     CHECK_OK(tarn_resource_allocate(above, 0, 0, NULL, &none));
     CHECK_OK(tarn_resource_deallocate(above, 0, 0, 0, NULL));

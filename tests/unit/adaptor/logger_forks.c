@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
+#include "write_nothing.h"
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/wait.h>
@@ -64,18 +65,12 @@ static void *free_in_a_thread(void *nothing)
     return nothing;
 }
 
-static bool drop(void *data, const char *bytes, size_t count)
-{
-    (void)data, (void)bytes, (void)count;
-    return true;
-}
-
 static tarn_resource *logger_over(tarn_resource *upstream)
 {
     tarn_trace_writer *writer;
     tarn_resource *made;
 
-    CHECK_OK(tarn_trace_writer_create(drop, NULL, TARN_TRACE_RMM, &writer));
+    CHECK_OK(tarn_trace_writer_create(write_nothing, NULL, TARN_TRACE_RMM, &writer));
     CHECK_OK(tarn_logger_create(upstream, writer, &made));
     CHECK_OK(tarn_trace_writer_release(writer));
     return made;

@@ -11,10 +11,9 @@ struct halves {
     struct gate gates[2];
 };
 
-static void lay_out(struct halves *halves, tarn_pool_options options)
+/* Make the pool, which grows by one handle, and the streams. */
+static void begin(struct halves *halves, tarn_pool_options options)
 {
-    tarn_device_ptr low[2], high[2];
-
     use_driver(0);
     options.size = sizeof options;
     options.growth_bytes = 2 * MIB;
@@ -23,14 +22,26 @@ static void lay_out(struct halves *halves, tarn_pool_options options)
     halves->one = new_stream();
     halves->other = new_stream();
     halves->asking = new_stream();
+}
+
+static void hold_up_owners(struct halves *halves)
+{
+    hold_up(halves->one, &halves->gates[0]);
+    hold_up(halves->other, &halves->gates[1]);
+}
+
+static void lay_out(struct halves *halves, tarn_pool_options options)
+{
+    tarn_device_ptr low[2], high[2];
+
+    begin(halves, options);
     for (int i = 0; i < 2; i++) {
         low[i] = take(halves->pool, MIB, halves->one);
         high[i] = take(halves->pool, MIB, halves->other);
         halves->live[i] = take(halves->pool, 2 * MIB, halves->asking);
         CHECK_EQUAL(low[i] + MIB, high[i]);
     }
-    hold_up(halves->one, &halves->gates[0]);
-    hold_up(halves->other, &halves->gates[1]);
+    hold_up_owners(halves);
     for (int i = 0; i < 2; i++) {
         put(halves->pool, low[i], MIB, halves->one);
         put(halves->pool, high[i], MIB, halves->other);
@@ -142,26 +153,17 @@ TEST(handles_in_pieces_are_left_alone_where_the_pool_is_to_grow_first)
 TEST(handles_in_pieces_that_are_not_needed_stay_their_streams)
 {
     enum { HANDLES = 4 };
-    tarn_pool_options options = {.size = sizeof options,
-                                 .maximum_bytes = 16 * MIB,
-                                 .growth_bytes = 2 * MIB,
-                                 .oom_policy = TARN_POOL_OOM_FAIL};
     tarn_device_ptr low[HANDLES], high[HANDLES], live[HANDLES], left[2] = {0, 0};
     struct halves halves;
     struct asked asked;
 
-    use_driver(0);
-    halves.pool = new_pool(&options);
-    halves.one = new_stream();
-    halves.other = new_stream();
-    halves.asking = new_stream();
+    begin(&halves, (tarn_pool_options){.maximum_bytes = 16 * MIB});
     for (int i = 0; i < HANDLES; i++) {
         low[i] = take(halves.pool, MIB, halves.one);
         high[i] = take(halves.pool, MIB, halves.other);
         live[i] = take(halves.pool, 2 * MIB, halves.asking);
     }
-    hold_up(halves.one, &halves.gates[0]);
-    hold_up(halves.other, &halves.gates[1]);
+    hold_up_owners(&halves);
     for (int i = 0; i < HANDLES; i++) {
         put(halves.pool, low[i], MIB, halves.one);
         put(halves.pool, high[i], MIB, halves.other);
@@ -193,18 +195,10 @@ TEST(handles_in_pieces_that_are_not_needed_stay_their_streams)
 TEST(handles_in_pieces_are_had_where_one_piece_is_in_two_of_them)
 {
     enum { PIECES = 4 };
-    tarn_pool_options options = {.size = sizeof options,
-                                 .maximum_bytes = 12 * MIB,
-                                 .growth_bytes = 2 * MIB,
-                                 .oom_policy = TARN_POOL_OOM_FAIL};
     tarn_device_ptr pieces[2][PIECES], block = 0;
     struct halves halves;
 
-    use_driver(0);
-    halves.pool = new_pool(&options);
-    halves.one = new_stream();
-    halves.other = new_stream();
-    halves.asking = new_stream();
+    begin(&halves, (tarn_pool_options){.maximum_bytes = 12 * MIB});
     tarn_stream owners[PIECES] = {halves.one, halves.other, halves.other, halves.one};
     for (int i = 0; i < 2; i++) {
         for (int j = 0; j < PIECES; j++) {
@@ -213,8 +207,7 @@ TEST(handles_in_pieces_are_had_where_one_piece_is_in_two_of_them)
         }
         halves.live[i] = take(halves.pool, 2 * MIB, halves.asking);
     }
-    hold_up(halves.one, &halves.gates[0]);
-    hold_up(halves.other, &halves.gates[1]);
+    hold_up_owners(&halves);
     for (int i = 0; i < 2 * PIECES; i++)
         put(halves.pool, pieces[i / PIECES][i % PIECES], MIB, owners[i % PIECES]);
     tarn_pool_statistics before = statistics(halves.pool);

@@ -1,12 +1,7 @@
 /* Test the depth of stacked resources: every kind of the library, and one of the program.
  */
 #include "test.h"
-
-static bool write_nothing(void *data, const char *bytes, size_t count)
-{
-    (void)data, (void)bytes, (void)count;
-    return true;
-}
+#include "write_nothing.h"
 
 static tarn_status make_limiter(tarn_resource *upstream, tarn_resource **out)
 {
