@@ -28,7 +28,8 @@ static tarn_status reject(struct tarn__pool *pool)
     return TARN_OK;
 }
 
-/* Return the spans of the live blocks, merged where they touch; `lock` held. */
+/* Return the spans of the live blocks, merged where they touch; `lock` held. NULL: there is no
+ * host memory for `*count` spans. */
 static struct tarn__span *live_spans(const struct tarn__pool *pool, size_t *count)
     TARN__REQUIRES(pool_lock)
 {
@@ -50,7 +51,7 @@ static struct tarn__span *live_spans(const struct tarn__pool *pool, size_t *coun
                 spans[n++] = (struct tarn__span){node->address, tarn__node_bytes(node)};
         }
     }
-    *count = n;
+    *count = spans ? n : heap->blocks + 1;
     return spans;
 }
 
@@ -71,7 +72,8 @@ static tarn_status suspend(struct tarn__pool *pool, tarn_pool_suspend_mode mode)
         spans = live_spans(pool, &count);
         tarn__pool_unlock(pool);
         if (!spans)
-            return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to suspend");
+            return tarn_error_set(TARN_OUT_OF_MEMORY,
+                                  "pool: no host memory for a list of %zu blocks", count);
     }
     status = tarn__pages_suspend(pool->pages, spans, count);
     free(spans);

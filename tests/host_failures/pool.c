@@ -159,20 +159,66 @@ static tarn_status use_many_streams(void)
     return status;
 }
 
-static tarn_status suspend(void)
+static void check_kept_bytes(void)
+{
+    unsigned char bytes[2] = {0};
+
+    CU(cuMemcpyDtoH_v2(bytes, live.at[0], 1));
+    CU(cuMemcpyDtoH_v2(bytes + 1, live.at[0] + live.bytes[0] - 1, 1));
+    CHECK(bytes[0] == 42 && bytes[1] == 42);
+}
+
+/* A suspension that fails leaves the pool as it was. */
+static tarn_status try_to_suspend(tarn_pool_suspend_mode mode)
+{
+    tarn_status status = tarn_pool_suspend(pool, mode);
+    bool is_suspended = status == TARN_OK;
+
+    CHECK_EQUAL(is_suspended ? statistics(pool).reserved : 0, statistics(pool).suspended);
+    if (is_suspended)
+        return TARN_OK;
+    CHECK_STATUS(TARN_OUT_OF_MEMORY, status);
+    CHECK(strpbrk(tarn_error_last()->message, "0123456789") != NULL);
+    check_kept_bytes();
+    CHECK_OK(get(64 * KIB, one)); /* it needs no more memory */
+    drop(live.count - 1, one);
+    return status;
+}
+
+/* Suspend and resume, in two tries each. What fails once may fail again. */
+static tarn_status suspend_in(tarn_pool_suspend_mode mode)
 {
     tarn_status status = get(3 * MIB, one);
 
     if (status == TARN_OK)
-        status = tarn_pool_suspend(pool, TARN_POOL_SUSPEND_KEEP);
-    if (status == TARN_OK) {
-        CHECK_EQUAL(statistics(pool).reserved, statistics(pool).suspended);
-        status = tarn_pool_resume(pool);
+        status = get(64 * KIB, one);
+    if (status != TARN_OK)
+        return drop_all(status, one);
+    drop(1, one);
+    for (int i = 0; i < 2; i++) {
+        CU(cuMemsetD8_v2(live.at[0], 42, live.bytes[0]));
+        status = try_to_suspend(mode);
         if (status != TARN_OK)
-            CHECK_OK(tarn_pool_resume(pool));
+            status = try_to_suspend(mode);
+        if (status != TARN_OK)
+            break;
+        CHECK_STATUS(TARN_SUSPENDED, get(MIB, one));
+        CHECK_OK(tarn_pool_resume(pool)); /* it needs no host memory */
+        CHECK_EQUAL(0, statistics(pool).suspended);
+        if (mode == TARN_POOL_SUSPEND_KEEP)
+            check_kept_bytes();
     }
-    CHECK_EQUAL(0, statistics(pool).suspended);
     return drop_all(status, one);
+}
+
+static tarn_status suspend(void)
+{
+    return suspend_in(TARN_POOL_SUSPEND_KEEP);
+}
+
+static tarn_status suspend_without_contents(void)
+{
+    return suspend_in(TARN_POOL_SUSPEND_DISCARD);
 }
 
 static tarn_status capture(void)
@@ -252,6 +298,7 @@ TEST(pool_works_or_says_that_memory_is_short)
         {"steals", begin_small, steal, end_used},
         {"many streams", begin_small, use_many_streams, end_used},
         {"suspension", begin_small, suspend, end_used},
+        {"suspension without contents", begin_small, suspend_without_contents, end_used},
         {"captures", begin_small, capture, end_used},
         {"snapshots", begin_small, look, end_used},
         {"reports", begin_small, report, end_used},
