@@ -67,10 +67,10 @@ SOURCES = {
 
 # The tests of a module in C, as a pattern of ctest.
 TESTS = {
-    "pool": "^(unit-(pool|guard-annotations|driver-driver)|torture-(pool|resource)|conformance-resources|host_failures-pool)",
+    "pool": "^(unit-(pool|guard-annotations|driver-driver)|torture-(pool|resource)|conformance-resources|host_failures-(pool|plans))",
     "manager": "^(unit-manager|torture-manager|host_failures-managers)",
     "adaptor": "^(unit-(adaptor|device|guard-(guard|process))|torture-adaptor|host_failures-resources)",
-    "ipc": "^(unit-ipc|torture-ipc|host_failures-managers)",
+    "ipc": "^(unit-ipc|torture-ipc|host_failures-(managers|ipc))",
     "pointer": "^(unit-(pointer|manager|base-blocking_hook|ipc-served)|torture-pointer|host_failures-resources)",
 }
 # Slow beside what they find for a mutant, or dependent on time; a mutant of background.c has its test.
