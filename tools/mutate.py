@@ -67,7 +67,7 @@ SOURCES = {
 
 # The tests of a module in C, as a pattern of ctest.
 TESTS = {
-    "pool": "^(unit-(pool|guard-annotations|driver-driver)|torture-(pool|resource)|conformance-resources|host_failures-(pool|plans))",
+    "pool": "^(unit-(pool|guard-annotations|driver-driver)|torture-(pool|plans|resource)|conformance-resources|host_failures-(pool|plans))",
     "manager": "^(unit-manager|torture-manager|host_failures-managers)",
     "adaptor": "^(unit-(adaptor|device|guard-(guard|process))|torture-adaptor|host_failures-resources)",
     "ipc": "^(unit-ipc|torture-ipc|host_failures-(managers|ipc))",
