@@ -3,13 +3,18 @@
 #include "plan/plan.h"
 #include <inttypes.h>
 
-tarn_status tarn_plan_summarize(const tarn_plan *plan, tarn_plan_summary *out)
+/* Check the arguments of a call that fills a struct of `bytes` bytes. */
+static tarn_status check(const char *call, const tarn_plan *plan, const void *out,
+                         size_t bytes)
 {
     if (!plan || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "plan: summarize: plan or out is NULL");
-    tarn_status status =
-        tarn__options_check("plan: summarize", out, sizeof *out, sizeof *out);
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "%s: plan or out is NULL", call);
+    return tarn__options_check(call, out, bytes, bytes);
+}
+
+tarn_status tarn_plan_summarize(const tarn_plan *plan, tarn_plan_summary *out)
+{
+    tarn_status status = check("plan: summarize", plan, out, sizeof *out);
     if (status != TARN_OK)
         return status;
     *out = (tarn_plan_summary){
@@ -30,11 +35,7 @@ tarn_status tarn_plan_summarize(const tarn_plan *plan, tarn_plan_summary *out)
 tarn_status tarn_plan_get_block(const tarn_plan *plan, uint64_t index,
                                 tarn_plan_block *out)
 {
-    if (!plan || !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "plan: get_block: plan or out is NULL");
-    tarn_status status =
-        tarn__options_check("plan: get_block", out, sizeof *out, sizeof *out);
+    tarn_status status = check("plan: get_block", plan, out, sizeof *out);
     if (status != TARN_OK)
         return status;
     if (index >= plan->count)
