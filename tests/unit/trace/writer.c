@@ -385,12 +385,16 @@ static int count_local_time(void *unused)
 
 TEST(writer_of_a_forked_child_counts_from_midnight_where_its_parent_is)
 {
+    const char *zone = getenv("TZ");
+    char *before = zone ? strdup(zone) : NULL;
+
     CHECK_EQUAL(0, setenv("TZ", "XXX-5:30", 1));
     tzset();
     CHECK_EQUAL(0, count_local_time(NULL));
     CHECK_EQUAL(0, in_child(count_local_time, NULL));
-    CHECK_EQUAL(0, unsetenv("TZ"));
+    CHECK_EQUAL(0, before ? setenv("TZ", before, 1) : unsetenv("TZ"));
     tzset();
+    free(before);
 }
 
 TEST(unreleased_writer_is_flushed_at_exit)
