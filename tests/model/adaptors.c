@@ -11,12 +11,11 @@
  */
 #define _GNU_SOURCE
 #include <getopt.h>
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tarn/tarn.h>
+#include "run.h"
 
 enum {
     LEVELS = 6,
@@ -53,36 +52,13 @@ static struct {
     struct block blocks[BLOCKS];
     unsigned count;
     tarn_stream streams[STREAMS];
-    uint64_t random, seed, operation, refused, wrong;
+    uint64_t refused, wrong;
 } model;
-
-static void fail(const char *format, ...) TARN_PRINTF(1, 2) __attribute__((noreturn));
-static void fail(const char *format, ...)
-{
-    va_list arguments;
-
-    fprintf(stderr, "model-adaptors: seed %" PRIu64 ", operation %" PRIu64 ": ",
-            model.seed, model.operation);
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, " (last error: %s)\n", tarn_error_last()->message);
-    exit(1);
-}
 
 static void need(tarn_status status, const char *what)
 {
     if (status != TARN_OK)
         fail("%s gives %s", what, tarn_status_name(status));
-}
-
-static uint64_t draw(uint64_t limit)
-{
-    uint64_t z = (model.random += 0x9e3779b97f4a7c15u);
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (z ^ (z >> 31)) % limit;
 }
 
 /* --- the model ------------------------------------------------------------------------- */
@@ -437,7 +413,7 @@ static void step(void)
         free_one();
     else
         allocate();
-    if (model.operation % CHECK_EVERY == 0)
+    if (run.operation % CHECK_EVERY == 0)
         for (unsigned i = 0; i < model.height; i++)
             compare(&model.levels[i]);
 }
@@ -462,12 +438,12 @@ static void end_stack(void)
 
 static void run_program(uint64_t operations)
 {
-    model.random = model.seed;
+    run.random = run.seed;
     make_base();
     model.height = 1 + (unsigned)draw(LEVELS);
     for (unsigned i = 0; i < model.height; i++)
         wrap(&model.levels[i], i ? model.levels[i - 1].resource : model.base);
-    for (uint64_t i = 0; i < operations; i++, model.operation++)
+    for (uint64_t i = 0; i < operations; i++, run.operation++)
         step();
     end_stack();
 }
@@ -480,19 +456,20 @@ int main(int argc, char **argv)
     uint64_t operations = 500000;
     int option;
 
+    run.subject = "adaptors";
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
         if (option == '?')
             return 2;
-        *(option == 'n' ? &operations : &model.seed) = strtoull(optarg, NULL, 10);
+        *(option == 'n' ? &operations : &run.seed) = strtoull(optarg, NULL, 10);
     }
     need(tarn_stream_create(0, true, &model.streams[1]), "stream");
     need(tarn_stream_create(0, false, &model.streams[2]), "stream");
-    while (model.operation < operations) {
+    while (run.operation < operations) {
         run_program(PROGRAM);
-        model.seed++;
+        run.seed++;
     }
     printf("%" PRIu64 " operations, %" PRIu64 " refused, %" PRIu64
            " wrong frees; the next seed is %" PRIu64 "\n",
-           model.operation, model.refused, model.wrong, model.seed);
+           run.operation, model.refused, model.wrong, run.seed);
     return 0;
 }

@@ -12,13 +12,12 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <getopt.h>
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tarn/sim.h>
 #include <tarn/tarn.h>
+#include "run.h"
 
 enum {
     MANAGERS = 2,
@@ -51,41 +50,18 @@ static struct {
     tarn_stream streams[STREAMS];
     unsigned owners, owners_released;
     bool is_owned[OWNERS];
-    uint64_t random, seed, operation, refused;
+    uint64_t refused;
 } model;
 
 static const tarn_manager_ops *(*const tables[])(void) = {
     tarn_native_manager_ops, tarn_resource_manager_ops, tarn_pool_manager_ops};
 enum { TABLES = 3 };
 
-static void fail(const char *format, ...) TARN_PRINTF(1, 2) __attribute__((noreturn));
-static void fail(const char *format, ...)
-{
-    va_list arguments;
-
-    fprintf(stderr, "model-managers: seed %" PRIu64 ", operation %" PRIu64 ": ",
-            model.seed, model.operation);
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, " (last error: %s)\n", tarn_error_last()->message);
-    exit(1);
-}
-
 static void expect(tarn_status wanted, tarn_status got, const char *what)
 {
     if (got != wanted)
         fail("%s gives %s, not %s", what, tarn_status_name(got),
              tarn_status_name(wanted));
-}
-
-static uint64_t draw(uint64_t limit)
-{
-    uint64_t mixed = model.random += 0x9e3779b97f4a7c15;
-
-    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
-    return (mixed ^ (mixed >> 31)) % limit;
 }
 
 /* --- the memory of a block --- */
@@ -453,13 +429,13 @@ static void run_program(uint64_t operations)
     tarn_runtime_counts before, after;
     unsigned long long bytes = live_bytes();
 
-    model.random = model.seed;
+    run.random = run.seed;
     model.owners = model.owners_released = 0;
     tarn_pointer_counts(&before);
     change_resource();
     for (unsigned i = 0; i < MANAGERS; i++)
         make_manager(&model.managers[i]);
-    for (uint64_t i = 0; i < operations; i++, model.operation++)
+    for (uint64_t i = 0; i < operations; i++, run.operation++)
         step();
     end_program();
     tarn_pointer_counts(&after);
@@ -478,20 +454,21 @@ int main(int argc, char **argv)
     uint64_t operations = 300000;
     int option;
 
+    run.subject = "managers";
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
         if (option == '?')
             return 2;
-        *(option == 'n' ? &operations : &model.seed) = strtoull(optarg, NULL, 10);
+        *(option == 'n' ? &operations : &run.seed) = strtoull(optarg, NULL, 10);
     }
     model.streams[0] = TARN_STREAM_NONE;
     model.streams[1] = TARN_STREAM_DEFAULT;
     expect(TARN_OK, tarn_stream_create(0, true, &model.streams[2]), "stream");
     expect(TARN_OK, tarn_stream_create(0, false, &model.streams[3]), "stream");
-    while (model.operation < operations) {
+    while (run.operation < operations) {
         run_program(PROGRAM);
-        model.seed++;
+        run.seed++;
     }
     printf("%" PRIu64 " operations, %" PRIu64 " refused; the next seed is %" PRIu64 "\n",
-           model.operation, model.refused, model.seed);
+           run.operation, model.refused, run.seed);
     return 0;
 }

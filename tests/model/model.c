@@ -12,12 +12,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tarn/tarn.h>
+#include "run.h"
 #include "../support/random_plan.h"
 
 enum {
@@ -47,33 +46,8 @@ static struct {
     size_t target; /* target number of live blocks; drifts */
     struct block freed[FREED];
     unsigned freed_count;
-    uint64_t random, seed, operation;
     uint64_t allocations, failed_allocations, wrong;
 } model;
-
-static void fail(const char *format, ...) TARN_PRINTF(1, 2) __attribute__((noreturn));
-static void fail(const char *format, ...)
-{
-    va_list arguments;
-
-    fprintf(stderr, "model: %s, seed %" PRIu64 ", operation %" PRIu64 ": ",
-            model.resource ? tarn_resource_name(model.resource) : "start", model.seed,
-            model.operation);
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
-    exit(1);
-}
-
-static uint64_t draw(uint64_t limit)
-{
-    uint64_t z = (model.random += 0x9e3779b97f4a7c15u);
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (z ^ (z >> 31)) % limit;
-}
 
 /* --- the model ------------------------------------------------------------------------- */
 
@@ -408,16 +382,16 @@ static void step(void)
         free_one();
     else
         allocate();
-    if (model.operation % COUNT_EVERY == 0)
+    if (run.operation % COUNT_EVERY == 0)
         compare_counts();
-    if (model.operation % WALK_EVERY == 0)
+    if (run.operation % WALK_EVERY == 0)
         compare_all();
 }
 
 /* A plan that does not fit: its blocks are in each other's way. */
 static tarn_plan *some_plan(void)
 {
-    const struct random_plan wanted = {.seed = model.seed + 1,
+    const struct random_plan wanted = {.seed = run.seed + 1,
                                        .slots = 1 << 20,
                                        .streams = STREAMS + 2,
                                        .threads = 1,
@@ -495,29 +469,30 @@ int main(int argc, char **argv)
                                           {"operations", required_argument, NULL, 'n'},
                                           {"seed", required_argument, NULL, 's'},
                                           {NULL, 0, NULL, 0}};
-    const char *name = "pool";
     uint64_t operations = 1000000;
     int option;
 
+    run.subject = "pool";
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
         if (option == '?')
             return 2;
         if (option == 'r')
-            name = optarg;
+            run.subject = optarg;
         else if (option == 'n')
             operations = strtoull(optarg, NULL, 10);
         else
-            model.seed = strtoull(optarg, NULL, 10);
+            run.seed = strtoull(optarg, NULL, 10);
     }
-    model.random = model.seed;
+    run.random = run.seed;
     model.target = BLOCKS_MAX / 2;
-    make_resource(name);
+    make_resource(run.subject);
     make_streams();
-    for (model.operation = 1; model.operation <= operations; model.operation++)
+    for (run.operation = 1; run.operation <= operations; run.operation++)
         step();
     end();
     printf("%s: %" PRIu64 " operations, %" PRIu64 " allocations, %" PRIu64
            " refused, %" PRIu64 " wrong ones\n",
-           name, operations, model.allocations, model.failed_allocations, model.wrong);
+           run.subject, operations, model.allocations, model.failed_allocations,
+           model.wrong);
     return 0;
 }
