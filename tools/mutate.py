@@ -77,7 +77,8 @@ TESTS = {
 # learn_failures replaces functions of libc for the objects that it is linked with, and here it is
 # linked with a library.
 WITHOUT = (
-    "unit-pool-(learn-large|learn_failures|ended|locks|grants_threads)|unit-ipc-(many|threads)"
+    "unit-pool-(learn-large|learn_unplanned-large|learn_failures|ended|locks|grants_threads)|"
+    "unit-ipc-(many|threads)"
 )
 TEST_THAT_LOADS = "unit-pool-assemble"  # it loads the simulator
 FOR_ITS_FILE = {"unit-pool-background": "background"}

@@ -1,27 +1,9 @@
 /* Test that a pool learns the marked steps of its program, and what wrong marks do. */
-#include "learn.h"
+#include "learn_blocks.h"
 #include "plan/check.h"
 #include "plan/make.h"
 #include "pool/follow/learn.h"
 #include "pool/follow/planner.h"
-
-static tarn_stream streams[STEP_STREAMS];
-
-static void begin(void)
-{
-    use_driver(0);
-    for (int i = 0; i < STEP_STREAMS; i++)
-        streams[i] = new_stream();
-}
-
-static void end(tarn_resource *pool)
-{
-    adds_up(pool);
-    CHECK_EQUAL(0, statistics(pool).live_blocks);
-    end_pool(pool);
-    for (int i = 0; i < STEP_STREAMS; i++)
-        CU(cuStreamDestroy_v2(streams[i]));
-}
 
 /* --- what is learned --- */
 
@@ -295,38 +277,6 @@ TEST(a_pool_can_be_released_while_steps_wait_to_be_planned)
     end(pool);
 }
 
-enum { LARGE_BLOCKS = 20 };
-
-/* Run a step of `count` blocks of one size that are live at once. */
-static void run_equal_blocks_on(tarn_resource *pool, size_t bytes, int count,
-                                tarn_stream stream)
-{
-    tarn_device_ptr blocks[LARGE_BLOCKS];
-
-    for (int i = 0; i < count; i++)
-        blocks[i] = take(pool, bytes, stream);
-    for (int i = 0; i < count; i++)
-        put(pool, blocks[i], bytes, stream);
-}
-
-static void run_equal_blocks(tarn_resource *pool, size_t bytes, int count)
-{
-    run_equal_blocks_on(pool, bytes, count, streams[0]);
-}
-
-/* Have the pool learn a step of equal blocks, as learn_step() does. */
-static void learn_equal_blocks(tarn_resource *pool, size_t bytes)
-{
-    uint64_t plans = statistics(pool).plans_made;
-
-    for (int i = 0; i < 2; i++) {
-        mark(pool);
-        run_equal_blocks(pool, bytes, LARGE_BLOCKS);
-    }
-    mark(pool);
-    wait_for_plans(pool, plans + 1);
-}
-
 TEST(at_most_eight_shapes_have_plans)
 {
     begin();
@@ -369,108 +319,7 @@ TEST(larger_shapes_get_the_places_of_smaller_ones)
     end(pool);
 }
 
-/* Batches of any size below the largest one: no two steps are equal, and none needs memory. */
-TEST(steps_with_smaller_blocks_use_the_plan_of_the_largest)
-{
-    begin();
-    tarn_resource *pool = learning_pool();
-    learn_equal_blocks(pool, 8 * MIB);
-    mark(pool);
-    run_equal_blocks(pool, 8 * MIB, LARGE_BLOCKS);
-    tarn_pool_statistics before = statistics(pool);
-    for (size_t i = 1; i <= 100; i++) {
-        mark(pool);
-        run_equal_blocks(pool, 8 * MIB - i * 64 * KIB, LARGE_BLOCKS);
-        CHECK_EQUAL(i * LARGE_BLOCKS, statistics(pool).planned - before.planned);
-    }
-    CHECK_EQUAL(before.reserved, statistics(pool).reserved);
-    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
-    CHECK_EQUAL(1, statistics(pool).plans_made);
-    end(pool);
-}
-
-/* A larger batch shares what is free at planned addresses. When it comes again it has the plan
- * that smaller ones use, and the smallest of eight shapes gives up its place. */
-TEST(a_step_that_requests_most_has_a_plan_whatever_the_others_are)
-{
-    begin();
-    tarn_resource *pool = learning_pool();
-    for (size_t i = 0; i < 8; i++)
-        learn_equal_blocks(pool, 64 * MIB + i * 64 * KIB);
-    learn_equal_blocks(pool, 65 * MIB);
-    uint64_t planned = statistics(pool).planned;
-    mark(pool);
-    run_equal_blocks(pool, 65 * MIB, LARGE_BLOCKS);
-    mark(pool);
-    run_equal_blocks(pool, 65 * MIB - 512, LARGE_BLOCKS);
-    CHECK_EQUAL(2 * LARGE_BLOCKS, statistics(pool).planned - planned);
-    CHECK_EQUAL(9, statistics(pool).plans_made);
-    end(pool);
-}
-
-/* Two steps that get few addresses of a plan are enough to see that it is of other work. */
-TEST(steps_of_other_work_leave_the_plan_alone)
-{
-    begin();
-    tarn_resource *pool = learning_pool();
-    learn_equal_blocks(pool, 8 * MIB);
-    for (size_t i = 0; i < 6; i++) {
-        uint64_t planned = statistics(pool).planned;
-        mark(pool);
-        for (int j = 0; j < 4; j++) /* too small for a place, but one time in five */
-            run_equal_blocks(pool, 64 * KIB + i * 512, 4);
-        run_equal_blocks(pool, MIB + i * 512, 4);
-        CHECK_EQUAL(i < 2 ? 4 : 0, statistics(pool).planned - planned);
-    }
-    mark(pool);
-    uint64_t planned = statistics(pool).planned;
-    run_equal_blocks(pool, 8 * MIB, LARGE_BLOCKS);
-    CHECK_EQUAL(LARGE_BLOCKS, statistics(pool).planned - planned);
-    end(pool);
-}
-
 /* --- what is not learned --- */
-
-TEST(endless_shapes_are_left_to_the_plain_pool)
-{
-    begin();
-    tarn_resource *pool = learning_pool();
-    for (uint64_t i = 0; i < 66; i++) {
-        mark(pool);
-        step_run(pool, &(struct step){.seed = i + 1, .count = 30, .streams = 1}, streams);
-    }
-    CHECK_EQUAL(TARN_POOL_PLAN_OFF_UNREPEATED, statistics(pool).plan_state);
-    CHECK_EQUAL(64, statistics(pool).steps_learned);
-    uint64_t hits = statistics(pool).cache_hits;
-    for (int i = 0; i < 100; i++) {
-        mark(pool);
-        put(pool, take(pool, 4 * KIB, streams[0]), 4 * KIB, streams[0]);
-    }
-    CHECK(statistics(pool).cache_hits - hits > 90);
-    put(pool, take(pool, 100 * MIB, streams[1]), 100 * MIB, streams[1]); /* grows */
-    CHECK_EQUAL(0, statistics(pool).plans_made);
-    end(pool);
-}
-
-/* The count of steps without a plan begins anew where a step is to be planned. */
-TEST(a_repeated_step_among_endless_shapes_is_learned)
-{
-    const struct step repeated = {.seed = 1000, .count = 100, .streams = 1};
-
-    begin();
-    tarn_resource *pool = learning_pool();
-    for (uint64_t i = 0; i < 100; i++) {
-        bool is_repeated = i == 50 || i == 51;
-        const struct step other = {.seed = i + 1, .count = 30, .streams = 1};
-        mark(pool);
-        step_run(pool, is_repeated ? &repeated : &other, streams);
-    }
-    mark(pool);
-    wait_for_plans(pool, 1);
-    step_run(pool, &repeated, streams);
-    CHECK_EQUAL(100, statistics(pool).planned);
-    end(pool);
-}
 
 TEST(without_marks_it_is_a_plain_pool)
 {
@@ -528,7 +377,6 @@ TEST(marks_in_the_middle_of_a_step_make_two_steps)
     learn_rounds(run_half, 2, (const uint64_t[]){50, 50});
 }
 
-/* The steps of the program change after they were learned. */
 /* Make the first allocations of a step. */
 static void run_beginning(tarn_resource *pool, const struct step *step)
 {
@@ -541,6 +389,7 @@ static void run_beginning(tarn_resource *pool, const struct step *step)
     }
 }
 
+/* The steps of the program change after they were learned. */
 TEST(a_plan_that_does_not_pay_is_made_anew_and_then_given_up)
 {
     const struct step step = {.seed = 6, .count = 100, .streams = 1};
@@ -773,103 +622,6 @@ TEST(a_larger_step_after_the_first_plan_keeps_its_plan)
     }
     CHECK_EQUAL(4 * LARGE_BLOCKS, statistics(pool).planned - planned);
     CHECK_EQUAL(0, statistics(pool).plans_worse);
-    end(pool);
-}
-
-/* A stream that is behind has the large step reserve twice what is live in it. It has no
- * plan, and the small steps do not need that memory. */
-TEST(memory_of_a_step_without_a_plan_is_not_held_against_a_plan)
-{
-    struct gate gate;
-
-    begin();
-    tarn_resource *pool = learning_pool();
-    learn_equal_blocks(pool, 3 * MIB);
-    for (int round = 0; round < 3; round++) {
-        hold_up(streams[0], &gate);
-        for (int i = 0; i < 2; i++)
-            run_equal_blocks_on(pool, (32 + round) * MIB, LARGE_BLOCKS, streams[i]);
-        let_on(&gate);
-        mark(pool);
-        for (int i = 0; i < 2; i++) {
-            uint64_t planned = statistics(pool).planned;
-            run_equal_blocks(pool, 3 * MIB, LARGE_BLOCKS);
-            mark(pool);
-            CHECK_EQUAL(LARGE_BLOCKS, statistics(pool).planned - planned);
-        }
-    }
-    CHECK_EQUAL(0, statistics(pool).plans_worse);
-    end(pool);
-}
-
-/* Two such steps in a row: the plans do not help the program. The memory is returned. */
-TEST(learning_ends_if_steps_without_a_plan_reserve_more_than_a_plain_pool)
-{
-    const tarn_pool_options options = {
-        .size = sizeof options, .learn = true, .grow_first = true};
-    struct gate gate;
-
-    begin();
-    tarn_resource *pool = new_pool(&options);
-    learn_equal_blocks(pool, 3 * MIB);
-    for (int round = 0; round < 2; round++) {
-        CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
-        hold_up(streams[2 * round], &gate);
-        for (int i = 0; i < 2; i++)
-            run_equal_blocks_on(pool, (32 + round) * MIB, LARGE_BLOCKS,
-                                streams[2 * round + i]);
-        let_on(&gate);
-        mark(pool);
-        CHECK_EQUAL(0, statistics(pool).reserved);
-    }
-    CHECK_EQUAL(TARN_POOL_PLAN_OFF_MEMORY, statistics(pool).plan_state);
-    end(pool);
-}
-
-/* A step without a plan uses memory at planned addresses. What stays of it is small, as a
- * loss is, and lies elsewhere: the next step of a plan is planned as a whole. */
-TEST(small_blocks_that_a_step_without_a_plan_leaves_are_in_the_way_of_no_plan)
-{
-    const size_t sizes[] = {512, 64 << 10, MIB - 512};
-
-    begin();
-    tarn_resource *pool = learning_pool();
-    learn_equal_blocks(pool, 32 * MIB);
-    for (int i = 0; i < 3; i++) {
-        tarn_device_ptr large[LARGE_BLOCKS], small[LARGE_BLOCKS];
-        mark(pool);
-        for (int j = 0; j < LARGE_BLOCKS; j++) {
-            large[j] = take(pool, (28 + i) * MIB, streams[0]);
-            small[j] = take(pool, sizes[i], streams[0]);
-        }
-        for (int j = 0; j < LARGE_BLOCKS; j++)
-            put(pool, large[j], (28 + i) * MIB, streams[0]);
-        uint64_t planned = statistics(pool).planned;
-        mark(pool);
-        run_equal_blocks(pool, 32 * MIB, LARGE_BLOCKS);
-        CHECK_EQUAL(LARGE_BLOCKS, statistics(pool).planned - planned);
-        for (int j = 0; j < LARGE_BLOCKS; j++)
-            put(pool, small[j], sizes[i], streams[0]);
-    }
-    end(pool);
-}
-
-/* Such blocks use that memory, too, where the pool may have no more. */
-TEST(small_blocks_of_a_step_without_a_plan_use_all_memory_before_they_fail)
-{
-    enum { SMALL = 512 << 10, COUNT = LARGE_BLOCKS * 8 * MIB / SMALL };
-    const tarn_pool_options options = {
-        .size = sizeof options, .learn = true, .maximum_bytes = LARGE_BLOCKS * 8 * MIB};
-    tarn_device_ptr blocks[COUNT];
-
-    begin();
-    tarn_resource *pool = new_pool(&options);
-    learn_equal_blocks(pool, 8 * MIB);
-    mark(pool);
-    for (int i = 0; i < COUNT; i++)
-        blocks[i] = take(pool, SMALL, streams[0]);
-    for (int i = 0; i < COUNT; i++)
-        put(pool, blocks[i], SMALL, streams[0]);
     end(pool);
 }
 
