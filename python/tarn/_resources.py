@@ -173,12 +173,12 @@ def begin_anew(device: int) -> None:
         _made[device] = mr.get_per_device_resource(device)  # so that choose() replaces it
 
 
-def _check(resource: Any) -> None:
+def check(component: str, resource: Any, more: str = "") -> None:
     """Raise TypeError unless `resource` is a resource of tarn.mr."""
     from . import mr
 
     if not isinstance(resource, mr.DeviceMemoryResource):
-        raise TypeError(f"tarn: {resource!r} is not a resource of tarn.mr, and not a name")
+        raise TypeError(f"{component}: {resource!r} is not a resource of tarn.mr{more}")
 
 
 def serve_from(resource: Any) -> None:
@@ -195,7 +195,7 @@ def serve_from(resource: Any) -> None:
             _put_in_charge(resource, device)
         _asked = resource
         return
-    _check(resource)
+    check("tarn", resource, ", and not a name")
     _asked_for_one = True
     if resource.device is None:  # its class is written in Python
         mr.set_current_device_resource(resource)
@@ -248,7 +248,7 @@ def using_resource(resource: Any, device: int | None = None) -> Iterator[Any]:
         device = _tarn.current_device()
     if isinstance(resource, str):
         resource = _class_of(resource)(device=device)
-    _check(resource)
+    check("tarn", resource, ", and not a name")
     # Otherwise the first use in the block would find this resource and set no default.
     choose(device, DEFAULT if is_for_numba or is_named() else None)
     before = mr.set_per_device_resource(device, resource)

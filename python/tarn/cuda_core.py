@@ -58,8 +58,8 @@ class MemoryResource(core.MemoryResource):  # type: ignore[misc]
     def __init__(
         self, resource: mr.DeviceMemoryResource | None = None, *, device: int | None = None
     ) -> None:
-        if resource is not None and not isinstance(resource, mr.DeviceMemoryResource):
-            raise TypeError(f"tarn.cuda_core: {resource!r} is not a resource of tarn.mr")
+        if resource is not None:
+            _resources.check("tarn.cuda_core", resource)
         own = None if resource is None else resource.device
         if device is None:
             device = _tarn.current_device() if own is None else own

@@ -48,8 +48,8 @@ class Allocator:
     """
 
     def __init__(self, resource: mr.DeviceMemoryResource | None = None, stream: Any = None) -> None:
-        if resource is not None and not isinstance(resource, mr.DeviceMemoryResource):
-            raise TypeError(f"tarn.cupy: {resource!r} is not a resource of tarn.mr")
+        if resource is not None:
+            _resources.check("tarn.cupy", resource)
         self._resource = resource
         self._stream = None if stream is None else _tarn.Stream(stream)
 

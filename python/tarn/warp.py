@@ -88,8 +88,8 @@ class Allocator:
     deallocate_requires_context_guard = False  # Warp need not make the device current
 
     def __init__(self, resource: mr.DeviceMemoryResource | None = None) -> None:
-        if resource is not None and not isinstance(resource, mr.DeviceMemoryResource):
-            raise TypeError(f"tarn.warp: {resource!r} is not a resource of tarn.mr")
+        if resource is not None:
+            _resources.check("tarn.warp", resource)
         global _streams
         if _streams is None:
             _streams = _Streams()
