@@ -111,7 +111,8 @@ static bool is_late(const struct tarn__detect *detect, unsigned times)
 }
 
 /* Return true if the live bytes of this window are not those of the steps. Where steps are
- * found, a window may have a part of one, or fewer live bytes in its middle. */
+ * found, a window may have a part of one, or fewer live bytes in its middle. A window whose
+ * live bytes were all equal has no range: no step rises and falls in it. */
 static bool has_other_range(const struct tarn__detect *detect)
 {
     uint64_t valley = detect->fewest + (detect->most - detect->fewest) / VALLEY_PART;
@@ -119,7 +120,7 @@ static bool has_other_range(const struct tarn__detect *detect)
     if (detect->is_found)
         return valley < detect->base && is_late(detect, LATE);
     return valley < detect->base || detect->fewest > detect->valley ||
-           detect->most < detect->risen;
+           detect->most < detect->risen || detect->risen == detect->base;
 }
 
 static void end_window(struct tarn__detect *detect)

@@ -105,6 +105,21 @@ static void run_unrepeated(struct tarn__detect *detect, uint64_t base)
         CHECK_EQUAL(0, run_inner(detect, base, i, &first));
 }
 
+/* Each block is freed before the next one: that tells nothing about the live bytes of steps. */
+TEST(steps_are_found_after_work_whose_live_bytes_do_not_change)
+{
+    struct tarn__detect detect;
+    uint32_t first = 0;
+
+    tarn__detect_init(&detect);
+    for (int i = 0; i < 1000; i++)
+        CHECK(!tarn__detect_note(&detect, GIB, 7));
+    for (int i = 0; i < 200; i++)
+        run_inner(&detect, GIB, 0, &first);
+    for (int i = 0; i < 100; i++)
+        CHECK_EQUAL(1, run_inner(&detect, GIB, 0, &first));
+}
+
 /* Four steps that never come again have the places first. Of `count` ones in turn each is known
  * when it comes again, so all are marked from the second end of the first one on. */
 static void check_colliding(uint32_t count)
