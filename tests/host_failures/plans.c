@@ -4,7 +4,7 @@
 #include "driver_calls.h"
 #include "pools_used.h"
 
-enum { BEGINNING = 40, OTHERS = 20 };
+enum { BEGINNING = 40, OTHERS = 20, LONG = 4000 };
 
 static char warning[256];
 
@@ -62,6 +62,40 @@ static void begin_that_learned(void)
     CHECK_EQUAL(BEGINNING, statistics(pool).planned);
 }
 
+/* Run a step whose blocks are live at once. */
+static tarn_status run_found_step(void)
+{
+    tarn_status status = TARN_OK;
+
+    for (size_t i = 0; i < BEGINNING && status == TARN_OK; i++)
+        status = get((i + 1) * 8 * KIB, one);
+    return drop_all(status, one);
+}
+
+/* Repeat that step until the pool plans it and follows the plan. */
+static void repeat_until_planned(void)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    uint64_t planned = statistics(pool).planned;
+
+    for (int i = 0; i < 60000 && statistics(pool).planned == planned; i++) {
+        CHECK_OK(run_found_step());
+        nanosleep(&pause, NULL);
+    }
+    CHECK(statistics(pool).planned > planned);
+}
+
+/* A pool that follows a plan of steps that it has found. */
+static void begin_that_found(void)
+{
+    options = (tarn_pool_options){.size = sizeof options,
+                                  .maximum_bytes = 20 * MIB,
+                                  .learn = true,
+                                  .detect_steps = true};
+    begin_pool();
+    repeat_until_planned();
+}
+
 /* Run steps that begin as a learned one does, and have few bytes of a plan. No two are equal, so
  * none is learned. */
 static tarn_status run_other_work(void)
@@ -106,6 +140,20 @@ static tarn_status drop_learned_plan(void)
     return status;
 }
 
+/* The pool finds no step for long. It finds steps again, whatever memory it had meanwhile. */
+static tarn_status lose_found_steps(void)
+{
+    tarn_status status = TARN_OK;
+
+    for (int i = 0; i < LONG && status == TARN_OK; i++) {
+        status = get(MIB, i & 1 ? one : other);
+        drop_all(status, one);
+    }
+    failing_end();
+    repeat_until_planned();
+    return status;
+}
+
 /* --- a reset --- */
 
 /* The pool reports the reset, whatever memory the host has. */
@@ -114,7 +162,8 @@ static tarn_status reset(void)
     tarn_device_ptr block = 77;
     tarn_status status = TARN_OK;
 
-    mark(pool);
+    if (!options.detect_steps)
+        mark(pool);
     for (size_t i = 0; i < BEGINNING / 2 && status == TARN_OK; i++)
         status = get((i + 1) * 8 * KIB, one);
     if (status != TARN_OK)
@@ -144,9 +193,11 @@ TEST(a_plan_ends_or_memory_is_short)
         {"a plan that is turned off", begin_with_plan, turn_plan_off, end_used},
         {"a learned plan that is dropped", begin_that_learned, drop_learned_plan,
          end_used},
+        {"found steps that change", begin_that_found, lose_found_steps, end_used},
         {"a reset while a plan is followed", begin_with_plan, reset, end_reset},
         {"a reset while a learned plan is followed", begin_that_learned, reset,
          end_reset},
+        {"a reset while found steps are planned", begin_that_found, reset, end_reset},
     };
 
     tarn_set_warning_handler(note_warning, NULL);
