@@ -5,7 +5,8 @@
 
 /* Parts of the range of live bytes; distances of the anchor without a mark. */
 enum { VALLEY_PART = 32, RISEN_PART = 8, LATE = 2, TOO_LATE = 4 };
-enum { WAYS = 4 }; /* places that a known step may have */
+enum { WAYS = 4 };        /* places that a known step may have */
+enum { ORDER_MOST = 32 }; /* steps by which another order is noticed */
 
 static void begin_window(struct tarn__detect *detect)
 {
@@ -32,6 +33,7 @@ static void restart(struct tarn__detect *detect, uint64_t fewest, uint64_t most)
     detect->risen = fewest + (most - fewest) / RISEN_PART;
     detect->floor = 0;
     detect->shapes = detect->distance = 0;
+    detect->order = 0;
     detect->anchor = 0;
     memset(detect->known, 0, sizeof detect->known);
 }
@@ -69,33 +71,52 @@ static struct tarn__detect_known *place_of(struct tarn__detect *detect,
     return first;
 }
 
+/* Note after how many allocations a step came again, in this and in the last turn. */
+static void note_order(struct tarn__detect *detect, uint32_t last, uint32_t distance)
+{
+    if (last == 0 || distance == 0)
+        return;
+    if (distance == last)
+        detect->order += detect->order < ORDER_MOST;
+    else
+        detect->order -= detect->order > -ORDER_MOST;
+}
+
 /* Enter the step that ends in the steps that are known. Returns how many allocations ago
  * the last equal one ended; 0: there was none. */
-static uint64_t enter(struct tarn__detect *detect)
+static uint32_t enter(struct tarn__detect *detect)
 {
     struct tarn__detect_known *known = place_of(detect, detect->signature);
     bool is_repeated = known->signature == detect->signature && known->end > 0;
-    uint64_t distance = is_repeated ? detect->now - known->end : 0;
+    uint64_t ago = is_repeated ? detect->now - known->end : 0;
+    uint32_t distance = ago < UINT32_MAX ? (uint32_t)ago : UINT32_MAX;
 
+    note_order(detect, known->distance, distance);
     detect->shapes += is_repeated;
-    detect->shapes -= known->is_repeated;
-    *known = (struct tarn__detect_known){detect->signature, detect->now, is_repeated};
+    detect->shapes -= known->distance > 0;
+    *known = (struct tarn__detect_known){detect->signature, detect->now, distance};
     return distance;
+}
+
+bool tarn__detect_marks_all(const struct tarn__detect *detect)
+{
+    return detect->shapes <= TARN__DETECT_SHAPES || detect->order < 0;
 }
 
 /* End a step. Returns true if the next one is to be marked. */
 static bool end_step(struct tarn__detect *detect)
 {
-    uint64_t signature = detect->signature, distance = enter(detect);
+    uint64_t signature = detect->signature;
+    uint32_t distance = enter(detect);
 
     if (distance > detect->distance && distance <= TARN__DETECT_LONGEST) {
         detect->anchor = signature;
-        detect->distance = (uint32_t)distance;
+        detect->distance = distance;
         detect->is_found = true;
         detect->searched = 0;
     }
-    bool has_few_shapes = detect->shapes <= TARN__DETECT_SHAPES;
-    bool is_marked = detect->is_found && (has_few_shapes || signature == detect->anchor);
+    bool is_marked = detect->is_found &&
+                     (tarn__detect_marks_all(detect) || signature == detect->anchor);
     detect->is_repeated = distance > 0 && detect->marked > 0 &&
                           detect->now - detect->marked == detect->length;
     begin_step(detect);

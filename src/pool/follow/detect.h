@@ -13,8 +13,10 @@
  * that does not reach it only raises it.
  *
  * Long steps have many such places. Where more than TARN__DETECT_SHAPES different steps
- * were seen, only those are marked that follow one of them, the anchor: the one that came
- * again after the most allocations.
+ * come again in the same order, only those are marked that follow one of them, the anchor:
+ * the one that came again after the most allocations. Each step of such work comes again
+ * after as many allocations as before. Where most do not, they are steps of many shapes, as
+ * of batches in random order, and all are marked.
  *
  * The window doubles until steps are found, so that it has a whole step at last. The search
  * begins anew if fewer bytes are live later, or if no step begins for long. It ends after
@@ -40,7 +42,7 @@ enum {
 
 struct tarn__detect_known {
     uint64_t signature, end; /* of a step: after so many allocations */
-    bool is_repeated;
+    uint32_t distance;       /* allocations since it had ended before; 0: it had not */
 };
 
 struct tarn__detect {
@@ -60,12 +62,15 @@ struct tarn__detect {
     uint64_t signature;    /* of this step */
     struct tarn__detect_known known[TARN__DETECT_KNOWN];
     unsigned shapes;   /* known steps that were repeated */
+    int order;         /* > 0: most steps come again after equal distances */
     uint64_t anchor;   /* signature; 0: none */
     uint32_t distance; /* allocations between two of its steps, at most so far */
     uint32_t searched; /* allocations since steps were found last */
 };
 
 void tarn__detect_init(struct tarn__detect *detect);
+/* Return true if all steps are marked, once they are found: they are few, or in no order. */
+bool tarn__detect_marks_all(const struct tarn__detect *detect);
 
 /* Note a request for so many quanta, while `live` bytes are live. Returns true if it begins a
  * step that is to be marked. After a search in vain `is_on` is false. */

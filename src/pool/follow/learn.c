@@ -157,8 +157,7 @@ enum { UNLIKE_STEPS = 2 };
  * for one may be several. */
 static bool has_whole_steps(const struct tarn__learn *learn)
 {
-    return !atomic_load(&learn->detect.is_on) ||
-           learn->detect.shapes <= TARN__DETECT_SHAPES;
+    return !atomic_load(&learn->detect.is_on) || tarn__detect_marks_all(&learn->detect);
 }
 
 /* Use the plan of the largest shape for a step without one, which is recorded as such. It is

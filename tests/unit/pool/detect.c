@@ -313,6 +313,53 @@ TEST(a_step_of_many_parts_is_one_step)
     CHECK_EQUAL(10, marks);
 }
 
+/* Run `count` shapes of steps, in a new order each time. Returns how many marks the last ten
+ * rounds have. */
+static uint32_t run_shuffled(struct tarn__detect *detect, uint32_t count, uint32_t rounds)
+{
+    uint32_t order[100], first = 0, marks = 0;
+    uint64_t seed = count;
+
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i;
+    for (uint32_t round = 0; round < rounds; round++)
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t other = i + random_plan_below(&seed, count - i),
+                     shape = order[other];
+            order[other] = order[i];
+            order[i] = shape;
+            uint32_t begins = run_inner(detect, GIB, shape, &first);
+            marks += round + 10 >= rounds ? begins : 0;
+        }
+    return marks;
+}
+
+/* Batches of many sizes, each of which comes once in each epoch: there is no longer step. */
+TEST(shapes_in_random_order_are_all_marked_however_many_they_are)
+{
+    for (uint32_t count = 17; count <= 97; count += 20) {
+        struct tarn__detect detect;
+        tarn__detect_init(&detect);
+        CHECK_EQUAL(10 * count, run_shuffled(&detect, count, 14));
+    }
+}
+
+/* The program first shuffles its parts, and later has them in one order, or the reverse. */
+TEST(parts_become_one_step_when_they_come_in_order)
+{
+    struct tarn__detect detect;
+    uint32_t first = 0, marks = 0;
+
+    tarn__detect_init(&detect);
+    run_shuffled(&detect, 20, 14);
+    for (uint32_t i = 0; i < 100; i++)
+        run_inner(&detect, GIB, i % 20, &first);
+    for (uint32_t i = 0; i < 100; i++)
+        marks += run_inner(&detect, GIB, i % 20, &first);
+    CHECK_EQUAL(5, marks);
+    CHECK_EQUAL(200, run_shuffled(&detect, 20, 14));
+}
+
 /* The live bytes have grown by 2 GiB, so no allocation finds as few as before. */
 static void check_lost_step(uint32_t inner)
 {
