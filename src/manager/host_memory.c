@@ -7,6 +7,7 @@
  * deferred: the owner needs its memory back.
  */
 #include "manager/host_memory.h"
+#include "base/error.h"
 #include "driver/driver.h"
 #include "pointer/deferred_frees.h"
 #include "pointer/pointer.h"
@@ -137,7 +138,7 @@ typedef tarn_status obtain_fn(const struct tarn__scope *scope, tarn_pointer *poi
                               unsigned flags);
 
 /* Put memory behind a blank pointer in the context of its device. Try once more if memory
- * runs out and something was reclaimed. */
+ * runs out and something was reclaimed; the last error then stays unchanged. */
 static tarn_status fill(tarn_pointer *pointer, obtain_fn *obtain, unsigned flags)
 {
     struct tarn__scope scope;
@@ -145,9 +146,12 @@ static tarn_status fill(tarn_pointer *pointer, obtain_fn *obtain, unsigned flags
 
     if (status != TARN_OK)
         return status;
+    struct tarn__kept_error before = tarn__error_keep();
     status = obtain(&scope, pointer, flags);
     if (!pointer->return_memory && tarn__deferred_frees_reclaimed(status))
         status = obtain(&scope, pointer, flags);
+    if (status == TARN_OK)
+        tarn__error_restore(&before);
     tarn__scope_leave(&scope);
     return status;
 }

@@ -16,6 +16,7 @@
 #include "pointer/deferred_frees.h"
 #include "driver/driver.h"
 #include "base/blocking_hook.h"
+#include "base/error.h"
 #include "resource/block_generation.h"
 
 /* Does a block that is allocated and freed without a stream need Tarn's own waits? */
@@ -82,15 +83,29 @@ static tarn_status return_block(tarn_pointer *pointer)
     return tarn_resource_release(pointer->resource);
 }
 
-/* Out of memory is final only after all deferred frees were reclaimed without success. */
-static tarn_status obtain(tarn_resource *resource, size_t bytes, tarn_stream stream,
-                          tarn_device_ptr *out)
+/* Out of memory is final only after all deferred frees were reclaimed without success. A
+ * second attempt that succeeds leaves the last error as it was. */
+__attribute__((noinline)) static tarn_status obtain_or_reclaim(tarn_resource *resource,
+                                                               size_t bytes,
+                                                               tarn_stream stream,
+                                                               tarn_device_ptr *out)
 {
+    struct tarn__kept_error before = tarn__error_keep();
     tarn_status status = tarn_resource_allocate(resource, bytes, 0, stream, out);
 
     if (tarn__deferred_frees_reclaimed(status))
         status = tarn_resource_allocate(resource, bytes, 0, stream, out);
+    if (status == TARN_OK)
+        tarn__error_restore(&before);
     return status;
+}
+
+static tarn_status obtain(tarn_resource *resource, size_t bytes, tarn_stream stream,
+                          tarn_device_ptr *out)
+{
+    if (tarn_pointer_deferred_count() == 0)
+        return tarn_resource_allocate(resource, bytes, 0, stream, out);
+    return obtain_or_reclaim(resource, bytes, stream, out);
 }
 
 /* Put a block of `resource` behind a blank pointer. */

@@ -317,9 +317,7 @@ bool tarn__deferred_frees_reclaimed(tarn_status status)
 {
     if (status != TARN_OUT_OF_MEMORY || tarn_pointer_deferred_count() == 0)
         return false;
-    struct tarn__kept_error why = tarn__error_keep();
     flush(TARN_DEVICE_NONE);
-    tarn__error_restore(&why);
     return true;
 }
 

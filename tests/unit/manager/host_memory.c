@@ -237,6 +237,29 @@ TEST(failed_free_of_host_memory_is_retried_at_its_next_allocation)
     tarn_manager_release(manager);
 }
 
+TEST(host_memory_that_a_reclaim_makes_available_keeps_the_last_error_message)
+{
+    tarn_manager *manager = make();
+    tarn_pointer *pointer;
+
+    if (!on_sim())
+        skip();
+    CHECK_OK(tarn_manager_memallocmanaged(manager, 64, true, &pointer));
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(1, tarn_pointer_deferred_count());
+    tarn_error_set_native(TARN_BAD_FORMAT, 17, "an older failure");
+    sim_configure("fail=call:cuMemHostAlloc:1");
+    CHECK_OK(tarn_manager_memhostalloc(manager, 64, TARN_HOST_MAPPED, &pointer));
+    sim_configure(NULL);
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
+    CHECK_MESSAGE("an older failure");
+    CHECK_EQUAL(17, tarn_error_last()->native);
+    tarn_pointer_release(pointer);
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    tarn_manager_release(manager);
+}
+
 TEST(too_large_host_memory_is_rejected_with_a_message_and_not_rounded)
 {
     tarn_manager *manager = make();

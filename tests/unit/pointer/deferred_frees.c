@@ -136,6 +136,40 @@ TEST(allocation_that_finds_no_memory_reclaims_and_tries_again)
     CHECK_OK(tarn_resource_release(resource));
 }
 
+TEST(allocation_that_succeeds_after_a_reclaim_keeps_the_last_error_message)
+{
+    struct fake fake = {.failing_frees = 3};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer = allocate(resource);
+
+    tarn_pointer_release(pointer);
+    tarn_error_set_native(TARN_BAD_FORMAT, 17, "an older failure");
+    fake.failing_allocations = 1;
+    CHECK_OK(tarn_pointer_allocate(resource, 50, TARN_STREAM_LEGACY, &pointer));
+    CHECK_EQUAL(3, fake.failed_frees); /* the last one in the reclaim */
+    CHECK_MESSAGE("an older failure");
+    CHECK_EQUAL(17, tarn_error_last()->native);
+    tarn_pointer_release(pointer);
+    CHECK_OK(tarn_pointer_reclaim_deferred());
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(allocation_that_fails_after_a_reclaim_reports_its_own_failure)
+{
+    struct fake fake = {.failing_frees = 3};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer = allocate(resource);
+
+    tarn_pointer_release(pointer);
+    fake.failing_allocations = 2;
+    CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                 tarn_pointer_allocate(resource, 50, TARN_STREAM_LEGACY, &pointer));
+    CHECK_EQUAL(3, fake.failed_frees);
+    CHECK_MESSAGE("fake: no 50 bytes");
+    CHECK_OK(tarn_pointer_reclaim_deferred());
+    CHECK_OK(tarn_resource_release(resource));
+}
+
 TEST(retry_that_fails_keeps_the_last_error_message)
 {
     struct fake fake = {.failing_frees = 2};
