@@ -1,5 +1,6 @@
 /* Test logs, replays, plans and call stacks with each host allocation failing. */
 #define _GNU_SOURCE
+#include "../unit/trace/decoder.h"
 #include "../unit/trace/text.h"
 #include "scenario.h"
 #include <fcntl.h>
@@ -129,6 +130,71 @@ TEST(logs_are_written_or_not)
     }
     scenario_run(&ring, 1);
     scenario_run(&create, 1);
+}
+
+/* --- rows about pools --- */
+
+enum { POOL_MAXIMUM = 16 << 20, POOL_BLOCKS = 600 }; /* the list of blocks grows twice */
+
+/* Number of blocks in the row of a failure. */
+static uint64_t blocks_of_failure(const char *name)
+{
+    struct decoded log = decode(name);
+    uint64_t blocks = UINT64_MAX;
+
+    for (size_t i = 0; i < log.record_count; i++) {
+        const unsigned char *row = log.records[i].payload;
+        if (log.records[i].kind == 4 &&
+            decoder_number(row + 32, 4) == TARN_TRACE_POOL_FAILURE)
+            blocks = decoder_number(row + 48, 8);
+    }
+    decoded_free(&log);
+    return blocks;
+}
+
+/* Fail to allocate in a pool with a log, while the nth host allocation fails. Return the
+ * number of blocks in the row of the failure. */
+static uint64_t log_a_failure(unsigned nth, unsigned *failed_out)
+{
+    const tarn_pool_options options = {.size = sizeof options,
+                                       .maximum_bytes = POOL_MAXIMUM};
+    char name[] = "/tmp/tarn-host-failures-XXXXXX";
+    tarn_device_ptr blocks[POOL_BLOCKS], none;
+    tarn_resource *pool, *logger;
+
+    CHECK_EQUAL(0, close(mkstemp(name)));
+    CHECK_OK(tarn_trace_writer_open(name, TARN_TRACE_BINARY, &writer));
+    CHECK_OK(tarn_pool_create(0, NULL, &options, &pool));
+    CHECK_OK(tarn_logger_create(pool, writer, &logger));
+    for (int i = 0; i < POOL_BLOCKS; i++)
+        CHECK_OK(tarn_resource_allocate(pool, 256, 0, NULL, &blocks[i]));
+    failing_begin(nth, nth ? FAILING_ONCE : FAILING_NONE);
+    tarn_status status = tarn_resource_allocate(logger, POOL_MAXIMUM, 0, NULL, &none);
+    *failed_out = failing_end();
+    CHECK_EQUAL(TARN_OUT_OF_MEMORY, status);
+    for (int i = 0; i < POOL_BLOCKS; i++)
+        CHECK_OK(tarn_resource_deallocate(pool, blocks[i], 256, 0, NULL));
+    CHECK_OK(tarn_resource_release(logger));
+    CHECK_OK(tarn_resource_release(pool));
+    CHECK_OK(tarn_trace_writer_release(writer));
+    uint64_t count = blocks_of_failure(name);
+    CHECK_EQUAL(0, unlink(name));
+    return count;
+}
+
+TEST(row_of_a_failure_has_all_blocks_of_the_pool_or_none)
+{
+    unsigned failed, times_none = 0;
+    uint64_t all = log_a_failure(0, &failed);
+
+    CHECK(all > POOL_BLOCKS && all < UINT64_MAX); /* the available ones, too */
+    failed = 1;
+    for (unsigned nth = 1; failed > 0; nth++) {
+        uint64_t blocks = log_a_failure(nth, &failed);
+        CHECK(blocks == 0 || blocks == all);
+        times_none += blocks == 0;
+    }
+    CHECK(times_none > 0);
 }
 
 /* --- readers --- */
