@@ -114,12 +114,24 @@ void tarn__pool_rows_write(struct tarn__pool_rows *rows, tarn_trace_pool_cause c
     tarn__error_restore(&last_error);
 }
 
+/* Count one of the first failures. False: all of them are counted. */
+static bool count_first(struct tarn__pool_rows *rows)
+{
+    unsigned failures = atomic_load(&rows->failures);
+
+    do {
+        if (failures >= FAILURES_FIRST)
+            return false;
+    } while (!atomic_compare_exchange_weak(&rows->failures, &failures, failures + 1));
+    return true;
+}
+
 /* May this failure have a row? */
 static bool take_turn(struct tarn__pool_rows *rows)
 {
-    uint64_t now = tarn__clock_now_ns(), last = atomic_load(&rows->failure_ns);
-    bool is_first = atomic_load(&rows->failures) < FAILURES_FIRST &&
-                    atomic_fetch_add(&rows->failures, 1) < FAILURES_FIRST;
+    uint64_t last = atomic_load(&rows->failure_ns); /* before `now`: it is not later */
+    uint64_t now = tarn__clock_now_ns();
+    bool is_first = count_first(rows);
 
     if (!is_first && now - last < INTERVAL_NS)
         return false;

@@ -326,6 +326,52 @@ TEST(another_source_of_events_writes_the_same_rows)
     unlink(file.path);
 }
 
+TEST(a_failure_after_the_first_16_has_a_row_if_the_last_one_is_a_second_old)
+{
+    enum { FIRST = 16, SECOND = 1000000000 };
+    tarn_logger_pool state = {.size = sizeof state};
+    tarn_device_ptr block, none;
+
+    begin_pool(0, false);
+    CHECK_OK(tarn_resource_allocate(pool, 1 << 20, 0, NULL, &block));
+    CHECK_OK(tarn_logger_note_pool(writer, pool, TARN_ACTION_ALLOCATE, 0, &state));
+    for (size_t i = 0; i < FIRST + 2; i++) {
+        if (i == FIRST)
+            state.failure_ns = now_ns() - SECOND;
+        CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                     tarn_resource_allocate(pool, bytes_of_failure(i), 0, NULL, &none));
+        uint64_t before = now_ns(), last = state.failure_ns;
+        CHECK_OK(
+            tarn_logger_note_pool(writer, pool, TARN_ACTION_ALLOCATE_FAILURE, 0, &state));
+        if (i <= FIRST)
+            CHECK(before <= state.failure_ns);
+        else if (now_ns() - last < SECOND)
+            CHECK_EQUAL(last, state.failure_ns);
+        CHECK_EQUAL(i < FIRST ? i + 1 : FIRST, state.failures);
+    }
+    CHECK_OK(tarn_resource_deallocate(pool, block, 1 << 20, 0, NULL));
+    struct decoded log = end_pool();
+    CHECK_EQUAL(bytes_of_failure(FIRST),
+                decoder_number(pool_row(&log, OTHERS + FIRST) + 56, 8));
+    decoded_free(&log);
+}
+
+TEST(pool_rows_need_a_writer_a_resource_and_a_state)
+{
+    tarn_logger_pool state = {.size = sizeof state};
+
+    begin_pool(0, false);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_logger_note_pool(NULL, pool, TARN_ACTION_FREE, 0, &state));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_logger_note_pool(writer, NULL, TARN_ACTION_FREE, 0, &state));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_logger_note_pool(writer, pool, TARN_ACTION_FREE, 0, NULL));
+    struct decoded log = end_pool();
+    CHECK_EQUAL(1, decoded_records(&log, 4)); /* that of the logger's begin */
+    decoded_free(&log);
+}
+
 TEST(a_limit_above_the_pool_is_not_its_failure)
 {
     const tarn_pool_options options = {.size = sizeof options, .maximum_bytes = 8 << 20};
