@@ -237,8 +237,9 @@ tarn_status tarn_tracker_visit(tarn_resource *resource, tarn_tracker_visit_fn vi
     if (!blocks)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "tracker: visit: no host memory for a list of the blocks");
-    for (size_t i = 0; i < count && visit(data, &blocks[i]); i++)
-        continue;
+    size_t visited = 0;
+    while (visited < count && visit(data, &blocks[visited]))
+        visited++;
     free(blocks);
     return TARN_OK;
 }
