@@ -160,6 +160,12 @@ static tarn_status plugin_get_memory_info(void *self, size_t *free_out, size_t *
     return TARN_OK;
 }
 
+static tarn_status plugin_defer_cleanup(void *self)
+{
+    note_context(self);
+    return TARN_OK;
+}
+
 static tarn_manager *make(struct plugin *plugin)
 {
     static const tarn_manager_ops ops = {
@@ -176,6 +182,8 @@ static tarn_manager *make(struct plugin *plugin)
         .memallocmanaged = plugin_memallocmanaged,
         .get_ipc_handle = plugin_get_ipc_handle,
         .get_memory_info = plugin_get_memory_info,
+        .defer_cleanup_begin = plugin_defer_cleanup,
+        .defer_cleanup_end = plugin_defer_cleanup,
     };
     tarn_manager *manager;
 
@@ -193,6 +201,10 @@ TEST(calls_come_in_the_context_of_the_manager_and_leave_none)
     CHECK_OK(tarn_manager_initialize(manager));
     CHECK_OK(tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &pointer));
     tarn_pointer_release(pointer);
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    CHECK(current_context() == NULL);
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    CHECK(current_context() == NULL);
     tarn_manager_release(manager);
     CHECK_EQUAL(0, plugin.outside);
     CHECK(current_context() == NULL);

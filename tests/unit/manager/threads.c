@@ -3,9 +3,14 @@
  *
  * TSan reports unordered accesses.
  */
+#define _GNU_SOURCE
 #include "test.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { THREADS = 4, ROUNDS = 300 };
 
@@ -105,4 +110,79 @@ TEST(manager_shared_by_threads_frees_everything)
     CHECK_EQUAL(counts.created, counts.destroyed);
     CHECK_EQUAL(0, tarn_resource_live_blocks(moody.below));
     CHECK_OK(tarn_device_set_resource(0, NULL, NULL));
+}
+
+/* --- threads that meet at the first call --- */
+
+/* A plugin whose first initialize() ends when another thread sleeps in its own call of the
+ * manager, or is in initialize(), too. */
+struct slow {
+    tarn_manager *manager;
+    pthread_t thread;        /* calls the manager meanwhile */
+    atomic_int thread_id;    /* 0 before it begins */
+    atomic_int initializing; /* calls of initialize() */
+};
+
+static bool is_asleep(int thread)
+{
+    char path[64], line[256] = "";
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return false; /* it has not begun */
+    CHECK(fgets(line, sizeof line, file) != NULL);
+    fclose(file);
+    const char *end_of_name = strrchr(line, ')');
+    return end_of_name && end_of_name[2] == 'S';
+}
+
+static void *initialize_too(void *data)
+{
+    struct slow *slow = data;
+
+    atomic_store(&slow->thread_id, (int)syscall(SYS_gettid));
+    CHECK_OK(tarn_manager_initialize(slow->manager));
+    return NULL;
+}
+
+static tarn_status slow_create(void *config, int device, void *context, void **self_out)
+{
+    (void)device;
+    (void)context;
+    *self_out = config;
+    return TARN_OK;
+}
+
+static void slow_destroy(void *self)
+{
+    (void)self;
+}
+
+static tarn_status slow_initialize(void *self)
+{
+    struct slow *slow = self;
+
+    if (atomic_fetch_add(&slow->initializing, 1) != 0)
+        return TARN_OK;
+    CHECK_EQUAL(0, pthread_create(&slow->thread, NULL, initialize_too, slow));
+    while (atomic_load(&slow->initializing) == 1 &&
+           !is_asleep(atomic_load(&slow->thread_id)))
+        sched_yield();
+    return TARN_OK;
+}
+
+TEST(manager_is_initialized_once_while_another_thread_waits)
+{
+    tarn_manager_ops ops = *tarn_resource_manager_ops();
+    struct slow slow = {.manager = NULL};
+
+    ops.create = slow_create;
+    ops.destroy = slow_destroy;
+    ops.initialize = slow_initialize;
+    CHECK_OK(tarn_manager_create(&ops, &slow, 0, &slow.manager));
+    CHECK_OK(tarn_manager_initialize(slow.manager));
+    pthread_join(slow.thread, NULL);
+    CHECK_EQUAL(1, slow.initializing);
+    tarn_manager_release(slow.manager);
 }
