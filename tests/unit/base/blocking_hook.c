@@ -370,6 +370,32 @@ TEST(stacked_pools_and_resources_over_pools_call_the_blocking_hook)
         CHECK_OK(tarn_resource_release(all[i]));
 }
 
+TEST(blocking_hook_is_called_before_the_wait_for_a_cached_block_without_a_stream)
+{
+    struct listener listener = {.before = {listen_and_count}};
+    struct scripted script;
+    tarn_pointer *pointer;
+
+    if (!on_sim())
+        skip();
+    scripted_begin(&script, 0);
+    tarn_resource *pool = make_pool((tarn_pool_options){0}, script.resource);
+    CHECK(!tarn_resource_supports_no_stream(pool));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(tarn_pointer_allocate(pool, 256, TARN_STREAM_NONE, &pointer));
+        tarn_pointer_release(pointer);
+    }
+    sim_configure("");
+    tarn_set_blocking_hook(&listener.before);
+    CHECK_OK(tarn_pointer_allocate(pool, 256, TARN_STREAM_NONE, &pointer));
+    tarn_set_blocking_hook(NULL);
+    CHECK_EQUAL(1, listener.hook_calls);
+    CHECK(listener.calls <= 2); /* queries of the context */
+    tarn_pointer_release(pointer);
+    CHECK_OK(tarn_resource_release(pool));
+    scripted_end(&script);
+}
+
 /* A memalloc() of another plugin. */
 static tarn_status fail_memalloc(void *self, size_t bytes, tarn_stream stream,
                                  tarn_pointer **allocation)
