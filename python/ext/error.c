@@ -140,17 +140,6 @@ static struct tarn__kept **find(const tarn_error *error, bool quoted)
     return NULL;
 }
 
-/* The exception that became `error`, which is kept no longer. New reference or NULL. */
-static PyObject *take_kept(const tarn_error *error)
-{
-    struct tarn__kept **link = find(error, false);
-    PyObject *exception = link != NULL ? Py_NewRef((*link)->exception) : NULL;
-
-    if (link != NULL)
-        drop(link);
-    return exception;
-}
-
 /* --- raising --- */
 
 static PyObject *class_in(tarn__state *state, tarn_status status)
@@ -210,9 +199,9 @@ PyObject *tarn__error_raise(tarn__state *state, tarn_status status)
         error = (tarn_error){.status = status};
         snprintf(error.message, sizeof error.message, "%s", tarn_status_string(status));
     }
-    PyObject *kept = take_kept(&error);
+    struct tarn__kept **kept = find(&error, false);
     if (kept != NULL) {
-        tarn__exception_put(kept);
+        tarn__exception_put(Py_NewRef((*kept)->exception));
         return NULL;
     }
     PyObject *type = class_for(state, status);
