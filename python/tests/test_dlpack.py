@@ -248,6 +248,16 @@ def test_a_version_and_a_device_are_pairs(memory, name, value):
         memory.__dlpack__(**{name: value})
 
 
+@pytest.mark.parametrize("name", ["max_version", "dl_device"])
+def test_a_version_and_a_device_are_numbers(memory, name):
+    for value in ("1", 0), (1, "0"):
+        with pytest.raises(TypeError, match="int"):
+            memory.__dlpack__(**{name: value})
+    for value in (1 << 64, 0), (1, -(1 << 64)):
+        with pytest.raises(OverflowError):
+            memory.__dlpack__(**{name: value})
+
+
 def test_arguments_have_names(memory):
     with pytest.raises(TypeError):
         memory.__dlpack__(1)

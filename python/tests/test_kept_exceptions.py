@@ -13,6 +13,7 @@ import weakref
 
 import pytest
 import tarn
+import tarn.ipc
 from tarn import _tarn, mr
 
 MIB = 1 << 20
@@ -161,6 +162,17 @@ def test_a_failure_of_the_same_words_later_is_not_taken_for_it(upstream):
     with pytest.raises(MemoryError) as caught:
         mr.LimitingResourceAdaptor(upstream, MIB).allocate(100)
     assert caught.value is not swallowed
+
+
+def test_an_error_of_tarn_in_the_resource_keeps_its_status(upstream):
+    """A manager reports the device's memory where a resource supports no query."""
+    with pytest.raises(tarn.NotSupportedError) as caught:
+        tarn.ipc.export(tarn.DeviceBuffer(size=8, mr=mr.PoolMemoryResource()))
+    upstream.info_raises = [caught.value]
+    before = mr.set_current_device_resource(upstream)
+    total = _tarn.Manager(0).get_memory_info()[1]
+    assert upstream.info_raises == [] and total == tarn.device_info().total_bytes
+    mr.set_current_device_resource(before)
 
 
 def test_what_ended_the_call_comes_out_whatever_failed_after_it(upstream):

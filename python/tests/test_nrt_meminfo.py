@@ -63,6 +63,30 @@ def test_a_number_that_is_no_meminfo_refuses():
         nrt.MemInfo("text")
 
 
+NEAR_THE_EDGE = """
+import ctypes, mmap, os
+from numba.core.runtime import nrt
+libc, page = ctypes.CDLL(None), mmap.PAGESIZE
+pages = mmap.mmap(-1, 3 * page)
+first = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+for number in 0, 2:
+    assert libc.mprotect(ctypes.c_void_p(first + number * page), page, 0) == 0
+for offset in 0, 8, 16, page - 48, page - 40, page - 8:
+    try:
+        nrt.MemInfo(first + page + offset)
+    except ValueError as error:
+        assert "no MemInfo at" in str(error)
+    else:
+        raise AssertionError(offset)
+print("refused", flush=True)
+os._exit(0)  # the end of the interpreter frees no unreadable pages
+"""
+
+
+def test_an_address_beside_memory_that_cannot_be_read_refuses():
+    assert on_tarn(NEAR_THE_EDGE) == "refused"
+
+
 def test_one_that_is_gone_is_none():
     address = core.meminfo_alloc(100)
     meminfo = nrt.MemInfo(address)

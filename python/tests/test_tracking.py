@@ -2,6 +2,7 @@
 
 import gc
 import linecache
+import os
 import sys
 import threading
 
@@ -235,6 +236,31 @@ def test_live_memory_is_summed_by_stack():
     assert len({row[0] for row in stacks}) == 2
     kept.clear()
     assert tarn._tarn._tracker_stacks(tracker) == []
+
+
+def test_stacks_that_alternate_are_summed():
+    tracker = mr.TrackingResourceAdaptor(mr.CudaMemoryResource(), capture_stacks=True)
+    makers = [
+        lambda: make(tracker, 1),
+        lambda: make(tracker, 2),
+        lambda: make(tracker, 3),
+    ]
+    kept = [makers[i % 5 % 3]() for i in range(100)]
+    rows = [row[1:] for row in tarn._tarn._tracker_stacks(tracker)]
+    assert sorted(rows) == [(40, 40), (60, 20), (80, 40)]
+    del kept
+
+
+def test_prefixes_that_are_rejected_leave_no_memory():
+    def resident_bytes():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before, prefix = resident_bytes(), "x" * (1 << 20)
+    for _ in range(100):
+        with pytest.raises(TypeError):
+            _tarn.log_internal([prefix, None])
+    assert resident_bytes() - before < 50 << 20
 
 
 # --- a log of the outstanding allocations ---
