@@ -101,7 +101,7 @@ PYTHON_TESTS = {
     "arrays": NRT_TESTS,
     "bridge": "written_in_python kept_exceptions foreign_code",
     "buffer": "buffer finalizers streamless captures cupy",
-    "capsule": "foreign_code isolated numba_c_managers",
+    "capsule": "foreign_code isolated numba_c_managers written_in_python",
     "capture": "captures",
     "copies": "buffer dlpack foreign_code cupy rmm_package",
     "deferred": "finalizers leaks streamless",
@@ -121,7 +121,7 @@ PYTHON_TESTS = {
     "log_failed": "log_all log_files numba",
     "log_file": "log_files binary_log log_all",
     "log_methods": "numba log_all log_environment log_files torch",
-    "log_observer": "log_all log_files binary_log",
+    "log_observer": "log_all log_files binary_log pytest_plugin",
     "log_rows": "log_all log_files",
     "log_site": "binary_log log_all log_files leaks",
     "maker": "resource log_files tracking pool guard rmm_package",
@@ -186,6 +186,9 @@ EQUIVALENT = {
     "python/tarn/numba.py: is_found = resources.is_named() and target.driver._memory_manager is None -> "
     "is_found = resources.is_named() and target.driver._memory_manager is not None": (
         "tarn.use() then sets the class that the environment names, as Numba does at its first use"
+    ),
+    "python/ext/maker.c: tarn_resource *wrapper = NULL; -> tarn_resource *wrapper = (void *)8;": (
+        "read only after a success, which wrote it"
     ),
     "python/ext/manager.c: tarn_manager_release(manager); -> ;": (
         "the process keeps a reference to each instance until it ends"

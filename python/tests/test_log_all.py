@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 
+import numba_support
 import pytest
 from binary_log_reader import Log, Pool
 from cli_tool import tarn_tool
@@ -201,6 +202,30 @@ for thread in threads: thread.join()
     assert balance(log) == {} and len(log) == 2400
 
 
+# The main thread has the GIL while it waits for the thread of C code.
+NATIVE = """
+import ctypes, os, tarn, time
+path = os.path.join(tarn.get_library_dir(), "libtarn.so.0.2")
+library, libc = ctypes.CDLL(path), ctypes.PyDLL(None)
+resource, pointer, thread = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_ulong()
+assert library.tarn_device_resource(0, ctypes.byref(resource)) == 0
+size = ctypes.c_size_t(2000)
+assert library.tarn_pointer_allocate(resource, size, None, ctypes.byref(pointer)) == 0
+release = library.tarn_pointer_release
+assert libc.pthread_create(ctypes.byref(thread), None, release, pointer) == 0
+until = (ctypes.c_long * 2)(int(time.time()) + 30, 0)
+assert libc.pthread_timedjoin_np(thread, None, until) == 0
+library.tarn_resource_release(resource)
+"""
+
+
+def test_a_thread_unknown_to_python_frees_without_the_gil(run):
+    log = run(NATIVE)
+    assert balance(log) == {}
+    places = {row["Size (bytes)"]: row["Location"] for row in log if row["Event Type"] == "Free"}
+    assert places["2000"] == "<none>"
+
+
 # --- exit ---------------------------------------------------------------------------------
 
 EXIT = """
@@ -321,6 +346,22 @@ def test_wrong_options_of_the_environment_are_warned_of(tmp_path):
     for owner in {}, {"TARN_LOG_PID": "1"}:  # with the process id in the second name
         said = words(TARN_LOG="/log" * 2000, TARN_LOG_FORMAT="csv", TARN_LOG_STACKS="1", **owner)
         assert said.count("cannot") == 1 and "File name too long" in said
+
+
+def test_a_log_that_cannot_be_written_is_an_error_of_numbas_first_use(monkeypatch):
+    code = """
+import tarn.numba
+from numba import cuda
+tarn.numba.use_tarn_for_numba()
+try:
+    cuda.device_array(1)
+except tarn.TarnError as error:
+    print(error)
+"""
+    for name in CLEAN:
+        monkeypatch.delenv(name, raising=False)
+    done = numba_support.run(["-c", code], TARN_LOG="/no/such/log.csv")
+    assert "/no/such/log.csv" in done.stdout and done.stderr == ""
 
 
 # --- children -----------------------------------------------------------------------------

@@ -115,6 +115,17 @@ def test_each_place_has_the_limit():
     assert "line 10, in test_keeps" in text
 
 
+def test_limits_apply_in_a_process_that_writes_a_log(run, tmp_path):
+    path = tmp_path / "log.csv"
+    result = run("""
+@pytest.mark.limit_gpu_leaks("1 KiB")
+def test_keeps():
+    kept.append(block(2048))
+""", TARN_LOG=str(path), TARN_LOG_STACKS="1")  # fmt: skip
+    result.assert_outcomes(failed=1)
+    assert "block" in text_of(result) and ",2048," in path.read_text()
+
+
 def test_a_filter_sees_the_stack_and_leaves_blocks_out(run):
     result = run("""
 def cache():
