@@ -255,16 +255,18 @@ PyDoc_STRVAR(no_driver_doc,
              "No GPU driver can be loaded.\n\n"
              "TARN_DRIVER=sim selects the driver simulator that comes with Tarn.");
 
+/* Add a class of exceptions. Those that a program makes itself have its status, so that a
+ * resource written in Python can report it. */
 static int add_class(PyObject *module, PyObject **slot, const char *name, const char *doc,
-                     PyObject *base, PyObject *builtin)
+                     PyObject *base, PyObject *builtin, tarn_status status)
 {
     PyObject *bases =
-        base != NULL ? PyTuple_Pack(2, base, builtin) : PyTuple_Pack(1, builtin);
+        builtin != NULL ? PyTuple_Pack(2, base, builtin) : PyTuple_Pack(1, base);
     if (bases == NULL)
         return -1;
     *slot = PyErr_NewExceptionWithDoc(name, doc, bases, NULL);
     Py_DECREF(bases);
-    if (*slot == NULL)
+    if (*slot == NULL || set_number(*slot, "status", status) != 0)
         return -1;
     return PyModule_AddObjectRef(module, strrchr(name, '.') + 1, *slot);
 }
@@ -273,26 +275,20 @@ int tarn__error_init(PyObject *module)
 {
     tarn__state *state = tarn__state_get(module);
 
-    if (add_class(module, &state->TarnError, "tarn.TarnError", tarn_error_doc, NULL,
-                  PyExc_RuntimeError) != 0)
+    if (add_class(module, &state->TarnError, "tarn.TarnError", tarn_error_doc,
+                  PyExc_RuntimeError, NULL, TARN_OK) != 0)
         return -1;
     PyObject *base = state->TarnError;
-    if (set_number(base, "status", 0) != 0 || set_number(base, "native", 0) != 0)
-        return -1;
-    if (add_class(module, &state->OutOfMemoryError, "tarn.OutOfMemoryError",
-                  out_of_memory_doc, base, PyExc_MemoryError) != 0 ||
+    if (set_number(base, "native", 0) != 0 ||
+        add_class(module, &state->OutOfMemoryError, "tarn.OutOfMemoryError",
+                  out_of_memory_doc, base, PyExc_MemoryError, TARN_OUT_OF_MEMORY) != 0 ||
         add_class(module, &state->InvalidArgumentError, "tarn.InvalidArgumentError",
-                  invalid_argument_doc, base, PyExc_ValueError) != 0 ||
+                  invalid_argument_doc, base, PyExc_ValueError,
+                  TARN_INVALID_ARGUMENT) != 0 ||
         add_class(module, &state->NotSupportedError, "tarn.NotSupportedError",
-                  not_supported_doc, base, PyExc_NotImplementedError) != 0)
+                  not_supported_doc, base, PyExc_NotImplementedError,
+                  TARN_NOT_SUPPORTED) != 0)
         return -1;
-    PyObject *bases = PyTuple_Pack(1, base);
-    if (bases == NULL)
-        return -1;
-    state->NoDriverError =
-        PyErr_NewExceptionWithDoc("tarn.NoDriverError", no_driver_doc, bases, NULL);
-    Py_DECREF(bases);
-    if (state->NoDriverError == NULL)
-        return -1;
-    return PyModule_AddObjectRef(module, "NoDriverError", state->NoDriverError);
+    return add_class(module, &state->NoDriverError, "tarn.NoDriverError", no_driver_doc,
+                     base, NULL, TARN_NO_DRIVER);
 }

@@ -1,6 +1,8 @@
 """Failures as exceptions: classes, messages, codes."""
 
+import pathlib
 import pickle
+import re
 
 import pytest
 import tarn
@@ -16,6 +18,20 @@ def test_classes_are_also_the_built_in_ones():
     ]:
         assert issubclass(error, tarn.TarnError) and issubclass(error, builtin)
         assert error.__module__ == "tarn" and error.__doc__
+
+
+def test_one_that_a_program_makes_has_the_status_of_its_class():
+    made = [
+        tarn.TarnError("x"),
+        tarn.OutOfMemoryError("x"),
+        tarn.InvalidArgumentError("x"),
+        tarn.NotSupportedError("x"),
+        tarn.NoDriverError("x"),
+    ]
+    header = pathlib.Path(tarn.get_include(), "tarn", "status.h").read_text()
+    names = ["OK", "OUT_OF_MEMORY", "INVALID_ARGUMENT", "NOT_SUPPORTED", "NO_DRIVER"]
+    for error, name in zip(made, names, strict=True):
+        assert re.search(rf"X\({name}, {error.status},", header) and error.native == 0
 
 
 def test_too_much_memory_is_out_of_memory_with_the_drivers_code():
