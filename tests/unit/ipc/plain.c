@@ -108,6 +108,55 @@ TEST(a_block_is_opened_on_its_device_whatever_number_that_has_in_the_process)
     with_each_owner(open_where_devices_have_other_numbers);
 }
 
+static void open_with_another_number(int line)
+{
+    tarn_pointer *opened;
+
+    allocate(line, 0, MIB, 5);
+    tarn_ipc_handle handle = export_block(line, 0, 0, MIB, TARN_IPC_PLAIN);
+    for (int number = -1; number < 100; number += 20) {
+        handle.device = number;
+        CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &opened));
+        CHILD_CHECK(tarn_pointer_device(opened) == 0);
+        tarn_pointer_release(opened);
+    }
+    handle.uuid[3] ^= 1; /* this process has no such device */
+    for (int number = -1; number < 100; number += 20) {
+        handle.device = number;
+        CHILD_STATUS(TARN_NOT_FOUND, tarn_ipc_open(&handle, NULL, &opened));
+        CHILD_MESSAGE("does not have the device");
+    }
+    check_nothing_open();
+}
+
+TEST(the_uuid_in_a_handle_tells_the_device_and_its_number_does_not)
+{
+    with_owner(FROM_EXPORTABLE, open_with_another_number);
+}
+
+static void open_each_of_several(int line)
+{
+    enum { BLOCKS = 4 };
+    tarn_ipc_handle handles[BLOCKS];
+    tarn_pointer *opened;
+
+    for (int i = 0; i < BLOCKS; i++) {
+        allocate(line, i, MIB, (unsigned)i + 1);
+        handles[i] = export_block(line, i, 0, MIB, TARN_IPC_PLAIN);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        CHILD_STATUS(TARN_OK, tarn_ipc_open(&handles[i], NULL, &opened));
+        CHILD_CHECK(wrong_bytes(opened, (unsigned)i + 1) == 0);
+        tarn_pointer_release(opened);
+    }
+    check_nothing_open();
+}
+
+TEST(each_handle_of_several_blocks_opens_its_own)
+{
+    with_each_owner(open_each_of_several);
+}
+
 /* Work that is not done when the call after it returns. */
 static void be_slow(void *done)
 {
