@@ -114,6 +114,27 @@ TEST(a_copy_can_be_requested)
     for_each_handle(copy_on_the_same_device);
 }
 
+/* The host copies a few MiB at a time, and the last part is smaller. */
+static void copy_in_parts(int line)
+{
+    enum { OFFSET = 4096, BYTES = 9 * MIB + 100 };
+    tarn_ipc_open_options options = options_for(0, true);
+    tarn_pointer *copy;
+
+    allocate(line, 0, OFFSET + BYTES, 1);
+    tarn_ipc_handle handle = export_block(line, 0, OFFSET, BYTES, TARN_IPC_PLAIN);
+    CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, &options, &copy));
+    CHILD_CHECK(tarn_pointer_bytes(copy) == BYTES);
+    CHILD_CHECK(wrong_bytes(copy, seed_of_part) == 0);
+    tarn_pointer_release(copy);
+    check_nothing_open();
+}
+
+TEST(a_large_block_is_copied_to_its_last_byte_and_no_further)
+{
+    with_each_owner(copy_in_parts);
+}
+
 static tarn_status give_up(void *data, size_t bytes, bool *again_out)
 {
     (void)data, (void)bytes, (void)again_out;
