@@ -237,3 +237,37 @@ TEST(blocks_of_the_cache_have_no_work_of_other_streams)
         pthread_join(threads[i], NULL);
     end();
 }
+
+/* --- the end of the resource; the last test, since some memory remains --- */
+
+static void count_warning(void *data, const char *message)
+{
+    (void)message;
+    ++*(int *)data;
+}
+
+/* The release of the resource tries twice to release cached blocks. */
+TEST(cached_blocks_of_a_resource_that_ends_are_released_or_there_is_a_warning)
+{
+    static const struct {
+        const char *fault;
+        int warnings;
+    } cases[] = {{NULL, 0}, {"fail=call:cuMemUnmap:1", 0}, {"fail=call:cuMemUnmap", 1}};
+
+    if (!on_sim())
+        skip();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int warnings = 0;
+        unsigned long long before = sim_live_bytes();
+        begin(64 * MIB);
+        put(get(4 * MIB), 4 * MIB);
+        tarn_set_warning_handler(count_warning, &warnings);
+        sim_configure(cases[i].fault);
+        CHECK_OK(tarn_resource_release(resource));
+        sim_configure(NULL);
+        tarn_set_warning_handler(NULL, NULL);
+        CHECK_EQUAL(cases[i].warnings, warnings);
+        CHECK(cases[i].warnings > 0 || sim_live_bytes() == before);
+    }
+    test_may_leak_memory();
+}
