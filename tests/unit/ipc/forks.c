@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "pair.h"
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -167,6 +168,53 @@ TEST(in_a_forked_child_nothing_is_exported_or_opened_and_the_parent_goes_on)
     must_send(user.line, &handle, sizeof handle);
     process_end(&user);
     process_end(&owner);
+    socket_directory_end();
+}
+
+/* --- forks beside other threads --- */
+
+static atomic_bool is_over;
+
+static void *count_for_ever(void *unused)
+{
+    tarn_ipc_counts counts;
+
+    while (!atomic_load(&is_over))
+        tarn_ipc_get_counts(&counts);
+    return unused;
+}
+
+static void fork_beside_calls(int line)
+{
+    enum { THREADS = 4, FORKS = 100 };
+    pthread_t threads[THREADS];
+    tarn_ipc_counts counts;
+    int status;
+
+    (void)line;
+    for (int i = 0; i < THREADS; i++)
+        CHILD_CHECK(pthread_create(&threads[i], NULL, count_for_ever, NULL) == 0);
+    for (int i = 0; i < FORKS; i++) {
+        pid_t child = fork_at_rest();
+        CHILD_CHECK(child >= 0);
+        if (child == 0) {
+            alarm(20);
+            tarn_ipc_get_counts(&counts);
+            _exit(0);
+        }
+        CHILD_CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+    atomic_store(&is_over, true);
+    for (int i = 0; i < THREADS; i++)
+        CHILD_CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+/* The child works, whatever another thread does with the owner's lock at the fork. */
+TEST(a_forked_child_waits_for_no_lock_of_its_parents_threads)
+{
+    socket_directory_begin();
+    struct process own = process_start(fork_beside_calls);
+    process_end(&own);
     socket_directory_end();
 }
 
