@@ -139,6 +139,42 @@ TEST(pages_that_find_no_room_sleep_on)
     tarn__pages_close(other);
 }
 
+/* The driver reports a failed copy where the copies are waited for. */
+TEST(pages_whose_copies_fail_sleep_and_wake_in_the_next_try)
+{
+    static const char *const faults[] = {"fail=call:cuStreamSynchronize:1",
+                                         "fail=call:cuMemcpyAsync:1"};
+    struct tarn__pages *pages = open_pages();
+    struct tarn__span kept = span_at(pages, 1, 1);
+
+    if (!on_sim()) {
+        tarn__pages_close(pages);
+        skip();
+    }
+    CHECK_OK(grow_at(pages, 0, 4));
+    write_bytes(kept, 6);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        const char *call = strchr(faults[i], ':') + 1;
+        char name[32] = "";
+        memcpy(name, call, strcspn(call, ":"));
+        sim_configure(faults[i]);
+        CHECK_STATUS(TARN_DRIVER_FAILURE, tarn__pages_suspend(pages, &kept, 1));
+        CHECK_MESSAGE(name);
+        CHECK_EQUAL(0, tarn__pages_suspended(pages));
+        check_bytes(kept, 6);
+        sim_configure(NULL);
+        CHECK_OK(tarn__pages_suspend(pages, &kept, 1));
+        sim_configure(faults[i]);
+        CHECK_STATUS(TARN_DRIVER_FAILURE, tarn__pages_resume(pages));
+        CHECK_MESSAGE(name);
+        CHECK_EQUAL(4 * PAGE, tarn__pages_suspended(pages));
+        sim_configure(NULL);
+        CHECK_OK(tarn__pages_resume(pages));
+        check_bytes(kept, 6);
+    }
+    tarn__pages_close(pages);
+}
+
 TEST(pages_that_sleep_may_be_closed)
 {
     unsigned long long before = live_bytes();
