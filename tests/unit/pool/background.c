@@ -391,6 +391,46 @@ TEST(unfenced_memory_is_returned_only_where_the_pool_may_wait)
     }
 }
 
+/* Use the pool without a pause until that time. Returns the longest time from one use to
+ * the next. */
+static uint64_t use_until(tarn_resource *pool, tarn_stream stream, uint64_t end)
+{
+    uint64_t now, last = tarn__clock_now_ns(), longest = 0;
+
+    for (; (now = tarn__clock_now_ns()) < end; last = now) {
+        put(pool, take(pool, 256, stream), 256, stream);
+        longest = now - last > longest ? now - last : longest;
+    }
+    return longest;
+}
+
+/* A wait would delay the threads that use the pool. The thread looks each 250 ms. If this
+ * one could not run for so long, the pool was idle. */
+TEST(pool_in_use_does_not_wait_for_the_device_to_return_memory)
+{
+    size_t theirs;
+
+    if (!on_sim())
+        skip();
+    use_driver(0);
+    tarn_resource *cuda = new_cuda(), *pool = new_pool(&with_thread);
+    tarn_stream stream = new_stream(), other = new_stream();
+    for (int i = 0; i < 500 && statistics(pool).unfenced < 256 * MIB; i++)
+        put(pool, take(pool, 256 * MIB, stream), 256 * MIB, stream);
+    put(pool, take(pool, 256, other), 256, other);
+    tarn_device_ptr rest = take_all_but(cuda, 512 * MIB, &theirs);
+    uint64_t second = UINT64_C(1000000000);
+    uint64_t longest = use_until(pool, other, tarn__clock_now_ns() + 2 * second);
+    CHECK(longest > second / 5 || statistics(pool).device_synchronizations == 0);
+    CHECK(shrinks_to(pool, 0)); /* once it is idle */
+    CHECK(statistics(pool).device_synchronizations > 0);
+    put(cuda, rest, theirs, NULL);
+    CU(cuStreamDestroy_v2(stream));
+    CU(cuStreamDestroy_v2(other));
+    end_pool(pool);
+    CHECK_OK(tarn_resource_release(cuda));
+}
+
 /* Each time that the pool takes back what it returned, the next return comes later:
  * after 0.25, 0.5, 1 and 2 s. */
 TEST(pool_that_needs_its_memory_again_returns_it_less_often)
