@@ -550,7 +550,7 @@ bool tarn__follow_share(struct tarn__pool *pool)
 static bool is_to_be_fenced(const struct tarn__sequences *sequences, uint32_t rank,
                             const struct tarn__stream_state *stream_state)
 {
-    return sequences->streams > 1 && stream_state->in_order &&
+    return !sequences->has_one_stream && stream_state->in_order &&
            !stream_state->identity.registration &&
            tarn__sequences_is_handed(sequences, rank);
 }

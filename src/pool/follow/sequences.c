@@ -137,6 +137,15 @@ static void cut(struct making *making)
     }
 }
 
+static bool has_one_stream(const struct tarn_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->slots[i].stream != plan->slots[0].stream ||
+            plan->slots[i].free_stream != plan->slots[0].stream)
+            return false;
+    return true;
+}
+
 /* Rank the slots by their offsets. */
 static void rank(struct making *making)
 {
@@ -196,6 +205,7 @@ struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan)
     out->height = (uint64_t)plan->height * TARN__PLAN_QUANTUM;
     out->peak_live = plan->peak_live_bytes;
     out->price = plan->rules.price;
+    out->has_one_stream = has_one_stream(plan);
     out->slots = malloc((count + 1) * sizeof *out->slots);
     out->nodes = calloc(count + 1, sizeof *out->nodes);
     out->grams = malloc((count / TARN__SEQUENCES_GRAM_STEP + 1) * sizeof *out->grams);

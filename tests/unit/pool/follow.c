@@ -368,6 +368,57 @@ TEST(raw_streams_hand_planned_memory_over)
     end_pool(pool);
 }
 
+/* All blocks are allocated on one stream, and freed on another one. */
+TEST(a_raw_stream_that_only_frees_hands_planned_memory_over)
+{
+    const tarn_plan_options options = {.size = sizeof options, .lag_operations = 1};
+    size_t sizes[SLOTS];
+    tarn_stream streams[2];
+
+    use_driver(0);
+    for (int i = 0; i < SLOTS; i++)
+        sizes[i] = i % 2 ? 1024 : 4 * MIB;
+    for (int i = 0; i < 2; i++)
+        streams[i] = new_stream();
+    tarn_plan *plan = plan_of(sizes, SLOTS, 1, 1);
+    for (size_t i = 0; i < plan->count; i++)
+        plan->slots[i].free_stream = 1;
+    plan->streams = 2;
+    CHECK_OK(tarn__make_layout(plan, &options));
+    tarn_resource *pool = follow(plan, 0);
+    tarn_plan_release(plan);
+    for (int i = 0; i < SLOTS; i++)
+        put(pool, take(pool, sizes[i], streams[0]), sizes[i], streams[1]);
+    CHECK_EQUAL(SLOTS, statistics(pool).planned);
+    CHECK_EQUAL(0, statistics(pool).plan_missed);
+    for (int i = 0; i < 2; i++)
+        CU(cuStreamDestroy_v2(streams[i]));
+    end_pool(pool);
+}
+
+/* The stream itself has the memory next, also where no later slot of the plan has it. */
+TEST(a_raw_stream_that_is_alone_in_a_plan_records_few_events)
+{
+    enum { COUNT = 10, PASSES = 40 };
+    size_t sizes[COUNT];
+    struct gate gate;
+
+    use_driver(0);
+    draw_sizes(sizes, COUNT, 6);
+    tarn_stream stream = new_stream();
+    tarn_plan *plan = plan_of(sizes, COUNT, COUNT, 1);
+    tarn_resource *pool = follow(plan, 0);
+    tarn_plan_release(plan);
+    hold_up(stream, &gate); /* the pool needs no event of an idle stream */
+    for (int pass = 0; pass < PASSES; pass++)
+        run(pool, sizes, COUNT, COUNT, &stream, 1);
+    let_on(&gate);
+    CHECK_EQUAL(COUNT * PASSES, statistics(pool).planned);
+    CHECK(statistics(pool).events_recorded < COUNT * PASSES / 8);
+    CU(cuStreamDestroy_v2(stream));
+    end_pool(pool);
+}
+
 TEST(a_live_block_at_a_planned_address_is_in_nobodys_way)
 {
     size_t sizes[SLOTS];
