@@ -80,21 +80,27 @@ static enum caller caller_at(const void *address)
                : OTHER;
 }
 
+struct walk {
+    enum caller found;
+    bool has_begun; /* the frames before it are those of this file */
+};
+
 static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *data)
 {
-    enum caller *found = data;
+    struct walk *walk = data;
 
-    *found = caller_at((void *)_Unwind_GetIP(context));
-    return *found == LIBC ? _URC_NO_REASON : _URC_END_OF_STACK;
+    walk->found = caller_at((void *)_Unwind_GetIP(context));
+    walk->has_begun |= walk->found == LIBC;
+    return walk->found == LIBC || !walk->has_begun ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 static bool is_of_libtarn(const void *caller)
 {
-    enum caller found = caller_at(caller);
+    struct walk walk = {.found = caller_at(caller)};
 
-    if (found == LIBC)
-        _Unwind_Backtrace(look_at_frame, &found);
-    return found == LIBTARN;
+    if (walk.found == LIBC)
+        _Unwind_Backtrace(look_at_frame, &walk);
+    return walk.found == LIBTARN;
 }
 
 /* Decide whether the allocation called from `caller` fails. */
