@@ -144,6 +144,31 @@ static tarn_status create_exportable(int device, tarn_resource **resource_out)
     return tarn_exportable_create(device, NULL, resource_out);
 }
 
+static void begin_exportable(void)
+{
+    CHECK_OK(create_exportable(0, &resource));
+}
+
+static tarn_status allocate_exportable(void)
+{
+    return tarn_resource_allocate(resource, 1000, 0, TARN_STREAM_NONE, &out.block);
+}
+
+static void end_exportable(void)
+{
+    CHECK_OK(tarn_resource_deallocate(resource, out.block, 1000, 0, TARN_STREAM_NONE));
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(exportable_memory_is_allocated_or_not)
+{
+    static const struct scenario scenario = {"tarn_resource_allocate of exportable",
+                                             begin_exportable, allocate_exportable,
+                                             end_exportable};
+
+    scenario_run(&scenario, 4);
+}
+
 static tarn_ipc_handle handle;
 
 static void begin_open(void)
