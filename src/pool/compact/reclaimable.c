@@ -225,7 +225,7 @@ void tarn__reclaimable_fit(struct tarn__reclaimable *reclaimable)
     tarn__assert_held(&reclaimable->pool->growth);
 
     const struct tarn__pages *pages = reclaimable->pool->pages;
-    unsigned count = 0, completed = 0;
+    unsigned count = 0;
     uint64_t bytes = 0;
 
     for (unsigned i = 0; i < reclaimable->count; i++) {
@@ -239,12 +239,10 @@ void tarn__reclaimable_fit(struct tarn__reclaimable *reclaimable)
         }
         if (part.span.bytes == 0)
             continue;
-        completed += i < reclaimable->completed;
         bytes += part.span.bytes;
         reclaimable->parts[count++] = part;
     }
     reclaimable->count = count;
-    reclaimable->completed = completed;
     reclaimable->bytes = bytes;
 }
 

@@ -56,7 +56,8 @@ void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted, uint64_t r
 void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
                                    struct tarn__reclaimable *reclaimable)
     TARN__REQUIRES(growth);
-/* Leave out what does not fit into `room` bytes together. */
+/* Leave out what does not fit into `room` bytes together. tarn__reclaimable_split() counts the
+ * completed parts anew. */
 void tarn__reclaimable_fit(struct tarn__reclaimable *reclaimable) TARN__REQUIRES(growth);
 /* Return the next stream state that has free blocks and event fences, from `plan_next` of
  * the heap on; NULL: there is none. The lock may be released between two calls. `lock`
