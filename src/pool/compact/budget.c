@@ -120,7 +120,6 @@ static bool is_spent(struct tarn__pool *pool, uint64_t need) TARN__REQUIRES(pool
     note_operations(pool);
     return pool->moves_ns > NS_AHEAD && pool->limit >= pool->device_bytes &&
            !tarn__pool_is_tight(pool) && !pool->moves_freely &&
-           !tarn__budget_is_over_learned(pool, need) &&
            tarn__pages_reserved(pool->pages) + need <= peak / TWENTIETHS * MOST_INSTEAD;
 }
 
