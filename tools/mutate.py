@@ -214,6 +214,15 @@ EQUIVALENT = {
     "NODE(neighbour)->quanta < UINT32_MAX - node->quanta;": (
         "unmapped ranges are whole pages, and the sum of two is never UINT32_MAX"
     ),
+    "src/pool/cache/grants.c: more = tarn__size_least(more > bytes ? more : bytes, one - granted); -> "
+    "more = tarn__size_least(more >= bytes ? more : bytes, one - granted);": "where they are equal",
+    "src/pool/follow/area.c: heap->area_least = 0; -> ;": (
+        "a separate area has bins of its own: a search for a small block looks closer, and takes the same"
+    ),
+    "src/pool/follow/follow.c: if (search->requests == REQUESTS || !search->caller->may_record) -> "
+    "if (!search->requests == REQUESTS || !search->caller->may_record)": (
+        "the search ends after TURNS, with more requests in vain: time alone"
+    ),
     "src/manager/host_only.c: tarn_pointer *pointer = NULL; -> tarn_pointer *pointer = (void *)8;": (
         "written before it is read"
     ),
