@@ -5,7 +5,7 @@
 #include "pool/compact/plan.h"
 #include "pool/pool.h"
 
-enum { HANDLE = 2, ALL = 8 }; /* MiB; handles of a pool that has reached its maximum */
+enum { HANDLE = 2, ALL = 12 }; /* MiB; handles of a pool that has reached its maximum */
 
 /* A full pool of handles of 2 MiB, one block on each, in the order of addresses. */
 struct row {
@@ -164,6 +164,32 @@ TEST(handles_of_one_block_move_and_the_others_stay)
 
     CHECK(block == low || block == kept - HANDLE * MIB);
     put_handles(&row, block, 2);
+    put_handles(&row, other, 2);
+    end(&row, ALL);
+}
+
+/* The handle of the smallest free block moves, and the others stay whole. */
+TEST(larger_free_blocks_stay_whole_where_a_smaller_one_moves)
+{
+    struct row row;
+
+    start(&row);
+    tarn_device_ptr low = row.blocks[1], pair = row.blocks[5],
+                    other = make_hole(&row, 3, 4);
+    drop(&row, 1);
+    drop(&row, 2);
+    drop(&row, 5);
+    drop(&row, 6);
+    drop(&row, 8);
+    settle(&row);
+    tarn_device_ptr block = take(row.pool, 3 * HANDLE * MIB, row.stream);
+    uint64_t moves = statistics(row.pool).moves;
+
+    CHECK_EQUAL(low, block);
+    CHECK_EQUAL(pair, take(row.pool, 2 * HANDLE * MIB, row.stream));
+    CHECK_EQUAL(moves, statistics(row.pool).moves);
+    put_handles(&row, pair, 2);
+    put_handles(&row, block, 3);
     put_handles(&row, other, 2);
     end(&row, ALL);
 }
