@@ -298,6 +298,37 @@ TEST(wait_for_an_event_leaves_the_capture_mode_of_its_thread)
     end_pool(pool);
 }
 
+/* The event covers the first free alone. After the wait there is no other event that a search
+ * could query. */
+TEST(pool_serves_what_the_event_covers_for_which_it_waited)
+{
+    use_driver(0);
+    if (!on_sim())
+        skip();
+    tarn_resource *pool = pool_by(TARN_POOL_NO_STREAM_EVENT, 4 * MIB);
+    tarn_device_ptr large = take(pool, 3 * MIB, TARN_STREAM_NONE),
+                    small = take(pool, MIB, TARN_STREAM_NONE);
+    tarn_stream stream = new_stream();
+    struct gate gate;
+
+    hold_up(stream, &gate); /* the event is not complete when the pool queries it */
+    put(pool, large, 3 * MIB, TARN_STREAM_NONE);
+    put(pool, small, MIB, TARN_STREAM_NONE);
+    CHECK_EQUAL(4 * MIB, statistics(pool).no_stream_deferred);
+    uint64_t reserved = statistics(pool).reserved;
+    CHECK_EQUAL(1, statistics(pool).events_recorded);
+    let_on(&gate);
+    sim_configure("fail=call:cuEventQuery");
+    CHECK_EQUAL(large, take(pool, 3 * MIB, TARN_STREAM_NONE));
+    sim_configure(NULL);
+    CHECK_EQUAL(MIB, statistics(pool).no_stream_deferred);
+    CHECK_EQUAL(reserved, statistics(pool).reserved);
+    CHECK_EQUAL(0, statistics(pool).device_synchronizations);
+    put(pool, large, 3 * MIB, TARN_STREAM_NONE);
+    CU(cuStreamDestroy_v2(stream));
+    end_pool(pool);
+}
+
 TEST(streams_have_memory_of_no_stream_behind_its_event)
 {
     use_driver(0);
