@@ -555,6 +555,36 @@ TEST(a_plan_that_is_expected_to_need_two_percent_more_is_followed)
     CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, all.plan_state);
 }
 
+/* A plain pool has 5 % to spare before anything moves. A pool with plans has no more than it had
+ * without them, and 2 % and 16 MiB. */
+TEST(memory_moves_before_a_pool_with_plans_has_more_than_without_them)
+{
+    enum { STAY = 100, BYTES = 8 * MIB, FREED = 3, STEP = 100 };
+    tarn_device_ptr stay[STAY], step[LARGE_BLOCKS];
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int i = 0; i < STAY; i++)
+        stay[i] = take(pool, BYTES, streams[0]);
+    learn_equal_blocks(pool, BYTES);
+    mark(pool);
+    for (int i = 0; i < LARGE_BLOCKS; i++)
+        step[i] = take(pool, BYTES, streams[0]);
+    tarn_pool_statistics before = statistics(pool);
+    CHECK_EQUAL(LARGE_BLOCKS, before.planned);
+    for (int i = 0; i < FREED; i++)
+        put(pool, stay[10 * i], BYTES, streams[0]);
+    tarn_device_ptr block = take(pool, STEP * MIB, streams[0]);
+    CHECK(statistics(pool).moves > before.moves);
+    put(pool, block, STEP * MIB, streams[0]);
+    for (int i = 0; i < LARGE_BLOCKS; i++)
+        put(pool, step[i], BYTES, streams[0]);
+    for (int i = 0; i < STAY; i++)
+        if (i % 10 != 0 || i >= 10 * FREED)
+            put(pool, stay[i], BYTES, streams[0]);
+    end(pool);
+}
+
 /* The device is behind, so no free is complete: the memory of the other block moves behind
  * its event fence. */
 TEST(a_device_that_is_behind_costs_no_memory)
