@@ -469,11 +469,12 @@ TEST(a_maximum_below_the_height_is_followed_with_moves)
 
 /* A pool of a plan whose slots are 2 MiB each, in a row, `live` at a time. It grows by 8
  * MiB. */
-static tarn_resource *follow_in_steps(uint32_t live)
+static tarn_resource *follow_in_steps(uint32_t live, tarn_pool_moves moves)
 {
     enum { ROW = 10 };
     size_t sizes[ROW];
-    tarn_pool_options options = {.size = sizeof options, .growth_bytes = 8 * MIB};
+    tarn_pool_options options = {
+        .size = sizeof options, .growth_bytes = 8 * MIB, .moves = moves};
     tarn_resource *pool;
 
     for (uint32_t i = 0; i < ROW; i++)
@@ -495,7 +496,7 @@ TEST(a_step_of_growth_at_a_planned_address_stays_below_the_maximum)
 
     use_driver(0);
     tarn_stream stream = new_stream();
-    tarn_resource *pool = follow_in_steps(10);
+    tarn_resource *pool = follow_in_steps(10, TARN_POOL_MOVES_DEFAULT);
     CHECK_OK(tarn_pool_set_maximum(pool, FIT * 2 * MIB)); /* below the step */
     for (int i = 0; i < FIT; i++)
         blocks[i] = take(pool, 2 * MIB, stream);
@@ -507,13 +508,85 @@ TEST(a_step_of_growth_at_a_planned_address_stays_below_the_maximum)
     CU(cuStreamDestroy_v2(stream));
 }
 
+/* A request that would fail gets free memory of the plan, in this step alone. In the next step
+ * the pool grows for such a request. */
+TEST(memory_that_a_plan_lent_in_a_shortage_is_kept_for_it_from_the_next_step_on)
+{
+    enum { ALL = 10 };
+    const size_t whole = ALL * 2 * MIB, other = 2 * MIB + 512;
+    tarn_device_ptr blocks[ALL];
+
+    use_driver(0);
+    tarn_stream stream = new_stream();
+    tarn_resource *pool = follow_in_steps(ALL, TARN_POOL_MOVES_NEVER);
+    CHECK_OK(tarn_pool_set_maximum(pool, whole));
+    for (int step = 0; step < 2; step++) {
+        CHECK_OK(tarn_pool_mark_step(pool));
+        tarn_device_ptr lent = step == 1 ? take(pool, other, stream) : 0;
+        for (int i = 0; i < ALL; i++)
+            blocks[i] = take(pool, 2 * MIB, stream);
+        for (int i = 0; i < ALL; i++)
+            put(pool, blocks[i], 2 * MIB, stream);
+        CHECK_EQUAL((step + 1) * ALL, statistics(pool).planned);
+        if (step == 0)
+            lent = take(pool, other, stream);
+        CHECK_EQUAL(step == 0, lent >= blocks[0] && lent < blocks[0] + whole);
+        put(pool, lent, other, stream);
+        CHECK_OK(tarn_pool_set_maximum(pool, 2 * whole));
+    }
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+/* Memory of the same stream moves, which is completed, and memory of a stream that is behind. */
+TEST(memory_that_moves_to_a_planned_address_waits_for_each_stream_that_used_it)
+{
+    const size_t sizes[] = {2 * MIB, 6 * MIB};
+    tarn_stream raw[2], streams[2];
+    unsigned char found = 0;
+    struct gate gate;
+
+    use_driver(0);
+    for (int i = 0; i < 2; i++) {
+        raw[i] = new_stream();
+        CHECK_OK(tarn_stream_register(0, raw[i], &streams[i]));
+    }
+    tarn_plan *plan = plan_of(sizes, 2, 1, 1);
+    plan->slots[1].offset = 2 * MIB / QUANTUM;
+    plan->height = 8 * MIB / QUANTUM;
+    tarn_resource *pool = follow(plan, 6 * MIB);
+    tarn_plan_release(plan);
+    tarn_device_ptr first = take(pool, 2 * MIB, streams[0]),
+                    block = take(pool, 4 * MIB, streams[1]); /* outside of the plan */
+    put(pool, first, 2 * MIB, streams[0]);
+    hold_up(raw[1], &gate);
+    CU(cuMemsetD8Async(block, 1, 4 * MIB, raw[1]));
+    put(pool, block, 4 * MIB, streams[1]);
+    block = take(pool, 6 * MIB, streams[0]);
+    CU(cuMemsetD8Async(block, 2, 6 * MIB, raw[0]));
+    let_on(&gate);
+    CHECK_EQUAL(2, statistics(pool).planned);
+    CHECK_EQUAL(1, statistics(pool).moves);
+    CHECK_EQUAL(1, statistics(pool).stream_waits);
+    for (size_t at = 0; at < 6 * MIB; at += MIB) {
+        CU(cuMemcpyDtoH_v2(&found, block + at, 1));
+        CHECK_EQUAL(2, found);
+    }
+    put(pool, block, 6 * MIB, streams[0]);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(tarn_stream_unregister(streams[i]));
+        CU(cuStreamDestroy_v2(raw[i]));
+    }
+    end_pool(pool);
+}
+
 /* The plan is higher than its peak of 2 MiB, so the pool moves memory rather than have
  * more. */
 TEST(a_step_of_growth_at_a_planned_address_is_no_more_than_the_plan_needs)
 {
     use_driver(0);
     tarn_stream stream = new_stream();
-    tarn_resource *pool = follow_in_steps(1);
+    tarn_resource *pool = follow_in_steps(1, TARN_POOL_MOVES_DEFAULT);
     tarn_device_ptr block = take(pool, 2 * MIB, stream);
 
     CHECK_EQUAL(1, statistics(pool).planned);
