@@ -2,7 +2,8 @@
  * complete. */
 #define _GNU_SOURCE
 #include "child.h"
-#include "pools.h"
+#include "steps.h"
+#include "pool/order/fences_poll.h"
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -146,6 +147,38 @@ TEST(all_fences_of_a_stream_are_seen_once_they_are_done)
     CHECK_EQUAL(FENCES, nothing);
     CHECK(statistics(pool).events_recorded >= 2);
     CHECK(!none_is_done(pool, (FENCES - 2) * 2 * MIB, stream));
+    CU(cuStreamDestroy_v2(stream));
+    end_pool(pool);
+}
+
+/* A miss then searches again, before it takes memory of other streams. Polls in vain have the
+ * next ones skip the stream. */
+TEST(poll_tells_whether_an_event_is_complete)
+{
+    enum { POLLS = 32 };
+    struct tarn__pool *inner;
+    struct gate gate;
+    unsigned seen = 0;
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(8 * MIB);
+    tarn_stream stream = new_stream();
+    CHECK_OK(tarn__pool_of(pool, "test", &inner));
+    tarn_device_ptr block = take(pool, 4 * MIB, stream);
+    CHECK(!tarn__fences_poll(inner, 1)); /* there is none */
+    hold_up(stream, &gate);
+    put(pool, block, 4 * MIB, stream);
+    none_is_done(pool, MIB, stream);
+    have_fenced(pool, stream);
+    for (int i = 0; i < POLLS; i++)
+        seen += tarn__fences_poll(inner, 1);
+    let_on(&gate);
+    CHECK_EQUAL(0, seen);
+    CHECK(statistics(pool).events_recorded > 0);
+    for (int i = 0; i < POLLS && seen == 0; i++)
+        seen += tarn__fences_poll(inner, 1);
+    CHECK_EQUAL(1, seen);
+    CHECK(!none_is_done(pool, MIB, stream));
     CU(cuStreamDestroy_v2(stream));
     end_pool(pool);
 }
