@@ -503,7 +503,7 @@ FULL = (
          "coverage --extension",
          1000, 800, WHEEL, full=True),
     Step("malloc-failures-full", "all C tests with each host allocation failing in turn",
-         "host_failures --runs 100", 3000, 1700, RELEASE, full=True),
+         "host_failures --runs 100 --seconds 20", 3000, 1700, RELEASE, full=True),
     Step("order-million", "a million reuses of memory, seeded", "build/release/bin/order --reuses 65000 --seeds 100",
          600, 320, RELEASE, full=True),
     Step("order-million-threads", "a million reuses of memory, with threads",
