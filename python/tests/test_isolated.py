@@ -137,5 +137,5 @@ print(count(pool), again.tarn_resource_release(pool))
 
 def test_the_library_stays_loaded_after_dlclose(sim_process):
     """Threads that end later, and compiled code, still call it."""
-    (library,) = Path(tarn.get_library_dir()).glob("libtarn.so.*")
+    library = next(Path(tarn.get_library_dir()).glob("libtarn.so.*"))
     assert sim_process(CLOSED, LIBTARN=str(library)) == "0 0"
