@@ -188,13 +188,17 @@ TEST(memory_that_is_being_exported_is_freed_after_that)
     CHECK_OK(tarn_resource_allocate(resource, 100, 0, TARN_STREAM_NONE, &block));
     CHECK(tarn__segment_around(block, &name));
     tarn__descriptor_lock();
-    CHECK_EQUAL(0, pthread_create(&exporter, NULL, export_it, NULL));
+    int no_exporter = pthread_create(&exporter, NULL, export_it, NULL);
     wait_a_little();
-    CHECK_EQUAL(0, pthread_create(&owner, NULL, free_it, &block));
+    int no_owner = pthread_create(&owner, NULL, free_it, &block);
     wait_a_little();
     tarn__descriptor_unlock();
-    pthread_join(exporter, NULL);
-    pthread_join(owner, NULL);
+    if (!no_exporter)
+        pthread_join(exporter, NULL);
+    if (!no_owner)
+        pthread_join(owner, NULL);
+    CHECK_EQUAL(0, no_exporter);
+    CHECK_EQUAL(0, no_owner);
     CHECK(exported == TARN_OK || exported == TARN_NOT_FOUND);
     CHECK(!tarn__segment_around(block, &name));
     end();

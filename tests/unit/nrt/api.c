@@ -62,7 +62,7 @@ TEST(managed_memory_needs_no_destructor)
     int value;
     NRT_MemInfo *mi = NRT_get_api()->manage_memory(&value, NULL);
 
-    CHECK(NRT_MemInfo_data(mi) == &value);
+    CHECK(mi != NULL && NRT_MemInfo_data(mi) == &value);
     NRT_MemInfo_release(mi);
 }
 
@@ -77,7 +77,7 @@ TEST(there_are_63_instances_and_their_places_are_used_again)
     CHECK_MESSAGE("cannot create runtime many, the maximum of 63");
     for (int i = 0; i < made; i++) {
         NRT_MemInfo *mi = tarn_runtime_api(runtimes[i])->allocate(64);
-        CHECK(tarn_meminfo_runtime(mi) == runtimes[i]);
+        CHECK(mi != NULL && tarn_meminfo_runtime(mi) == runtimes[i]);
         tarn_meminfo_release(mi);
         CHECK_OK(tarn_runtime_release(runtimes[i]));
     }

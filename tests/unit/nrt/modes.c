@@ -213,11 +213,13 @@ TEST(raw_memory_that_becomes_a_meminfo_has_its_modes_too)
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
         CHECK_OK(tarn_runtime_set_modes(runtime, sets[i]));
         NRT_MemInfo *mi = NRT_Allocate(48);
+        CHECK(mi != NULL);
         NRT_MemInfo_init(mi, value, sizeof value, NULL, NULL, NULL);
         NRT_MemInfo_release(mi);
         CHECK_EQUAL(0, value[0]);
         CHECK_EQUAL(0, misuses);
         mi = NRT_Allocate_External(48, _nrt_get_sample_external_allocator());
+        CHECK(mi != NULL);
         NRT_MemInfo_init(mi, value, sizeof value, NULL, NULL,
                          _nrt_get_sample_external_allocator());
         NRT_MemInfo_release(mi);
