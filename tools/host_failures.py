@@ -27,6 +27,7 @@ import time
 # Each kills itself or children on purpose, or has its own failing allocations.
 LEFT_OUT = re.compile(r"unit-(prune|sim|aot|messages|plan-host_failures)")
 HANGS_AFTER_S = 60
+TIMES_SECONDS = 3  # a program may take so many times its seconds
 REPORT = re.compile(r"(ERROR: AddressSanitizer|runtime error:|double free|corrupted|munmap_chunk)")
 
 
@@ -100,6 +101,8 @@ def sweep(bench: Bench, program: pathlib.Path) -> tuple[str, int, list[str]]:
     step = max(1, -(-total // most))
     for mode in modes:
         for nth in range(1 + bench.given.offset % step, total + 1, step):
+            if runs > 0 and time.monotonic() - began > TIMES_SECONDS * bench.given.seconds:
+                break  # runs that fail may take longer: hangs, for example
             failing = f"{mode}:{nth}"
             code, output = bench.run(program, failing)
             runs += 1
