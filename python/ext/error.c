@@ -255,8 +255,8 @@ PyDoc_STRVAR(no_driver_doc,
              "No GPU driver can be loaded.\n\n"
              "TARN_DRIVER=sim selects the driver simulator that comes with Tarn.");
 
-/* Add a class of exceptions. Those that a program makes itself have its status, so that a
- * resource written in Python can report it. */
+/* Add a class of exceptions with the attribute `status`, which those have that a program makes
+ * itself. So a resource written in Python can report it. */
 static int add_class(PyObject *module, PyObject **slot, const char *name, const char *doc,
                      PyObject *base, PyObject *builtin, tarn_status status)
 {

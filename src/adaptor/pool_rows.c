@@ -114,7 +114,7 @@ void tarn__pool_rows_write(struct tarn__pool_rows *rows, tarn_trace_pool_cause c
     tarn__error_restore(&last_error);
 }
 
-/* Count one of the first failures. False: all of them are counted. */
+/* Count one of the first failures. Returns false once FAILURES_FIRST are counted. */
 static bool count_first(struct tarn__pool_rows *rows)
 {
     unsigned failures = atomic_load(&rows->failures);
@@ -129,7 +129,8 @@ static bool count_first(struct tarn__pool_rows *rows)
 /* May this failure have a row? */
 static bool take_turn(struct tarn__pool_rows *rows)
 {
-    uint64_t last = atomic_load(&rows->failure_ns); /* before `now`: it is not later */
+    uint64_t last = atomic_load(
+        &rows->failure_ns); /* before `now`, so that the difference cannot wrap */
     uint64_t now = tarn__clock_now_ns();
     bool is_first = count_first(rows);
 

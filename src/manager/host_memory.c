@@ -137,8 +137,8 @@ static tarn_status obtain_managed(const struct tarn__scope *scope, tarn_pointer 
 typedef tarn_status obtain_fn(const struct tarn__scope *scope, tarn_pointer *pointer,
                               unsigned flags);
 
-/* Put memory behind a blank pointer in the context of its device. Try once more if memory
- * runs out and something was reclaimed; the last error then stays unchanged. */
+/* Put memory behind a blank pointer in the context of its device. Reclaim deferred
+ * frees and try once more if memory runs out. A success leaves the last error unchanged. */
 static tarn_status fill(tarn_pointer *pointer, obtain_fn *obtain, unsigned flags)
 {
     struct tarn__scope scope;

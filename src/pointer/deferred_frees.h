@@ -13,8 +13,8 @@ void tarn__deferred_frees_return(tarn_pointer *pointer);
  * unchanged. */
 void tarn__deferred_frees_retry(void);
 
-/* Is `status` out of memory, and was a deferred free retried, so that another allocation
- * makes sense? A free that failed may have become the last error. */
+/* Retry deferred frees if `status` is out of memory. Returns true if another allocation makes
+ * sense. A free that failed may have become the last error. */
 bool tarn__deferred_frees_reclaimed(tarn_status status);
 
 /* Between these calls, on `device`, deferrable pointers are kept if their return would

@@ -28,8 +28,8 @@ static tarn_status reject(struct tarn__pool *pool)
     return TARN_OK;
 }
 
-/* Return the spans of the live blocks, merged where they touch; `lock` held. NULL: there is no
- * host memory for `*count` spans. */
+/* Return the spans of the live blocks, merged where they touch; `lock` held. Without host
+ * memory it returns NULL, and `*count` is the number of blocks. */
 static struct tarn__span *live_spans(const struct tarn__pool *pool, size_t *count)
     TARN__REQUIRES(pool_lock)
 {
@@ -51,7 +51,7 @@ static struct tarn__span *live_spans(const struct tarn__pool *pool, size_t *coun
                 spans[n++] = (struct tarn__span){node->address, tarn__node_bytes(node)};
         }
     }
-    *count = spans ? n : heap->blocks + 1;
+    *count = spans ? n : heap->blocks;
     return spans;
 }
 

@@ -61,7 +61,7 @@ static void check_kept(void)
     CHECK(bytes[0] == 42 && bytes[1] == 42);
 }
 
-/* No call fails any more: all memory can be had, and all is returned. */
+/* No call fails any more: the maximum can be allocated, and all memory is returned. */
 static void end(void)
 {
     size_t released;
@@ -77,31 +77,30 @@ static void end(void)
         CHECK_OK(tarn_stream_unregister(streams[i]));
 }
 
-/* What is done after `prepare` with the 1st, 2nd, 3rd ... call of it failing, and what has to be so
- * afterwards. */
-struct deed {
+/* A case: prepare, act with the 1st, 2nd, 3rd ... driver call of `act` failing, and check. */
+struct scenario {
     void (*prepare)(void);
     void (*act)(void);
     void (*check)(void);
 };
 
 /* Returns the number of failed calls. */
-static unsigned long long act(const struct deed *deed, const char *faults)
+static unsigned long long act(const struct scenario *scenario, const char *faults)
 {
     unsigned long long before = sim_live_bytes();
 
-    deed->prepare();
+    scenario->prepare();
     sim_configure(faults);
-    deed->act();
+    scenario->act();
     unsigned long long count = sim_faults();
     sim_configure(NULL);
-    deed->check();
+    scenario->check();
     if (sim_live_bytes() != before)
         fail_msg("with %s, %llu bytes leak", faults, sim_live_bytes() - before);
     return count;
 }
 
-static const struct deed *present;
+static const struct scenario *present;
 
 static void each_call_fails(void (*ignored)(void))
 {
@@ -115,11 +114,11 @@ static void each_call_fails(void (*ignored)(void))
     CHECK(nth > 3);
 }
 
-static void tortured_deed(const struct deed *deed)
+static void tortured_scenario(const struct scenario *scenario)
 {
     if (!on_sim() || THREADS_ARE_WATCHED)
         skip();
-    present = deed;
+    present = scenario;
     with_streams(each_call_fails, NULL);
 }
 
@@ -230,11 +229,12 @@ static void check_reset(void)
 
 TEST(a_pool_with_a_plan_ends_after_a_reset_whatever_call_fails)
 {
-    static const struct deed deed = {begin_with_streams, reset_in_a_step, check_reset};
+    static const struct scenario scenario = {begin_with_streams, reset_in_a_step,
+                                             check_reset};
 
     if (!on_sim() || THREADS_ARE_WATCHED)
         skip();
-    present = &deed;
+    present = &scenario;
     each_call_fails(NULL);
 }
 
@@ -268,7 +268,7 @@ static void check_dropped(void)
 
 TEST(a_learned_plan_is_dropped_whatever_call_fails)
 {
-    tortured_deed(&(const struct deed){begin, run_other_work, check_dropped});
+    tortured_scenario(&(const struct scenario){begin, run_other_work, check_dropped});
 }
 
 /* --- learning that ends --- */
@@ -312,7 +312,8 @@ static void check_ended(void)
 
 TEST(learning_ends_and_memory_is_returned_whatever_call_fails)
 {
-    tortured_deed(&(const struct deed){begin_growing, run_two_behind, check_ended});
+    tortured_scenario(
+        &(const struct scenario){begin_growing, run_two_behind, check_ended});
 }
 
 /* --- suspensions --- */

@@ -6,7 +6,7 @@
 /* Parts of the range of live bytes; distances of the anchor without a mark. */
 enum { VALLEY_PART = 32, RISEN_PART = 8, LATE = 2, TOO_LATE = 4 };
 enum { WAYS = 4 };        /* places that a known step may have */
-enum { ORDER_MOST = 32 }; /* steps by which another order is noticed */
+enum { ORDER_MOST = 32 }; /* bound of `order`, up and down */
 
 static void begin_window(struct tarn__detect *detect)
 {
@@ -71,7 +71,7 @@ static struct tarn__detect_known *place_of(struct tarn__detect *detect,
     return first;
 }
 
-/* Note after how many allocations a step came again, in this and in the last turn. */
+/* Compare the distance of this repetition of a step with that of the last one. */
 static void note_order(struct tarn__detect *detect, uint32_t last, uint32_t distance)
 {
     if (last == 0 || distance == 0)
@@ -132,8 +132,8 @@ static bool is_late(const struct tarn__detect *detect, unsigned times)
 }
 
 /* Return true if the live bytes of this window are not those of the steps. Where steps are
- * found, a window may have a part of one, or fewer live bytes in its middle. A window whose
- * live bytes were all equal has no range: no step rises and falls in it. */
+ * found, a window may have a part of one, or fewer live bytes in its middle. If the
+ * live bytes were all equal in the window of the search, its range is empty. */
 static bool has_other_range(const struct tarn__detect *detect)
 {
     uint64_t valley = detect->fewest + (detect->most - detect->fewest) / VALLEY_PART;

@@ -12,11 +12,11 @@
  * `floor` bytes live. That is the most of the fewest live bytes of the valleys so far. A valley
  * that does not reach it only raises it.
  *
- * Long steps have many such places. Where more than TARN__DETECT_SHAPES different steps
- * come again in the same order, only those are marked that follow one of them, the anchor:
- * the one that came again after the most allocations. Each step of such work comes again
- * after as many allocations as before. Where most do not, they are steps of many shapes, as
- * of batches in random order, and all are marked.
+ * A long step has many valleys, and its parts come in one order. So each part comes again
+ * after as many allocations as before. Above TARN__DETECT_SHAPES different parts, only those
+ * are marked that follow the anchor. The anchor came again after the most allocations. Where
+ * most parts come again after another number of allocations than before, they are steps of
+ * many shapes, such as batches in random order. Then all are marked.
  *
  * The window doubles until steps are found, so that it has a whole step at last. The search
  * begins anew if fewer bytes are live later, or if no step begins for long. It ends after
@@ -42,7 +42,7 @@ enum {
 
 struct tarn__detect_known {
     uint64_t signature, end; /* of a step: after so many allocations */
-    uint32_t distance;       /* allocations since it had ended before; 0: it had not */
+    uint32_t distance;       /* allocations between its last two ends; 0: it ended once */
 };
 
 struct tarn__detect {
@@ -62,7 +62,7 @@ struct tarn__detect {
     uint64_t signature;    /* of this step */
     struct tarn__detect_known known[TARN__DETECT_KNOWN];
     unsigned shapes;   /* known steps that were repeated */
-    int order;         /* > 0: most steps come again after equal distances */
+    int order;         /* repetitions after equal distances, less the others */
     uint64_t anchor;   /* signature; 0: none */
     uint32_t distance; /* allocations between two of its steps, at most so far */
     uint32_t searched; /* allocations since steps were found last */

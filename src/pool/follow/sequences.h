@@ -56,7 +56,7 @@ struct tarn__sequences {
     uint32_t longest;          /* the sequence with the most slots */
     struct tarn__map by;       /* thread and stream -> sequence */
     uint32_t threads, streams; /* that allocate */
-    bool has_one_stream;       /* all blocks are allocated and freed on it */
+    bool has_one_stream;       /* one allocates and frees all blocks */
     tarn__index *nodes;        /* by rank: the node of a live slot; 0: it is not live */
     struct tarn__bits live;    /* ranks of live slots */
     struct tarn__bits handed;  /* ranks of slots that may have another stream next */

@@ -334,7 +334,7 @@ static uint32_t run_shuffled(struct tarn__detect *detect, uint32_t count, uint32
     return marks;
 }
 
-/* Batches of many sizes, each of which comes once in each epoch: there is no longer step. */
+/* Each size of a batch comes once in each round. No sequence of these steps repeats. */
 TEST(shapes_in_random_order_are_all_marked_however_many_they_are)
 {
     for (uint32_t count = 17; count <= 97; count += 20) {
@@ -344,7 +344,7 @@ TEST(shapes_in_random_order_are_all_marked_however_many_they_are)
     }
 }
 
-/* The program first shuffles its parts, and later has them in one order, or the reverse. */
+/* The parts come in random order, then in one order, then in random order again. */
 TEST(parts_become_one_step_when_they_come_in_order)
 {
     struct tarn__detect detect;
