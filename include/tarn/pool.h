@@ -30,7 +30,8 @@
  * pool unusable. The next call that needs the driver detects the reset. From then on:
  *
  *   - Allocations return TARN_DRIVER_FAILURE.
- *   - Frees return TARN_OK, and no block is live.
+ *   - Frees return TARN_OK, and no block is live. tarn_pool_get_statistics() keeps its
+ *     figures of live blocks from before the reset.
  *   - Releasing the pool returns the memory that outlives the reset: physical memory and
  *     addresses of VMM, and memory of the driver's pools.
  *   - A pool with an upstream deallocates each of its blocks there, as at any release.
