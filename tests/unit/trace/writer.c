@@ -454,6 +454,7 @@ TEST(writers_that_cannot_be_flushed_at_exit_are_one_warning)
     close(mkstemp(path));
     CHECK_EQUAL(0, in_child(fill_the_disk_and_exit, path));
     FILE *file = fopen(path, "r");
+    CHECK(file != NULL);
     output[fread(output, 1, sizeof output - 1, file)] = 0;
     fclose(file);
     unlink(path);
