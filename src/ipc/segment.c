@@ -382,6 +382,7 @@ static void exportable_destroy(void *self)
         tarn__warn("exportable: the driver failed to release %zu cached bytes of device "
                    "%d, which are leaked",
                    exportable->cache.bytes, exportable->backed.device);
+    tarn__segment_cache_free(&exportable->cache);
     tarn__backed_destroy(self);
 }
 

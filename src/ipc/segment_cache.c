@@ -8,6 +8,7 @@
  */
 #include "ipc/segment_cache.h"
 #include "base/mutex_assert.h"
+#include <stdlib.h>
 
 void tarn__segment_cache_init(struct tarn__segment_cache *cache, size_t maximum_bytes)
 {
@@ -108,4 +109,13 @@ void tarn__segment_cache_put(struct tarn__segment_cache *cache,
     link_newest(cache, memory);
     pthread_mutex_unlock(&cache->lock);
     tarn__segment_cache_trim(cache, calls, cache->maximum_bytes, NULL);
+}
+
+void tarn__segment_cache_free(struct tarn__segment_cache *cache)
+{
+    while (cache->newest) {
+        struct tarn__segment_memory *next = cache->newest->next;
+        free(cache->newest);
+        cache->newest = next;
+    }
 }

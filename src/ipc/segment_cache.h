@@ -31,4 +31,8 @@ CUresult_ tarn__segment_cache_trim(struct tarn__segment_cache *cache,
                                    const struct tarn__calls *calls, size_t keep_bytes,
                                    size_t *released_out);
 
+/* Free the host memory of the cache; no thread uses it any more. Device memory that is still
+ * in it is leaked. */
+void tarn__segment_cache_free(struct tarn__segment_cache *cache);
+
 #endif
