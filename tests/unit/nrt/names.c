@@ -17,6 +17,13 @@ static void record_misuse(void *data, const char *message)
     misuses++;
 }
 
+/* Return what was allocated. The test ends where there was no memory. */
+static void *got(void *allocated)
+{
+    CHECK(allocated != NULL);
+    return allocated;
+}
+
 /* Slabs by name, so that late releases find the same memory under sanitizers too. */
 static void begin(void)
 {
@@ -52,7 +59,7 @@ static tarn_runtime_stats stats(void)
 TEST(late_calls_have_different_messages)
 {
     begin();
-    NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
+    NRT_MemInfo *mi = got(NRT_MemInfo_alloc(10));
     NRT_MemInfo_release(mi);
     NRT_MemInfo_release(mi);
     CHECK_MISUSE("release of MemInfo");
@@ -67,7 +74,7 @@ TEST(late_calls_have_different_messages)
     CHECK_MISUSE("dealloc of MemInfo");
     CHECK(!tarn_meminfo_runtime(mi));
     CHECK_MESSAGE("is not a live MemInfo");
-    void *raw = NRT_Allocate(10);
+    void *raw = got(NRT_Allocate(10));
     NRT_Free(raw);
     NRT_Free(raw);
     CHECK_MISUSE("was freed before");
@@ -94,7 +101,7 @@ TEST(misuse_is_counted_by_the_instance)
 {
     begin();
     uint64_t before = stats().misuses;
-    NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
+    NRT_MemInfo *mi = got(NRT_MemInfo_alloc(10));
     NRT_MemInfo_release(mi);
     NRT_MemInfo_release(mi);
     CHECK_EQUAL(before + 1, stats().misuses);
@@ -113,7 +120,7 @@ TEST(a_destructor_that_releases_its_own_block_is_caught)
     NRT_MemInfo *mi;
 
     begin();
-    mi = NRT_MemInfo_new(last_misuse, 1, release_again, &mi);
+    mi = got(NRT_MemInfo_new(last_misuse, 1, release_again, &mi));
     NRT_MemInfo_release(mi);
     CHECK_MISUSE("is being destroyed");
     CHECK_EQUAL(stats().mi_alloc, stats().mi_free);
@@ -123,7 +130,7 @@ TEST(a_destructor_that_releases_its_own_block_is_caught)
 TEST(only_varsize_blocks_change_their_size)
 {
     begin();
-    NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
+    NRT_MemInfo *mi = got(NRT_MemInfo_alloc(10));
     CHECK(!NRT_MemInfo_varsize_alloc(mi, 20));
     CHECK_MISUSE("varsize_alloc: MemInfo");
     CHECK(!NRT_MemInfo_varsize_realloc(mi, 20));
@@ -135,7 +142,7 @@ TEST(only_varsize_blocks_change_their_size)
 TEST(raw_memory_becomes_a_meminfo)
 {
     tarn_runtime_stats before = stats();
-    NRT_MemInfo *mi = NRT_Allocate(48);
+    NRT_MemInfo *mi = got(NRT_Allocate(48));
     int value = 0;
 
     NRT_MemInfo_init(mi, &value, 4, NULL, &value, NULL);
@@ -154,10 +161,10 @@ TEST(dealloc_counts_the_block_and_destroy_the_meminfo_too)
 {
     tarn_runtime_stats before = stats();
 
-    NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
+    NRT_MemInfo *mi = got(NRT_MemInfo_alloc(10));
     NRT_MemInfo_destroy(mi);
     CHECK_EQUAL(before.mi_free + 1, stats().mi_free);
-    mi = NRT_Allocate(48);
+    mi = got(NRT_Allocate(48));
     NRT_MemInfo_init(mi, NULL, 0, NULL, NULL, NULL);
     NRT_dealloc(mi);
     CHECK_EQUAL(before.mi_free + 1, stats().mi_free);
@@ -166,15 +173,15 @@ TEST(dealloc_counts_the_block_and_destroy_the_meminfo_too)
 
 TEST(reallocate_keeps_the_contents)
 {
-    char *raw = NRT_Reallocate(NULL, 10);
+    char *raw = got(NRT_Reallocate(NULL, 10));
 
     memcpy(raw, "123456789", 10);
     for (size_t size = 10; size < 200000; size = size * 3 / 2 + 1) {
-        raw = NRT_Reallocate(raw, size);
+        raw = got(NRT_Reallocate(raw, size));
         CHECK_EQUAL(0, memcmp(raw, "123456789", 9));
         memset(raw + 9, 7, size - 9);
     }
-    raw = NRT_Reallocate(raw, 10);
+    raw = got(NRT_Reallocate(raw, 10));
     CHECK_EQUAL(0, memcmp(raw, "123456789", 9));
     tarn_runtime_stats before = stats();
     CHECK(!NRT_Reallocate(raw, SIZE_MAX - 8));
@@ -206,15 +213,15 @@ TEST(raw_memory_returns_to_its_external_allocator)
     static NRT_ExternalAllocator allocator = {give, NULL, take, NULL};
 
     given = taken = 0;
-    char *raw = NRT_Allocate_External(100, &allocator);
+    char *raw = got(NRT_Allocate_External(100, &allocator));
     memset(raw, 4, 100);
-    raw = NRT_Reallocate(raw, 1000);
+    raw = got(NRT_Reallocate(raw, 1000));
     CHECK_EQUAL(4, raw[99]);
     CHECK_EQUAL(2, given);
     CHECK_EQUAL(1, taken);
     NRT_Free(raw);
     CHECK_EQUAL(2, taken);
-    NRT_MemInfo *mi = NRT_Allocate_External(48, &allocator);
+    NRT_MemInfo *mi = got(NRT_Allocate_External(48, &allocator));
     NRT_MemInfo_init(mi, NULL, 0, NULL, NULL, &allocator);
     NRT_MemInfo_release(mi);
     CHECK_EQUAL(3, taken);
@@ -231,22 +238,22 @@ TEST(a_failing_external_allocator_is_null_and_a_message)
 
 TEST(a_meminfo_reports_its_fields)
 {
-    NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
-    char wanted[64], got[64] = "";
-    FILE *file = tmpfile();
+    NRT_MemInfo *mi = got(NRT_MemInfo_alloc(10));
+    char wanted[64], dumped[64] = "";
+    FILE *file = got(tmpfile());
 
     NRT_MemInfo_acquire(mi);
     NRT_MemInfo_dump(mi, file);
     snprintf(wanted, sizeof wanted, "MemInfo %p refcount 2\n", (void *)mi);
     rewind(file);
-    CHECK(fgets(got, sizeof got, file));
-    CHECK_TEXT(wanted, got);
+    CHECK(fgets(dumped, sizeof dumped, file));
+    CHECK_TEXT(wanted, dumped);
     fclose(file);
     CHECK(tarn_meminfo_runtime(mi) == tarn_runtime_default());
     CHECK_EQUAL((size_t)-1, NRT_MemInfo_refcount(NULL));
     NRT_MemInfo_release(mi);
     NRT_MemInfo_release(mi);
-    mi = NRT_MemInfo_new(NULL, 0, NULL, NULL);
+    mi = got(NRT_MemInfo_new(NULL, 0, NULL, NULL));
     CHECK_EQUAL((size_t)-1, NRT_MemInfo_refcount(mi));
     NRT_MemInfo_release(mi);
 }
@@ -257,10 +264,10 @@ TEST(the_memsys_counters_are_what_numba_expects)
     CHECK_EQUAL(0x41414141, NRT_MemSys_get_stats_alloc());
     NRT_MemSys_enable_stats();
     size_t before = NRT_MemSys_get_stats_alloc();
-    NRT_MemInfo *one = NRT_MemInfo_alloc(1);
+    NRT_MemInfo *one = got(NRT_MemInfo_alloc(1));
     CHECK_EQUAL(before + 1, NRT_MemSys_get_stats_alloc());
     NRT_MemSys_disable_stats();
-    NRT_MemInfo *other = NRT_MemInfo_alloc(1);
+    NRT_MemInfo *other = got(NRT_MemInfo_alloc(1));
     CHECK_EQUAL(0x41414141, NRT_MemSys_get_stats_mi_alloc());
     NRT_MemSys_enable_stats();
     CHECK_EQUAL(before + 1, NRT_MemSys_get_stats_alloc());
@@ -288,9 +295,10 @@ static void *counting_malloc(size_t size)
 TEST(the_allocator_changes_while_blocks_are_live)
 {
     NRT_MemSys_enable_stats();
-    NRT_MemInfo *small = NRT_MemInfo_alloc(10), *large = NRT_MemInfo_alloc(10000);
+    NRT_MemInfo *small = got(NRT_MemInfo_alloc(10));
+    NRT_MemInfo *large = got(NRT_MemInfo_alloc(10000));
     NRT_MemSys_set_allocator(counting_malloc, realloc, free);
-    NRT_MemInfo *ours = NRT_MemInfo_alloc(10000);
+    NRT_MemInfo *ours = got(NRT_MemInfo_alloc(10000));
     CHECK_EQUAL(1, allocator_calls);
     NRT_MemInfo_release(small);
     NRT_MemInfo_release(large);
@@ -308,7 +316,7 @@ TEST(the_allocator_changes_while_blocks_are_live)
 TEST(the_sample_allocator_is_an_allocator)
 {
     NRT_ExternalAllocator *sample = _nrt_get_sample_external_allocator();
-    NRT_MemInfo *mi = NRT_MemInfo_alloc_external(100, sample);
+    NRT_MemInfo *mi = got(NRT_MemInfo_alloc_external(100, sample));
 
     CHECK(NRT_MemInfo_external_allocator(mi) == sample);
     NRT_MemInfo_release(mi);
@@ -336,11 +344,8 @@ static void stay_and_record(void *data, const char *message)
     stay();
 }
 
-static void *release_twice(void *unused)
+static void *release_twice(void *mi)
 {
-    NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
-
-    (void)unused;
     NRT_MemInfo_release(mi);
     NRT_MemInfo_release(mi);
     return NULL;
@@ -360,7 +365,8 @@ TEST(misuse_handler_that_is_replaced_is_left_by_all_threads)
 
     begin();
     tarn_nrt_set_misuse_handler(stay_and_record, NULL);
-    CHECK_EQUAL(0, pthread_create(&threads[0], NULL, release_twice, NULL));
+    NRT_MemInfo *mi = got(NRT_MemInfo_alloc(10));
+    CHECK_EQUAL(0, pthread_create(&threads[0], NULL, release_twice, mi));
     while (!atomic_load(&visit.is_inside))
         usleep(500);
     CHECK_EQUAL(0, pthread_create(&threads[1], NULL, take_handler_away, NULL));
@@ -369,7 +375,7 @@ TEST(misuse_handler_that_is_replaced_is_left_by_all_threads)
     for (int i = 0; i < 2; i++)
         CHECK_EQUAL(0, pthread_join(threads[i], NULL));
     CHECK_EQUAL(0, misuses);
-    release_twice(NULL);
+    release_twice(got(NRT_MemInfo_alloc(10)));
     CHECK_MISUSE("release of MemInfo");
     end();
 }

@@ -47,6 +47,7 @@ TEST(threads_of_both_kinds_share_one_block)
     NRT_MemInfo *mi = NRT_MemInfo_new(&calls, 1, count_call, NULL);
     pthread_t threads[THREADS];
 
+    CHECK(mi != NULL);
     atomic_store(&calls, 0);
     for (int i = 1; i < THREADS; i++)
         NRT_MemInfo_acquire(mi);
@@ -72,6 +73,7 @@ TEST(a_block_outlives_its_thread)
         pthread_t thread;
         pthread_create(&thread, NULL, make_one, &mi);
         pthread_join(thread, NULL);
+        CHECK(mi != NULL);
         memset(NRT_MemInfo_data(mi), 1, 64);
         NRT_MemInfo_release(mi);
     }

@@ -80,6 +80,7 @@ TEST(blocks_around_the_largest_small_one_come_and_go)
             for (size_t bytes = 1000; bytes < 1200; bytes += 11) {
                 NRT_MemInfo *one = NRT_MemInfo_alloc_aligned(bytes, align);
                 NRT_MemInfo *other = NRT_MemInfo_alloc_aligned(bytes, align);
+                CHECK(one != NULL && other != NULL);
                 memset(NRT_MemInfo_data(one), 1, bytes);
                 memset(NRT_MemInfo_data(other), 2, bytes);
                 CHECK_EQUAL(1, *((char *)NRT_MemInfo_data(one) + bytes - 1));

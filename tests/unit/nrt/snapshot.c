@@ -147,6 +147,7 @@ TEST(raw_memory_and_new_sizes_are_followed)
     CHECK_OK(tarn_runtime_set_modes(runtime, TARN_NRT_SITES));
     before = take(runtime);
     NRT_MemInfo *mi = NRT_MemInfo_new_varsize(100);
+    CHECK(mi != NULL);
     NRT_MemInfo_varsize_realloc(mi, 5000);
     NRT_MemInfo_varsize_realloc(mi, 6000);
     after = take(runtime);
