@@ -245,7 +245,7 @@ TEST(a_meminfo_reports_its_fields)
     NRT_MemInfo_acquire(mi);
     NRT_MemInfo_dump(mi, file);
     snprintf(wanted, sizeof wanted, "MemInfo %p refcount 2\n", (void *)mi);
-    rewind(file);
+    CHECK_EQUAL(0, fseek(file, 0, SEEK_SET));
     CHECK(fgets(dumped, sizeof dumped, file));
     CHECK_TEXT(wanted, dumped);
     fclose(file);
