@@ -30,6 +30,18 @@ void test_may_leak_memory(void)
     may_leak = true;
 }
 
+static void (*after_each)(void);
+
+void test_after_each(void (*function)(void))
+{
+    after_each = function;
+}
+
+int test_patience(int tries)
+{
+    return getenv("TARN_FAILING") ? tries / 30 : tries;
+}
+
 /* Of the open driver. The simulator's own tests check its counts. */
 static unsigned long long count_live_bytes(void *library)
 {
@@ -68,9 +80,10 @@ static int begin_test(void **state)
 
 static int end_test(void **state)
 {
-    struct live_objects live_objects = count_live_objects();
-
     (void)state;
+    if (after_each)
+        after_each();
+    struct live_objects live_objects = count_live_objects();
     if (may_leak)
         live_objects.bytes = live_objects_before.bytes;
     if (memcmp(&live_objects, &live_objects_before, sizeof live_objects) == 0)

@@ -55,6 +55,13 @@ void test_message(const char *text, const char *file, int line);
 /* In this test so many calls fail that some memory is not returned. */
 void test_may_leak_memory(void);
 
+/* Call `function` after each test, also after one that failed. There is one at most. */
+void test_after_each(void (*function)(void));
+
+/* Return how often a test looks for what comes in the end: `tries`, or fewer where
+ * tools/host_failures.py lets allocations fail, since it may never come then. */
+int test_patience(int tries);
+
 /* The simulator's controls; each fails the test on another driver. */
 void sim_configure(const char *options);
 unsigned long long sim_faults(void);

@@ -73,12 +73,8 @@ static void fence_all(struct field *field)
 
 static void clear_away(struct field *field)
 {
-    for (int i = 0; i < BUSY; i++) {
-        pthread_mutex_lock(&field->gate[i].lock);
-        field->gate[i].is_open = true;
-        pthread_cond_broadcast(&field->gate[i].change);
-        pthread_mutex_unlock(&field->gate[i].lock);
-    }
+    for (int i = 0; i < BUSY; i++)
+        let_through(&field->gate[i]);
     CU(cuCtxSynchronize());
     for (int i = 0; i < BUSY; i++)
         CU(cuStreamDestroy_v2(field->behind[i]));

@@ -311,7 +311,7 @@ TEST(a_planned_address_waits_for_the_stream_that_freed_it)
     size_t sizes[4] = {4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB};
     tarn_stream raw[2], streams[2];
     tarn_device_ptr block, other;
-    struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    struct gate gate;
     unsigned char found = 0;
 
     use_driver(0);
@@ -323,17 +323,14 @@ TEST(a_planned_address_waits_for_the_stream_that_freed_it)
     tarn_resource *pool = follow(plan, 0);
     tarn_plan_release(plan);
     CHECK_OK(tarn_resource_allocate(pool, 4 * MIB, 0, streams[0], &block));
-    CU(cuLaunchHostFunc(raw[0], wait_at_gate, &gate));
+    hold_up(raw[0], &gate);
     CU(cuMemsetD8Async(block, 1, 4 * MIB, raw[0]));
     CHECK_OK(tarn_resource_deallocate(pool, block, 4 * MIB, 0, streams[0]));
     CHECK_OK(tarn_resource_allocate(pool, 4 * MIB, 0, streams[1], &other));
     CHECK_EQUAL(block, other);
     CHECK_EQUAL(1, statistics(pool).stream_waits);
     CU(cuMemsetD8Async(other, 2, 4 * MIB, raw[1]));
-    pthread_mutex_lock(&gate.lock);
-    gate.is_open = true;
-    pthread_cond_broadcast(&gate.change);
-    pthread_mutex_unlock(&gate.lock);
+    let_through(&gate);
     CU(cuStreamSynchronize(raw[1]));
     CU(cuMemcpyDtoH_v2(&found, other + 4 * MIB - 1, 1));
     CHECK_EQUAL(2, found);

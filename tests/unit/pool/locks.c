@@ -235,12 +235,8 @@ TEST(pool_that_steals_and_moves_calls_the_driver_under_no_lock)
     put(pool, blocks[8], 2 * MIB, opened[1]);
     blocks[6] = take(pool, 4 * MIB, opened[2]); /* no neighbours: it moves */
     tarn_pool_statistics moved = statistics(pool);
-    for (int i = 0; i < 2; i++) {
-        pthread_mutex_lock(&gates[i].lock);
-        gates[i].is_open = true;
-        pthread_cond_broadcast(&gates[i].change);
-        pthread_mutex_unlock(&gates[i].lock);
-    }
+    for (int i = 0; i < 2; i++)
+        let_through(&gates[i]);
     CU(cuCtxSynchronize());
     CHECK(stolen.steals > 0 && stolen.stream_waits > 1);
     CHECK(moved.moves > 0);

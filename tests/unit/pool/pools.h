@@ -10,6 +10,7 @@
 #include "driver_calls.h"
 #include "test.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define KIB ((size_t)1 << 10)
@@ -102,18 +103,60 @@ static inline void wait_at_gate(void *data)
     pthread_mutex_unlock(&gate->lock);
 }
 
-static inline void hold_up(tarn_stream stream, struct gate *gate)
+/* The gates of hold_up() outlive the test, which may fail before it opens them. */
+static struct held_gate {
+    struct gate gate;
+    const struct gate *of; /* the gate of the test; NULL: it is open */
+    atomic_bool is_used;   /* the stream is not past it yet */
+} held_gates[64];
+
+static inline void wait_at_held_gate(void *data)
 {
-    *gate = (struct gate){PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
-    CU(cuLaunchHostFunc(stream, wait_at_gate, gate));
+    struct held_gate *held = data;
+
+    wait_at_gate(&held->gate);
+    atomic_store(&held->is_used, false);
 }
 
-static inline void let_on(struct gate *gate)
+static inline void open_held_gate(struct held_gate *held)
 {
-    pthread_mutex_lock(&gate->lock);
-    gate->is_open = true;
-    pthread_cond_broadcast(&gate->change);
-    pthread_mutex_unlock(&gate->lock);
+    held->of = NULL;
+    pthread_mutex_lock(&held->gate.lock);
+    held->gate.is_open = true;
+    pthread_cond_broadcast(&held->gate.change);
+    pthread_mutex_unlock(&held->gate.lock);
+}
+
+/* Open a gate (NULL: each that a failed test has left, or the next test waits for ever). */
+static inline void let_through(const struct gate *gate)
+{
+    for (size_t i = 0; i < sizeof held_gates / sizeof *held_gates; i++)
+        if (held_gates[i].of && (!gate || held_gates[i].of == gate))
+            open_held_gate(&held_gates[i]);
+}
+
+static inline void open_left_gates(void)
+{
+    let_through(NULL);
+}
+
+static inline void hold_up(tarn_stream stream, const struct gate *gate)
+{
+    struct held_gate *held = held_gates;
+
+    while (atomic_load(&held->is_used))
+        CHECK(++held < held_gates + sizeof held_gates / sizeof *held_gates);
+    test_after_each(open_left_gates);
+    held->gate =
+        (struct gate){PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    held->of = gate;
+    atomic_store(&held->is_used, true);
+    CU(cuLaunchHostFunc(stream, wait_at_held_gate, held));
+}
+
+static inline void let_on(const struct gate *gate)
+{
+    let_through(gate);
     CU(cuCtxSynchronize());
 }
 

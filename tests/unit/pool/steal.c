@@ -323,10 +323,7 @@ static void give_neighbours(void)
 static void let_sources_on(void)
 {
     for (int i = 0; i < SOURCES; i++) { /* all of them, before a device-wide wait */
-        pthread_mutex_lock(&gates[i].lock);
-        gates[i].is_open = true;
-        pthread_cond_broadcast(&gates[i].change);
-        pthread_mutex_unlock(&gates[i].lock);
+        let_through(&gates[i]);
     }
     CU(cuCtxSynchronize());
 }
