@@ -95,7 +95,8 @@ static inline void wait_for_plans(tarn_resource *pool, uint64_t plans)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
 
-    for (int i = 0; i < 120000 && statistics(pool).plans_made < plans; i++) {
+    for (int i = 0; i < test_patience(120000) && statistics(pool).plans_made < plans;
+         i++) {
         nanosleep(&pause, NULL);
         mark(pool);
     }

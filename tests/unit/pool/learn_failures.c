@@ -108,14 +108,15 @@ static bool learn_with_failure(int failing)
     mark(pool);
     const struct timespec pause = {.tv_nsec = 1000000};
     /* until a plan is made, or the failure has happened and its consequence was entered */
-    for (int i = 0; i < 60000 && !statistics(pool).plans_made && !atomic_load(&is_failed);
+    for (int i = 0; i < test_patience(60000) && !statistics(pool).plans_made &&
+                    !atomic_load(&is_failed);
          i++) {
         nanosleep(&pause, NULL);
         mark(pool);
     }
     bool has_failed = atomic_load(&is_failed);
     atomic_store(&left, INT32_MAX);
-    for (int i = 0; i < 60000 && !statistics(pool).plans_made; i++) {
+    for (int i = 0; i < test_patience(60000) && !statistics(pool).plans_made; i++) {
         step_run(pool, &step, &stream);
         mark(pool);
         nanosleep(&pause, NULL);

@@ -42,10 +42,12 @@ TEST(lock_that_is_held_for_long_is_waited_for)
 
     turns = 0;
     tarn__lock_take(&lock);
-    CHECK_EQUAL(0, pthread_create(&thread, NULL, take_turns, NULL));
+    int error = pthread_create(&thread, NULL, take_turns, NULL);
     nanosleep(&a_while, NULL);
-    CHECK_EQUAL(0, turns);
-    tarn__lock_leave(&lock);
+    unsigned long too_early = turns;
+    tarn__lock_leave(&lock); /* for the next tests, too */
+    CHECK_EQUAL(0, error);
+    CHECK_EQUAL(0, too_early);
     pthread_join(thread, NULL);
     CHECK_EQUAL(ROUNDS, turns);
 }
@@ -72,9 +74,10 @@ TEST(lock_is_waited_for_by_a_thread_that_is_cancelled)
 
     had = false;
     tarn__lock_take(&lock);
-    CHECK_EQUAL(0, pthread_create(&thread, NULL, take_while_cancelled, NULL));
+    int error = pthread_create(&thread, NULL, take_while_cancelled, NULL);
     nanosleep(&a_while, NULL);
     tarn__lock_leave(&lock);
+    CHECK_EQUAL(0, error);
     pthread_join(thread, &end);
     CHECK(had);
     CHECK(end == PTHREAD_CANCELED);

@@ -22,6 +22,7 @@ TEST(counted_memory_comes_from_a_resource)
     CHECK_OK(tarn_runtime_set_allocator(runtime, allocator));
     const NRT_api_functions *api = tarn_runtime_api(runtime);
     NRT_MemInfo *small = api->allocate(10), *large = api->allocate(50000);
+    CHECK(small != NULL && large != NULL);
     memset(api->get_data(large), 1, 50000);
     CHECK(!api->allocate(60000));
     CHECK_MESSAGE("runtime limited cannot allocate 60000 bytes");

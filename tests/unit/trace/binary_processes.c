@@ -169,7 +169,7 @@ TEST(a_process_that_is_killed_loses_no_row)
             log_until_killed(file.path);
         }
         CHECK(child > 0);
-        for (int tries = 0; tries < 60000 && !has_counted(); tries++)
+        for (int tries = 0; tries < test_patience(60000) && !has_counted(); tries++)
             usleep(1000);
         CHECK(has_counted());
         usleep(1777 * (unsigned)(i % 37));

@@ -85,7 +85,7 @@ static inline size_t file_rows(const struct file *file)
 /* Wait until the file has that many rows; a minute is as good as never. */
 static inline void file_await_rows(const struct file *file, size_t rows)
 {
-    for (int i = 0; i < 6000 && file_rows(file) < rows; i++)
+    for (int i = 0; i < test_patience(6000) && file_rows(file) < rows; i++)
         usleep(10000);
     CHECK_EQUAL(rows, file_rows(file));
 }

@@ -49,7 +49,7 @@ __attribute__((visibility("default"))) int pthread_create(
 /* Wait until the thread that writes rows has ended. */
 static void await_end_of_thread(void)
 {
-    for (int i = 0; i < 6000 && atomic_load(&threads) > 0; i++)
+    for (int i = 0; i < test_patience(6000) && atomic_load(&threads) > 0; i++)
         usleep(10000);
     CHECK_EQUAL(0, atomic_load(&threads));
 }
