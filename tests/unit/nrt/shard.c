@@ -52,8 +52,9 @@ TEST(threads_of_both_kinds_share_one_block)
     for (int i = 1; i < THREADS; i++)
         NRT_MemInfo_acquire(mi);
     for (int i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL,
-                       i % 2 ? acquire_and_release : count_as_compiled_code, mi);
+        CHECK_EQUAL(
+            0, pthread_create(&threads[i], NULL,
+                              i % 2 ? acquire_and_release : count_as_compiled_code, mi));
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     CHECK_EQUAL(1, calls);
@@ -71,7 +72,7 @@ TEST(a_block_outlives_its_thread)
     for (int i = 0; i < 50; i++) {
         NRT_MemInfo *mi;
         pthread_t thread;
-        pthread_create(&thread, NULL, make_one, &mi);
+        CHECK_EQUAL(0, pthread_create(&thread, NULL, make_one, &mi));
         pthread_join(thread, NULL);
         CHECK(mi != NULL);
         memset(NRT_MemInfo_data(mi), 1, 64);
@@ -103,7 +104,7 @@ TEST(destructors_of_others_may_use_it_while_a_thread_ends)
     tarn_runtime_counts_read(tarn_runtime_default(), &before);
     pthread_key_create(&late_key, use_late);
     for (int i = 0; i < 20; i++) {
-        pthread_create(&thread, NULL, leave_a_late_use, NULL);
+        CHECK_EQUAL(0, pthread_create(&thread, NULL, leave_a_late_use, NULL));
         pthread_join(thread, NULL);
     }
     pthread_key_delete(late_key);
@@ -162,7 +163,7 @@ TEST(a_child_of_a_busy_process_works_and_counts)
     CHECK_OK(tarn_runtime_create("forked", &forked));
     atomic_store(&stop, false);
     for (int i = 0; i < 2; i++)
-        pthread_create(&threads[i], NULL, allocate_all_the_time, forked);
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, allocate_all_the_time, forked));
     for (int i = 0; i < 20; i++) {
         of_before = tarn_runtime_api(forked)->allocate(64);
         CHECK_EQUAL(0, child_status(use_in_child, 1));

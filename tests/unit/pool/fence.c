@@ -305,7 +305,10 @@ TEST(fence_that_is_being_recorded_does_not_get_into_a_capture_that_is_announced)
     CHECK_OK(tarn_stream_register(0, raw, &opened));
     put(search.pool, take(search.pool, 2 * MIB, opened), 2 * MIB, opened);
     sim_configure("slow=cuEventRecord:100000000");
-    pthread_create(&thread, NULL, search_on_another, &search);
+    int error = pthread_create(&thread, NULL, search_on_another, &search);
+    if (error)
+        sim_configure(NULL); /* for the next tests, too */
+    CHECK_EQUAL(0, error);
     while (!atomic_load(&search.has_begun))
         sched_yield();
     usleep(20000);
