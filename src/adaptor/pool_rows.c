@@ -129,8 +129,8 @@ static bool count_first(struct tarn__pool_rows *rows)
 /* May this failure have a row? */
 static bool take_turn(struct tarn__pool_rows *rows)
 {
-    uint64_t last = atomic_load(
-        &rows->failure_ns); /* before `now`, so that the difference cannot wrap */
+    /* Load it before reading the clock, so that the difference cannot wrap. */
+    uint64_t last = atomic_load(&rows->failure_ns);
     uint64_t now = tarn__clock_now_ns();
     bool is_first = count_first(rows);
 

@@ -1,4 +1,4 @@
-/* write_nothing.h -- a log whose text nobody reads. */
+/* write_nothing.h -- a write function for a log that is dropped. */
 #ifndef TARN_TEST_WRITE_NOTHING_H
 #define TARN_TEST_WRITE_NOTHING_H
 

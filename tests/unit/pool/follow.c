@@ -342,6 +342,25 @@ TEST(a_planned_address_waits_for_the_stream_that_freed_it)
     end_pool(pool);
 }
 
+/* Make two raw streams, and set the sizes of large and small blocks in turn. */
+static void begin_on_raw_streams(size_t *sizes, tarn_stream *streams)
+{
+    use_driver(0);
+    for (int i = 0; i < SLOTS; i++)
+        sizes[i] = i % 2 ? 1024 : 4 * MIB;
+    for (int i = 0; i < 2; i++)
+        streams[i] = new_stream();
+}
+
+static void end_with_all_planned(tarn_resource *pool, const tarn_stream *streams)
+{
+    CHECK_EQUAL(SLOTS, statistics(pool).planned);
+    CHECK_EQUAL(0, statistics(pool).plan_missed);
+    for (int i = 0; i < 2; i++)
+        CU(cuStreamDestroy_v2(streams[i]));
+    end_pool(pool);
+}
+
 /* No other thread can fence the frees of a raw stream. So it fences each free of which the
  * plan gives the memory to another stream, however small it is. */
 TEST(raw_streams_hand_planned_memory_over)
@@ -349,20 +368,12 @@ TEST(raw_streams_hand_planned_memory_over)
     size_t sizes[SLOTS];
     tarn_stream streams[2];
 
-    use_driver(0);
-    for (int i = 0; i < SLOTS; i++)
-        sizes[i] = i % 2 ? 1024 : 4 * MIB;
-    for (int i = 0; i < 2; i++)
-        streams[i] = new_stream();
+    begin_on_raw_streams(sizes, streams);
     tarn_plan *plan = plan_of(sizes, SLOTS, 1, 2);
     tarn_resource *pool = follow(plan, 0);
     tarn_plan_release(plan);
     run(pool, sizes, SLOTS, 1, streams, 2);
-    CHECK_EQUAL(SLOTS, statistics(pool).planned);
-    CHECK_EQUAL(0, statistics(pool).plan_missed);
-    for (int i = 0; i < 2; i++)
-        CU(cuStreamDestroy_v2(streams[i]));
-    end_pool(pool);
+    end_with_all_planned(pool, streams);
 }
 
 /* All blocks are allocated on one stream, and freed on another one. */
@@ -372,11 +383,7 @@ TEST(a_raw_stream_that_only_frees_hands_planned_memory_over)
     size_t sizes[SLOTS];
     tarn_stream streams[2];
 
-    use_driver(0);
-    for (int i = 0; i < SLOTS; i++)
-        sizes[i] = i % 2 ? 1024 : 4 * MIB;
-    for (int i = 0; i < 2; i++)
-        streams[i] = new_stream();
+    begin_on_raw_streams(sizes, streams);
     tarn_plan *plan = plan_of(sizes, SLOTS, 1, 1);
     for (size_t i = 0; i < plan->count; i++)
         plan->slots[i].free_stream = 1;
@@ -386,11 +393,7 @@ TEST(a_raw_stream_that_only_frees_hands_planned_memory_over)
     tarn_plan_release(plan);
     for (int i = 0; i < SLOTS; i++)
         put(pool, take(pool, sizes[i], streams[0]), sizes[i], streams[1]);
-    CHECK_EQUAL(SLOTS, statistics(pool).planned);
-    CHECK_EQUAL(0, statistics(pool).plan_missed);
-    for (int i = 0; i < 2; i++)
-        CU(cuStreamDestroy_v2(streams[i]));
-    end_pool(pool);
+    end_with_all_planned(pool, streams);
 }
 
 /* The stream itself has the memory next, also where no later slot of the plan has it. */

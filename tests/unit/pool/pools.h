@@ -127,7 +127,7 @@ static inline void open_held_gate(struct held_gate *held)
     pthread_mutex_unlock(&held->gate.lock);
 }
 
-/* Open a gate (NULL: each that a failed test has left, or the next test waits for ever). */
+/* Open a gate. NULL: each one that a failed test has left, which would block the next test. */
 static inline void let_through(const struct gate *gate)
 {
     for (size_t i = 0; i < sizeof held_gates / sizeof *held_gates; i++)
