@@ -585,43 +585,6 @@ static bool has_space_for_shape(struct tarn__learn *learn)
             smaller_shape(learn, &learn->present, learn->record.peak_allocated));
 }
 
-/* Blocks that are looked at for holes. */
-enum { HOLES_LOOKS = 1 << 14 };
-
-/* Return true if the node is a block that was live during the whole step. */
-static bool stays(const struct tarn__record *record, const struct tarn__node *node,
-                  tarn__index index)
-{
-    return tarn__node_state(node) == TARN__LIVE && !tarn__record_has(record, node, index);
-}
-
-/* Return the bytes that blocks which stay leave in their pages. 0: there are too many blocks
- * for one hold of the lock. */
-static uint64_t count_holes(const struct tarn__heap *heap,
-                            const struct tarn__record *record) TARN__REQUIRES(pool_lock)
-{
-    uint64_t pages = 0, live = 0;
-    unsigned looks = 0;
-
-    for (size_t segment = 0; segment < heap->segments; segment++) {
-        uint64_t counted = 0; /* the end of the last page that is counted */
-        for (tarn__index i = tarn__heap_find(heap, heap->starts[segment]); i;
-             i = tarn__node(&heap->nodes, i)->after) {
-            const struct tarn__node *node = tarn__node(&heap->nodes, i);
-            uint64_t begin = node->address & ~(uint64_t)(TARN__PAGE_BYTES - 1),
-                     end = tarn__pages_round_up(tarn__node_end(node));
-            if (++looks == HOLES_LOOKS)
-                return 0;
-            if (!stays(record, node, i))
-                continue;
-            pages += end - (begin > counted ? begin : counted);
-            live += tarn__node_bytes(node);
-            counted = end;
-        }
-    }
-    return pages - live;
-}
-
 /* Have the present step planned, which was recorded, if it is a repeated one. */
 static void plan_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
@@ -642,7 +605,7 @@ static void plan_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     learn->unrepeated = 0;
     if (learn->job_count == TARN__LEARN_JOBS)
         return;
-    learn->record.holes = count_holes(&pool->heap, &learn->record);
+    learn->record.holes = tarn__holes_find(pool, &learn->record);
     struct tarn__planner *planner = tarn__planner_new(&learn->record);
     learn->failures += planner == NULL;
     if (planner)

@@ -10,12 +10,14 @@
 struct circle {
     const struct tarn__record *record;
     uint32_t cut;    /* the operation at which time begins */
+    uint32_t first;  /* place of the first block from there on */
     uint32_t *order; /* places of the blocks that are planned, by time from the cut on */
     uint32_t planned;
-    uint32_t *times;     /* by operation from the cut on: that of the plan */
-    int64_t *changes;    /* by operation, from the cut on or not: of live quanta */
-    uint32_t small;      /* blocks of at most so many quanta are not planned */
-    uint64_t small_peak; /* most quanta of them that are live */
+    uint32_t *times;      /* by operation from the cut on: that of the plan */
+    int64_t *changes;     /* by operation, from the cut on or not: of live quanta */
+    uint32_t peak;        /* the operation after which the most quanta are live */
+    bool *in_hole;        /* by place: the block has room in a hole */
+    uint64_t hole_quanta; /* of these blocks */
 };
 
 /* Return the operation after which a block is free; TARN__RECORD_LIVE: it lives for a step
@@ -53,6 +55,17 @@ static void find_cut(struct circle *circle)
             circle->cut = i;
         }
     }
+    while (circle->first < record->count &&
+           tarn__record_at(record, circle->first)->start < circle->cut)
+        circle->first++;
+}
+
+/* Return the place of the i-th block from the cut on: blocks are in order of their starts. */
+static uint32_t place_from_cut(const struct circle *circle, uint32_t i)
+{
+    uint32_t before = circle->record->count - circle->first;
+
+    return i < before ? circle->first + i : i - before;
 }
 
 /* Return an operation, counted from the cut on. */
@@ -73,61 +86,68 @@ static bool is_within_step(const struct circle *circle,
            from_cut(circle, block->start) < from_cut(circle, end);
 }
 
-/* --- small blocks --- */
+/* --- blocks in holes --- */
 
-/* The most of the step's peak that blocks outside of the layout have. */
-enum { SMALL_PART = 64 };
+/* The most of the step's peak that is outside of the layout. */
+enum { OUTSIDE_PART = 64 };
 
-/* Return the most live quanta of the blocks that have at most `most` quanta each. */
-static uint64_t peak_of_small(const struct circle *circle, uint32_t most)
+/* Find the operation after which the most quanta are live. Returns these. */
+static uint64_t find_peak(struct circle *circle)
 {
     const struct tarn__record *record = circle->record;
-    int64_t live = 0, peak = 0;
+    int64_t live = 0, most = 0;
 
     memset(circle->changes, 0,
            ((size_t)record->operations + 1) * sizeof *circle->changes);
     for (uint32_t i = 0; i < record->count; i++) {
         const struct tarn__record_block *block = tarn__record_at(record, i);
-        if (block->quanta > most || !is_within_step(circle, block))
+        if (!is_within_step(circle, block))
             continue;
         circle->changes[from_cut(circle, block->start)] += block->quanta;
         circle->changes[from_cut(circle, end_of(block))] -= block->quanta;
     }
     for (uint32_t i = 0; i < record->operations; i++) {
         live += circle->changes[i];
-        peak = live > peak ? live : peak;
+        if (live > most) {
+            most = live;
+            circle->peak = i;
+        }
     }
-    return (uint64_t)peak;
+    return (uint64_t)most;
 }
 
-/* Have the smallest blocks use the holes. These are in pieces, so half of them count. */
-static void choose_small(struct circle *circle)
+static bool is_live_at_peak(const struct circle *circle,
+                            const struct tarn__record_block *block)
 {
-    uint64_t holes = circle->record->holes / TARN__PLAN_QUANTUM / 2,
-             part = holes > 0 ? peak_of_small(circle, UINT32_MAX) / SMALL_PART : 0,
-             room = holes < part ? holes : part;
+    return is_within_step(circle, block) &&
+           from_cut(circle, block->start) <= circle->peak &&
+           from_cut(circle, end_of(block)) > circle->peak;
+}
 
-    for (uint64_t most = 1; most <= room; most *= 2) {
-        uint64_t peak = peak_of_small(circle, (uint32_t)most);
-        if (peak > room)
-            return;
-        circle->small = (uint32_t)most;
-        circle->small_peak = peak;
+/* Have blocks use the holes, as the pool will: in order of time, the smallest hole that has
+ * room. None of them is freed before the peak. */
+static void fill_holes(struct circle *circle)
+{
+    struct tarn__holes holes = circle->record->holes;
+    uint64_t part = find_peak(circle) / OUTSIDE_PART;
+
+    for (uint32_t i = 0; i < circle->record->count; i++) {
+        uint32_t place = place_from_cut(circle, i);
+        const struct tarn__record_block *block = tarn__record_at(circle->record, place);
+        if (block->quanta > part - circle->hole_quanta ||
+            !is_live_at_peak(circle, block) || !tarn__holes_take(&holes, block->quanta))
+            continue;
+        circle->in_hole[place] = true;
+        circle->hole_quanta += block->quanta;
     }
 }
 
 /* --- what is planned --- */
 
-static bool is_planned(const struct circle *circle,
-                       const struct tarn__record_block *block)
-{
-    return block->quanta > circle->small && is_within_step(circle, block);
-}
-
 /* Return the most bytes of live blocks that are not planned. */
 static uint64_t outside_of(const struct circle *circle)
 {
-    uint64_t quanta = circle->small_peak;
+    uint64_t quanta = circle->hole_quanta;
 
     for (uint32_t i = 0; i < circle->record->count; i++) {
         const struct tarn__record_block *block = tarn__record_at(circle->record, i);
@@ -136,15 +156,15 @@ static uint64_t outside_of(const struct circle *circle)
     return quanta * TARN__PLAN_QUANTUM + circle->record->begin_allocated;
 }
 
-/* List what is planned, by time from the cut on: blocks are in order of their starts. */
+/* List what is planned, by time from the cut on. */
 static void list_planned(struct circle *circle)
 {
-    for (int is_before = 0; is_before < 2; is_before++)
-        for (uint32_t i = 0; i < circle->record->count; i++) {
-            const struct tarn__record_block *block = tarn__record_at(circle->record, i);
-            if ((block->start < circle->cut) == is_before && is_planned(circle, block))
-                circle->order[circle->planned++] = i;
-        }
+    for (uint32_t i = 0; i < circle->record->count; i++) {
+        uint32_t place = place_from_cut(circle, i);
+        if (!circle->in_hole[place] &&
+            is_within_step(circle, tarn__record_at(circle->record, place)))
+            circle->order[circle->planned++] = place;
+    }
 }
 
 /* Renumber the operations of planned blocks: a plan has no others. Returns their number. */
@@ -173,10 +193,11 @@ static bool make_circle(struct circle *circle)
     circle->order = malloc(((size_t)record->count + 1) * sizeof *circle->order);
     circle->times = calloc((size_t)record->operations + 1, sizeof *circle->times);
     circle->changes = calloc((size_t)record->operations + 1, sizeof *circle->changes);
-    if (!circle->order || !circle->times || !circle->changes)
+    circle->in_hole = calloc((size_t)record->count + 1, sizeof *circle->in_hole);
+    if (!circle->order || !circle->times || !circle->changes || !circle->in_hole)
         return false;
     find_cut(circle);
-    choose_small(circle);
+    fill_holes(circle);
     list_planned(circle);
     return true;
 }
@@ -186,6 +207,7 @@ static void free_circle(struct circle *circle)
     free(circle->order);
     free(circle->times);
     free(circle->changes);
+    free(circle->in_hole);
 }
 
 /* --- the plan --- */

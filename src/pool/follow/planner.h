@@ -9,9 +9,9 @@
  * layout. Their slots are outside of it: an allocation that is such a slot is served as
  * without a plan.
  *
- * Blocks that stay, as the states of an optimizer, leave holes: free memory of pages that
- * remain reserved. The layout cannot use it. So as many of the smallest blocks of the step as
- * have room in half of the holes are outside of the layout, too.
+ * Blocks that stay, as the states of an optimizer, leave holes (holes.h). Blocks that have
+ * room there are outside of the layout, too. Only blocks that are live at the peak of the
+ * step are chosen: they lower the peak of the layout.
  */
 #ifndef TARN_POOL_PLANNER_H
 #define TARN_POOL_PLANNER_H

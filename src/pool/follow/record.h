@@ -20,6 +20,7 @@
 #define TARN_POOL_RECORD_H
 
 #include "pool/blocks/node.h"
+#include "pool/follow/holes.h"
 #include "pool/follow/ordinals.h"
 
 struct tarn__record_block {
@@ -53,8 +54,8 @@ struct tarn__record {
     struct tarn__ordinals threads, streams;
     /* bytes of the pool that were live when the step began, and most during it */
     uint64_t begin_allocated, peak_allocated;
-    uint64_t peak_reserved; /* most bytes that the pool reserved at an allocation */
-    uint64_t holes;         /* bytes that blocks which stay leave in their pages */
+    uint64_t peak_reserved;   /* most bytes that the pool reserved at an allocation */
+    struct tarn__holes holes; /* beside blocks that stay */
 };
 
 void tarn__record_init(struct tarn__record *record);

@@ -415,22 +415,25 @@ TEST(a_stack_a_queue_and_single_blocks_need_their_peak)
 
 /* --- what is outside of the layout --- */
 
-/* Plan a step of four small blocks and one large one that are live at once, beside so many
- * bytes of holes. Returns how many blocks are outside of the layout. */
-static uint32_t outside_with_holes(uint64_t holes, uint32_t large)
+/* Plan a step of four small blocks and one large one that are live at once, beside holes. The
+ * step begins with a block that is not live then. Returns how many blocks are outside of the
+ * layout. */
+static uint32_t outside_with_holes(const struct tarn__holes *holes, uint32_t large)
 {
     enum { SMALL = 4 };
     struct tarn__record record;
     struct step step = {0};
     uint32_t outside = 0;
 
-    for (uint32_t i = 0; i < SMALL; i++)
+    add(&step, 0, 1, 2);
+    for (uint32_t i = 1; i <= SMALL; i++)
         add(&step, i, 10, 2);
-    add(&step, SMALL, 10, large);
+    add(&step, SMALL + 1, 10, large);
     record_step(&record, &step);
-    record.holes = holes;
+    record.holes = *holes;
     struct places places = places_of(&step, &record);
-    for (uint32_t i = 0; i < step.count; i++)
+    CHECK(is_planned(&places, 0));
+    for (uint32_t i = 1; i < step.count; i++)
         outside += !is_planned(&places, i);
     CHECK_EQUAL(outside * 2 * TARN__QUANTUM, places.sequences->outside);
     CHECK_EQUAL((2 * (SMALL - outside) + large) * TARN__QUANTUM,
@@ -440,14 +443,21 @@ static uint32_t outside_with_holes(uint64_t holes, uint32_t large)
     return outside;
 }
 
-/* Half of the holes count, and 1/64 of the peak is the most. */
-TEST(small_blocks_are_outside_if_all_of_them_fit_into_the_holes)
+TEST(blocks_of_the_peak_are_outside_as_far_as_holes_have_room)
 {
-    CHECK_EQUAL(0, outside_with_holes(0, 10000));
-    CHECK_EQUAL(0, outside_with_holes(2 * 8 * TARN__QUANTUM - 1, 10000));
-    CHECK_EQUAL(4, outside_with_holes(2 * 8 * TARN__QUANTUM, 10000));
-    CHECK_EQUAL(4, outside_with_holes(UINT64_MAX, 64 * 8 - 8));
-    CHECK_EQUAL(0, outside_with_holes(UINT64_MAX, 64 * 8 - 9));
+    CHECK_EQUAL(0, outside_with_holes(&(struct tarn__holes){0}, 10000));
+    CHECK_EQUAL(0, outside_with_holes(&(struct tarn__holes){3, {1, 1, 1}}, 10000));
+    CHECK_EQUAL(3, outside_with_holes(&(struct tarn__holes){1, {7}}, 10000));
+    CHECK_EQUAL(4, outside_with_holes(&(struct tarn__holes){1, {8}}, 10000));
+    CHECK_EQUAL(3, outside_with_holes(&(struct tarn__holes){3, {2, 5, 1}}, 10000));
+}
+
+TEST(at_most_a_64th_of_the_peak_is_outside)
+{
+    const struct tarn__holes holes = {1, {1000000}};
+
+    CHECK_EQUAL(4, outside_with_holes(&holes, 64 * 8 - 8));
+    CHECK_EQUAL(3, outside_with_holes(&holes, 64 * 8 - 9));
 }
 
 /* Record one block after another, which stays with `stays`, in the memory of the record. */
