@@ -62,8 +62,7 @@ size_t tarn__events_fence_for(const struct tarn__stream_state *stream_state,
 {
     size_t fence = 0;
 
-    while (fence + 1 < stream_state->fence_count &&
-           stream_state->fences[fence].epoch < epoch)
+    while (stream_state->fences[fence].epoch < epoch)
         fence++;
     return fence;
 }

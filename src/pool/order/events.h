@@ -25,7 +25,7 @@ CUevent_ tarn__events_pin(struct tarn__stream_state *stream_state,
 void tarn__events_unpin(struct tarn__stream_state *stream_state, CUevent_ event)
     TARN__REQUIRES(pool_lock);
 /* Return the position in the stream state's list of the oldest event fence that covers
- * `epoch`. */
+ * `epoch`, which is fenced and not done: there is one. */
 size_t tarn__events_fence_for(const struct tarn__stream_state *stream_state,
                               uint64_t epoch) TARN__REQUIRES(pool_lock);
 
