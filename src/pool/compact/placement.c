@@ -302,7 +302,7 @@ static int choose_nearest(struct look *look, struct tarn__placement *out)
     unsigned count = fill(look, candidate, &bytes);
     memcpy(look->best, look->chosen, count * sizeof *look->best);
     *out = (struct tarn__placement){.range = candidate->unmapped, .bytes = bytes};
-    out->least = bytes < candidate->least ? candidate->least - bytes : 0;
+    out->least = candidate->least - bytes; /* no place could be filled */
     out->new_bytes = new_bytes_at(look, candidate, bytes, out->least);
     out->at = start_at(candidate, out->bytes + out->new_bytes);
     return out->least <= look->headroom ? (int)count : -1;
