@@ -11,8 +11,8 @@ enum { PART = 256 };
 #define ALL_LEAST ((uint64_t)16 << 20)
 /* Bytes granted at once, so that the pool is not involved at every block. */
 #define AT_ONCE ((uint64_t)128 << 10)
-/* Caches that one call reclaims from, and blocks that it takes from each: they bound the
- * time under the lock. */
+/* Caches that one call reclaims from, and small blocks that it takes from each: they bound
+ * the time under the lock. */
 enum { CACHES = 4, BLOCKS = 64 };
 /* A cache is idle that was not used during so many frees that no cache took. Blocks of a
  * cache that is soon used again would lie unfenced in the heap. */

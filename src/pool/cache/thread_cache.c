@@ -96,8 +96,8 @@ bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
     return calls->stream_get_id(cache->handle, &id) == CUDA_SUCCESS_ && id == cache->key;
 }
 
-/* The blocks that one hold of the pool's lock returns to the heap, or the caches that it
- * reads or empties. */
+/* The small blocks that one hold of the pool's lock returns to the heap, beside the few large
+ * ones of a cache, or the caches that it reads or empties. */
 enum { BLOCKS_AT_ONCE = 64, CACHES_AT_ONCE = 32 };
 
 /* --- the last-freed block --- */
@@ -256,11 +256,9 @@ void tarn__thread_cache_shrink(struct tarn__pool *pool, struct tarn__thread_cach
 {
     tarn__assert_held(&pool->lock);
 
-    for (unsigned i = TARN__LARGE_SLOTS; i-- > 0 && most > 0;)
-        if (TARN__CACHE_READ(cache->bytes) > keep && TARN__CACHE_READ(cache->large[i])) {
+    for (unsigned i = TARN__LARGE_SLOTS; i-- > 0;)
+        if (TARN__CACHE_READ(cache->bytes) > keep && TARN__CACHE_READ(cache->large[i]))
             return_large(pool, cache, i, during);
-            most--;
-        }
     for (unsigned i = TARN__SMALL_CLASSES; i-- > 0;)
         for (; most > 0 && TARN__CACHE_READ(cache->bytes) > keep && cache->small[i];
              most--)
@@ -321,8 +319,8 @@ static void note_uses(struct tarn__pool *pool, struct tarn__thread_cache *cache)
     cache->drained_uses = uses;
 }
 
-/* Return blocks of a cache to the heap, up to BLOCKS_AT_ONCE; this waits for a cache in
- * use. Returns false if it has more. */
+/* Return the large blocks of a cache to the heap, and up to BLOCKS_AT_ONCE small ones; this
+ * waits for a cache in use. Returns false if it has more. */
 static bool drain_step(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                        enum tarn__during during) TARN__REQUIRES(pool_lock)
 {

@@ -127,7 +127,7 @@ void tarn__thread_cache_admit_owner(struct tarn__pool *pool,
                                     struct tarn__thread_cache *cache)
     TARN__REQUIRES(pool_lock) TARN__RELEASE(cache_lock);
 /* Return blocks to the heap, the largest first, until the cache holds no more than `keep`
- * bytes: at most `most` blocks. The cache's owner is excluded. `lock` held. */
+ * bytes: at most `most` small blocks. The cache's owner is excluded. `lock` held. */
 void tarn__thread_cache_shrink(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                                uint64_t keep, unsigned most, enum tarn__during during)
     TARN__REQUIRES(pool_lock) TARN__REQUIRES(cache_lock);
