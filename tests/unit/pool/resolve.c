@@ -109,3 +109,37 @@ TEST(capture_that_was_not_announced_is_seen_where_it_is_no_hit)
     end_pool(pool);
     CU(cuStreamDestroy_v2(own));
 }
+
+/* Each context has a per-thread stream of its own, and a call on it is about that of the
+ * pool's context. */
+TEST(capture_of_the_per_thread_stream_is_seen_while_another_context_is_current)
+{
+    enum { WARM = 200 };
+    void *context = NULL, *primary = NULL, *graph = NULL;
+
+    use_driver(0);
+    find_call("cuCtxCreate_v2", &ctx_create);
+    find_call("cuCtxDestroy_v2", &ctx_destroy);
+    find_call("cuCtxGetCurrent", &ctx_get_current);
+    CHECK_EQUAL(0, ctx_get_current(&primary));
+    CHECK_EQUAL(0, ctx_create(&context, 0, 0));
+    CU(cuCtxSetCurrent(primary));
+    pool = new_pool(NULL);
+    for (int i = 0; i < WARM; i++)
+        put(pool, take(pool, 4 * KIB, TARN_STREAM_PER_THREAD), 4 * KIB,
+            TARN_STREAM_PER_THREAD);
+    uint64_t hits = statistics(pool).cache_hits;
+    CHECK(hits > 0);
+    CU(cuStreamBeginCapture_v2(TARN_STREAM_PER_THREAD, CAPTURE_RELAXED));
+    CU(cuCtxSetCurrent(context));
+    tarn_device_ptr block = take(pool, 4 * KIB, TARN_STREAM_PER_THREAD);
+    put(pool, block, 4 * KIB, TARN_STREAM_PER_THREAD);
+    CU(cuCtxSetCurrent(primary));
+    CHECK_EQUAL(4 * KIB, statistics(pool).captured);
+    CHECK_EQUAL(hits, statistics(pool).cache_hits);
+    CU(cuStreamEndCapture(TARN_STREAM_PER_THREAD, &graph));
+    CU(cuGraphDestroy(graph));
+    adds_up(pool);
+    end_pool(pool);
+    CHECK_EQUAL(0, ctx_destroy(context));
+}
