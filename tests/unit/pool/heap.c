@@ -172,7 +172,7 @@ TEST(heap_takes_no_source_for_what_was_freed_after_the_fence)
     end_heap(heap);
 }
 
-TEST(heap_gives_a_younger_epoch_to_what_is_joined)
+static void free_beside_a_fenced_block(bool is_fenced_below)
 {
     struct tarn__heap *heap = new_heap();
     struct tarn__stream_state *one = new_lane(heap, 11), *other = new_lane(heap, 12),
@@ -182,15 +182,21 @@ TEST(heap_gives_a_younger_epoch_to_what_is_joined)
 
     CHECK(tarn__ranges_add_segment(heap, BASE, 2 * MIB, NULL));
     tarn__index low = take(heap, one, MIB), high = take(heap, one, MIB);
-    tarn__heap_put(heap, low, one);
+    tarn__heap_put(heap, is_fenced_below ? low : high, one);
     fence(heap, one, 0x100);
-    tarn__heap_put(heap, high, one); /* absorbs the fenced one */
+    tarn__heap_put(heap, is_fenced_below ? high : low, one); /* absorbs the fenced one */
     CHECK_EQUAL(1, heap->blocks);
     CHECK_EQUAL(0, tarn__steal_from_source(heap, other, &request, &source, &epoch));
     fence(heap, one, 0x200);
     CHECK(tarn__steal_from_source(heap, other, &request, &source, &epoch) != 0);
     CHECK_EQUAL(0x200, (uintptr_t)one->fences[tarn__events_fence_for(one, epoch)].event);
     end_heap(heap);
+}
+
+TEST(heap_gives_a_younger_epoch_to_what_is_joined)
+{
+    free_beside_a_fenced_block(true);
+    free_beside_a_fenced_block(false);
 }
 
 TEST(heap_makes_ready_what_a_done_fence_covers_and_no_more)
