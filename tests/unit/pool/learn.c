@@ -657,23 +657,31 @@ TEST(a_larger_step_after_the_first_plan_keeps_its_plan)
 
 enum { KEPT = 12 };
 
+/* Take the first blocks of a step, which stay. */
+static void take_first_blocks(tarn_resource *pool, const struct step *step,
+                              struct step_block *kept)
+{
+    uint64_t seed = step_begin(step);
+    uint32_t place;
+
+    for (int i = 0; i < KEPT; i++) {
+        kept[i] = step_draw(step, &seed, &place);
+        kept[i].address = take(pool, kept[i].bytes, streams[0]);
+    }
+}
+
 /* Blocks of the sizes of a step get its addresses, and stay. Then the layout begins
  * elsewhere: no plan is dropped. What is free at the old addresses is returned. */
 TEST(what_stays_at_planned_addresses_is_planned_around)
 {
     const struct step step = {.seed = 12, .count = 200, .streams = 1};
     struct step_block kept[4][KEPT];
-    uint32_t place;
 
     begin();
     tarn_resource *pool = learning_pool();
     learn_step(pool, &step, streams);
     for (int i = 0; i < 4; i++) {
-        uint64_t seed = step_begin(&step);
-        for (int j = 0; j < KEPT; j++) {
-            kept[i][j] = step_draw(&step, &seed, &place);
-            kept[i][j].address = take(pool, kept[i][j].bytes, streams[0]);
-        }
+        take_first_blocks(pool, &step, kept[i]);
         bool has_returned = false;
         for (int j = 0; j < 4; j++) {
             uint64_t reserved = statistics(pool).reserved;
@@ -693,6 +701,37 @@ TEST(what_stays_at_planned_addresses_is_planned_around)
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < KEPT; j++)
             step_drop(pool, &kept[i][j], streams);
+    end(pool);
+}
+
+/* The pool has a bounded number of places for its layouts. The memory of the larger layout was
+ * returned, and its addresses stay free for it. */
+TEST(a_layout_returns_to_addresses_that_are_free_again)
+{
+    const struct step step = {.seed = 12, .count = 200, .streams = 1},
+                      large = {.seed = 13, .count = 100, .streams = 1, .quantum = 4096};
+    struct step_block kept[KEPT];
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    learn_step(pool, &large, streams);
+    learn_step(pool, &step, streams);
+    CHECK_OK(tarn_resource_trim(pool, 0, NULL));
+    for (int i = 0; i < 12; i++) {
+        take_first_blocks(pool, &step, kept);
+        for (int j = 0; j < 4; j++) {
+            mark(pool);
+            step_run(pool, &step, streams);
+        }
+        uint64_t planned = statistics(pool).planned;
+        mark(pool);
+        step_run(pool, &step, streams);
+        CHECK_EQUAL(200, statistics(pool).planned - planned);
+        mark(pool);
+        for (int j = 0; j < KEPT; j++)
+            step_drop(pool, &kept[j], streams);
+    }
+    CHECK_EQUAL(2, statistics(pool).plans_made);
     end(pool);
 }
 
@@ -896,6 +935,23 @@ TEST(a_step_that_is_too_long_is_not_whole)
     CHECK_EQUAL(TARN__RECORD_MOST, record.count);
     CHECK(tarn__record_metadata(&record) <= (size_t)32 * TARN__RECORD_MOST);
     tarn__record_free(&record);
+}
+
+/* More blocks than the pool records. */
+TEST(steps_after_one_that_is_too_long_are_planned)
+{
+    const struct step step = {.seed = 14, .count = 100, .streams = 1};
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    mark(pool);
+    for (uint32_t i = 0; i <= TARN__RECORD_MOST; i++)
+        put(pool, take(pool, 512, streams[0]), 512, streams[0]);
+    learn_step(pool, &step, streams);
+    step_run(pool, &step, streams);
+    CHECK_EQUAL(100, statistics(pool).planned);
+    CHECK_EQUAL(2, statistics(pool).steps_learned);
+    end(pool);
 }
 
 /* --- options --- */

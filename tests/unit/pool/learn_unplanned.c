@@ -43,6 +43,14 @@ TEST(a_step_that_requests_most_has_a_plan_whatever_the_others_are)
     end(pool);
 }
 
+/* Too small for a place of the plan, but one time in five. */
+static void run_other_work(tarn_resource *pool, size_t i)
+{
+    for (int j = 0; j < 4; j++)
+        run_equal_blocks(pool, 64 * KIB + i * 512, 4);
+    run_equal_blocks(pool, MIB + i * 512, 4);
+}
+
 /* Two steps that get few addresses of a plan are enough to see that it is of other work. */
 TEST(steps_of_other_work_leave_the_plan_alone)
 {
@@ -52,15 +60,30 @@ TEST(steps_of_other_work_leave_the_plan_alone)
     for (size_t i = 0; i < 6; i++) {
         uint64_t planned = statistics(pool).planned;
         mark(pool);
-        for (int j = 0; j < 4; j++) /* too small for a place, but one time in five */
-            run_equal_blocks(pool, 64 * KIB + i * 512, 4);
-        run_equal_blocks(pool, MIB + i * 512, 4);
+        run_other_work(pool, i);
         CHECK_EQUAL(i < 2 ? 4 : 0, statistics(pool).planned - planned);
     }
     mark(pool);
     uint64_t planned = statistics(pool).planned;
     run_equal_blocks(pool, 8 * MIB, LARGE_BLOCKS);
     CHECK_EQUAL(LARGE_BLOCKS, statistics(pool).planned - planned);
+    end(pool);
+}
+
+/* Steps of other work are not in a row. */
+TEST(steps_of_other_work_between_others_leave_these_the_plan)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    learn_equal_blocks(pool, 8 * MIB);
+    for (size_t i = 0; i < 6; i++) {
+        mark(pool);
+        run_other_work(pool, i);
+        uint64_t planned = statistics(pool).planned;
+        mark(pool);
+        run_equal_blocks(pool, 7 * MIB - i * 64 * KIB, LARGE_BLOCKS);
+        CHECK_EQUAL(LARGE_BLOCKS, statistics(pool).planned - planned);
+    }
     end(pool);
 }
 
