@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* --- the creation of threads, which tests can let fail --- */
@@ -29,6 +30,30 @@ int pthread_create(pthread_t *out, const pthread_attr_t *attributes,
     atomic_store(&takes_signals, !sigismember(&blocked, SIGUSR1));
     memcpy(&create, &found, sizeof create);
     return create(out, attributes, function, data);
+}
+
+/* --- the CPUs of a NUMA node, which tests can choose --- */
+
+static char cpus_of_node[64]; /* "": those of this machine */
+static cpu_set_t chosen;      /* the CPUs of the thread */
+
+typedef FILE *open_fn(const char *, const char *);
+
+FILE *fopen(const char *path, const char *mode)
+{
+    open_fn *open;
+    void *found = dlsym(RTLD_NEXT, "fopen");
+
+    if (cpus_of_node[0] && strncmp(path, "/sys/devices/system/node/", 25) == 0)
+        return fmemopen(cpus_of_node, strlen(cpus_of_node), "r");
+    memcpy(&open, &found, sizeof open);
+    return open(path, mode);
+}
+
+int sched_setaffinity(pid_t thread, size_t bytes, const cpu_set_t *cpus)
+{
+    memcpy(&chosen, cpus, bytes);
+    return (int)syscall(SYS_sched_setaffinity, thread, bytes, cpus);
 }
 
 /* --- pools --- */
@@ -247,6 +272,37 @@ TEST(thread_runs_near_the_device_where_the_node_is_known)
     sim_configure(NULL);
 }
 
+/* The list has a range and two single CPUs. This process may not use the last one. */
+TEST(thread_runs_on_those_cpus_of_the_node_that_the_process_may_use)
+{
+    cpu_set_t allowed, wanted;
+    int first = -1, last = -1;
+
+    if (!on_sim())
+        skip();
+    use_driver(0);
+    CHECK_EQUAL(0, sched_getaffinity(0, sizeof allowed, &allowed));
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &allowed)) {
+            first = first < 0 ? i : first;
+            last = i;
+        }
+    snprintf(cpus_of_node, sizeof cpus_of_node, "%d-%d,%d,%d\n", first, first, last,
+             CPU_SETSIZE - 1);
+    CPU_ZERO(&wanted);
+    CPU_SET(first, &wanted);
+    CPU_SET(last, &wanted);
+    sim_configure("attribute=134:0");
+    tarn_resource *pool = new_pool(&with_thread);
+    tarn_device_ptr block = take(pool, 64 * MIB, NULL);
+    CHECK(gets_ahead(pool, 64 * MIB));
+    put(pool, block, 64 * MIB, NULL);
+    end_pool(pool); /* the thread has ended */
+    cpus_of_node[0] = '\0';
+    sim_configure(NULL);
+    CHECK(CPU_EQUAL(&wanted, &chosen));
+}
+
 TEST(pool_with_an_upstream_has_no_thread)
 {
     tarn_resource *cuda, *pool = NULL;
@@ -389,6 +445,26 @@ TEST(unfenced_memory_is_returned_only_where_the_pool_may_wait)
         end_pool(pool);
         CHECK_OK(tarn_resource_release(cuda));
     }
+}
+
+/* Nothing was freed, so a device-wide wait would complete nothing. */
+TEST(memory_that_no_stream_has_used_is_returned_without_a_wait)
+{
+    size_t theirs;
+
+    if (!on_sim())
+        skip();
+    use_driver(0);
+    tarn_resource *cuda = new_cuda(), *pool = new_pool(&with_thread);
+    tarn_device_ptr block = take(pool, 64 * MIB, NULL);
+    CHECK(gets_ahead(pool, 64 * MIB));
+    tarn_device_ptr other = take_all_but(cuda, 512 * MIB, &theirs);
+    CHECK(shrinks_to(pool, 64 * MIB));
+    CHECK_EQUAL(0, statistics(pool).device_synchronizations);
+    put(cuda, other, theirs, NULL);
+    put(pool, block, 64 * MIB, NULL);
+    end_pool(pool);
+    CHECK_OK(tarn_resource_release(cuda));
 }
 
 /* Use the pool without a pause until that time. Returns the longest time from one use to
