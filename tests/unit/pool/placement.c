@@ -240,6 +240,25 @@ TEST(new_memory_comes_where_little_of_it_is_needed)
     end(&row, ALL + 1);
 }
 
+/* In the unmapped range two handles would be missing, and three at the end of the range. */
+TEST(new_memory_comes_at_the_end_where_nearly_as_much_is_needed_elsewhere)
+{
+    struct row row;
+
+    start(&row);
+    tarn_device_ptr other = make_hole(&row, 2, 4);
+    drop(&row, 1);
+    settle(&row);
+    CHECK_OK(tarn_pool_set_maximum(row.pool, (ALL + 3) * HANDLE * MIB));
+    tarn_device_ptr block = take(row.pool, 3 * HANDLE * MIB, row.stream);
+
+    CHECK_EQUAL(other + 3 * HANDLE * MIB, block);
+    CHECK_EQUAL((ALL + 2) * HANDLE * MIB, statistics(row.pool).reserved);
+    put_handles(&row, block, 3);
+    put_handles(&row, other, 3);
+    end(&row, ALL + 2);
+}
+
 TEST(alignment_is_kept_where_memory_moves_before_what_is_free)
 {
     struct row row;
