@@ -259,6 +259,33 @@ TEST(new_memory_comes_at_the_end_where_nearly_as_much_is_needed_elsewhere)
     end(&row, ALL + 2);
 }
 
+/* As much is needed in an unmapped range that has enough addresses. */
+TEST(new_memory_comes_at_the_end_where_as_much_is_needed_elsewhere)
+{
+    const tarn_pool_options options = {.size = sizeof options,
+                                       .growth_bytes = HANDLE * MIB};
+
+    use_driver(0);
+    tarn_resource *pool = new_pool(&options);
+    tarn_stream stream = new_stream();
+    tarn_device_ptr first = take(pool, 256 * MIB, stream),
+                    large = take(pool, 1024 * MIB, stream),
+                    last = take(pool, 256 * MIB, stream);
+
+    CHECK(first < large && large < last);
+    put(pool, large, 1024 * MIB, stream);
+    CU(cuStreamSynchronize(stream));
+    CHECK_OK(tarn_resource_trim(pool, 0, NULL));
+    CHECK_EQUAL(512 * MIB, statistics(pool).reserved);
+    tarn_device_ptr block = take(pool, 512 * MIB, stream);
+    CHECK_EQUAL(last + 256 * MIB, block);
+    put(pool, block, 512 * MIB, stream);
+    put(pool, first, 256 * MIB, stream);
+    put(pool, last, 256 * MIB, stream);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
 TEST(alignment_is_kept_where_memory_moves_before_what_is_free)
 {
     struct row row;
