@@ -223,6 +223,9 @@ EQUIVALENT = {
     "if (!search->requests == REQUESTS || !search->caller->may_record)": (
         "the search ends after TURNS, with more requests in vain: time alone"
     ),
+    "src/pool/compact/background.c: tarn__scope_leave(out); -> ;": (
+        "only after a reset, which ends the thread, and with it its context stack and capture mode"
+    ),
     "src/manager/host_only.c: tarn_pointer *pointer = NULL; -> tarn_pointer *pointer = (void *)8;": (
         "written before it is read"
     ),
