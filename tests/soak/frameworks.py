@@ -1,11 +1,12 @@
-"""Numba, CuPy and cuda.core on one pool of the simulator, for hours; pool.c has the other half.
+"""Numba, CuPy and cuda.core on one pool, for hours; pool.c has the other half.
 
     frameworks.py --samples FILE --log FILE [--seconds N] [--window MS] [--turns N] [--every N]
                   [--seed N] [--turn N] [--part N] [--after MS] [--plant WHAT]
 
 A turn is three phases of bench/together: the libraries allocate arrays, pass them to each other and
 check their bytes. All arrays are dropped at the end of a turn. The options, the samples and the
-planted faults are those of pool.c.
+planted faults are those of pool.c. On a GPU kernels write and check the bytes, and PyTorch takes part
+if it is installed.
 """
 
 import argparse
@@ -54,6 +55,16 @@ class Together(program.Together):
         super().make(owner, 1 << (count.bit_length() - 1))
 
 
+class NumbaByDlpack(libraries.Numba):
+    """Arrays of Numba that others view by DLPack. PyTorch 2.11 leaks two objects with each view by
+    `__cuda_array_interface__` (PyTorch's issue 194877)."""
+
+    def with_dlpack(self, array):
+        import cupy
+
+        return cupy.asarray(array)
+
+
 class NoFigures:
     """What Together asks for in a benchmark, which does nothing here."""
 
@@ -78,10 +89,14 @@ class Soak:
             self.pool, options.log, format="binary", ring="1MiB", stacks=4
         )
         self.used = libraries.chosen(libraries.available())
+        if not libraries.on_simulator():
+            self.used = [
+                NumbaByDlpack() if library.name == "numba" else library for library in self.used
+            ]
         for library in self.used:
             library.attach(self.logged)
         for library in self.used:
-            library.begin(False)
+            library.begin(not libraries.on_simulator())
         self.times = []
         self.planted = []
 

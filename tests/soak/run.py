@@ -1,13 +1,15 @@
 """run.py -- run both programs of the soak for a time, in one go or in parts, and judge the samples.
 
     run.py FOLDER --build build/release [--python PYTHON] [--seconds N] [--window MS] [--seed N]
+    run.py FOLDER --build build/release --gpu [...]
     run.py FOLDER --build build/release --programs pool --turns N --every N
 
 FOLDER gets state.json, with the seed and the turn of each program, and for each program its samples
 (NAME.tsv), its log and its output. A run that was stopped by SIGINT, SIGTERM or a power failure goes
 on with the turn after its last sample. After a run that was judged, a new one begins. --stop-after N
 stops it after N seconds, for a long run in parts. With --turns the run ends after that many turns,
-and has a sample after each --every turns: the same on a slow machine.
+and has a sample after each --every turns: the same on a slow machine. The programs run on the
+driver simulator of the build, with --gpu on the machine's own driver.
 
 The exit code is 0 if nothing grew, 1 if something did, and 75 (EX_TEMPFAIL) if time is left.
 """
@@ -88,17 +90,17 @@ def command_of(name, options, state, folder):
 
 
 def environment(options, folder):
-    """Return the environment of the programs: the simulator of the build."""
-    simulator = options.build / "lib/tarn/sim"
+    """Return the environment of the programs: by default, the simulator of the build."""
     ipc = folder / "ipc"
     ipc.mkdir(mode=0o700, exist_ok=True)
-    return {
-        **os.environ,
-        "TARN_DRIVER": str(simulator / "libcuda.so.1"),
-        "TARN_IPC_DIR": str(ipc),
-        "LD_LIBRARY_PATH": f"{simulator}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":"),
-        "GLIBC_TUNABLES": EXACT_HEAP,
-    }
+    own = {**os.environ, "TARN_IPC_DIR": str(ipc), "GLIBC_TUNABLES": EXACT_HEAP}
+    if options.gpu:
+        own.pop("TARN_DRIVER", None)
+        return own
+    simulator = options.build / "lib/tarn/sim"
+    own["TARN_DRIVER"] = str(simulator / "libcuda.so.1")
+    own["LD_LIBRARY_PATH"] = f"{simulator}:{own.get('LD_LIBRARY_PATH', '')}".rstrip(":")
+    return own
 
 
 def run_part(options, state, folder):
@@ -135,6 +137,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--gpu", action="store_true", help="on the machine's own driver")
     parser.add_argument("--seconds", type=int, default=7200)
     parser.add_argument("--window", type=int, default=60000)
     parser.add_argument("--seed", type=int, default=1)
@@ -163,10 +166,11 @@ def main():
         return UNFINISHED
     state["is_judged"] = True
     write_state(folder, state)
+    most_growth = growth.GROWTH_ON_GPU if options.gpu else growth.GROWTH
     grown = [
         found
         for name in options.programs
-        for found in growth.report(folder / f"{name}.tsv", options.drift)
+        for found in growth.report(folder / f"{name}.tsv", options.drift, most_growth)
     ]
     if grown:
         print(f"what grows: {', '.join(grown)}")
