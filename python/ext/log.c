@@ -72,10 +72,7 @@ void tarn__log_free_end(uint64_t number, const struct tarn__log_call *call, bool
 tarn_trace_writer *tarn__log_pool_writer(void)
 {
     pthread_mutex_lock(&tarn__log_rows.lock);
-    tarn_trace_writer *out = tarn__log_rows.out;
-    if (out && tarn_trace_writer_format(out) != TARN_TRACE_BINARY)
-        out = NULL;
-    tarn_trace_writer_retain(out);
+    tarn_trace_writer *out = tarn_trace_writer_retain(tarn__log_rows.out);
     pthread_mutex_unlock(&tarn__log_rows.lock);
     return out;
 }
@@ -97,7 +94,7 @@ static void after_fork_in_child(void)
 {
     pthread_mutex_init(&tarn__log_rows.lock, NULL);
     tarn__log_rows.out = NULL;
-    tarn__log_rows.first = tarn__log_rows.written = tarn__log_rows.next;
+    tarn__log_rows.first = tarn__log_rows.next;
     tarn__log_rows.live = 0;
     is_forked = true;
     tarn__log_failed_forget();

@@ -20,7 +20,7 @@ void tarn__log_add(const struct tarn__log_call *call);
 uint64_t tarn__log_free_begin(const struct tarn__log_call *call);
 void tarn__log_free_end(uint64_t row, const struct tarn__log_call *call, bool is_back);
 
-/* The writer of the file, retained; NULL: there is none, or it has no pool rows. */
+/* The writer of the file, retained; NULL: there is none. */
 tarn_trace_writer *tarn__log_pool_writer(void);
 
 #endif

@@ -33,12 +33,12 @@ bool tarn__log_file_is_due(void)
     return the_file.is_due;
 }
 
-tarn_status tarn__log_file_open_path(const char *path,
-                                     const tarn_trace_writer_options *options,
-                                     bool each_row, tarn_trace_writer **out)
+/* Open a file and write its header: a full disk is reported here and not at the end.
+ * `each_row`: each row is written at once. */
+static tarn_status open_path(const char *path, bool each_row, tarn_trace_writer **out)
 {
     tarn_trace_writer *writer;
-    tarn_status status = tarn_trace_writer_open_with(path, options, &writer);
+    tarn_status status = tarn_trace_writer_open_with(path, &the_file.options, &writer);
 
     if (status != TARN_OK)
         return status;
@@ -62,7 +62,7 @@ tarn_status tarn__log_file_open(tarn_trace_writer **out)
     the_file.is_due = false;
     /* Another process may end this one with a signal. Then no thread writes the rows that
      * wait in a text format, so children write each row at once. */
-    return tarn__log_file_open_path(path, &the_file.options, is_child, out);
+    return open_path(path, is_child, out);
 }
 
 void tarn__log_file_forget(void)

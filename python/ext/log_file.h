@@ -12,12 +12,6 @@ bool tarn__log_file_is_due(void);
  * for the caller. On failure the file is not tried again. */
 tarn_status tarn__log_file_open(tarn_trace_writer **out);
 
-/* Open a file of any name and write its header: a full disk is reported here and not at
- * the end. `each_row`: each row is written at once. Any thread. */
-tarn_status tarn__log_file_open_path(const char *path,
-                                     const tarn_trace_writer_options *options,
-                                     bool each_row, tarn_trace_writer **out);
-
 /* Return true if rows have the device's free memory: a binary log does not keep it. Any
  * thread, with or without the lock. */
 bool tarn__log_file_has_figures(void);

@@ -86,41 +86,6 @@ static PyObject *none_of(PyObject *module, tarn_status status)
 }
 
 PyDoc_STRVAR(
-    log_open_doc,
-    "log_open(path, /, each_row=False)\n--\n\n"
-    "Write the rows to a file as well, from the oldest row in memory on.\n\n"
-    "each_row: write every row at once, for processes that another one may end.\n"
-    "Raises TarnError if the file cannot be written.");
-
-static PyObject *log_open(PyObject *module, PyObject *arguments, PyObject *keywords)
-{
-    static char *names[] = {"", "each_row", NULL};
-    const tarn_trace_writer_options options = {.size = sizeof options,
-                                               .format = TARN_TRACE_NBEP7};
-    int each_row = 0;
-    PyObject *path;
-    tarn_trace_writer *out, *before;
-
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O&|p:log_open", names,
-                                     PyUnicode_FSConverter, &path, &each_row))
-        return NULL;
-    tarn_status status =
-        tarn__log_file_open_path(PyBytes_AS_STRING(path), &options, each_row != 0, &out);
-    Py_DECREF(path);
-    if (status != TARN_OK)
-        return tarn__error_raise(tarn__state_get(module), status);
-    pthread_mutex_lock(&tarn__log_rows.lock);
-    before = tarn__log_rows.out;
-    tarn__log_rows.out = out;
-    tarn__log_rows.written = tarn__log_rows.first;
-    tarn__log_rows_drain();
-    pthread_mutex_unlock(&tarn__log_rows.lock);
-    if (before)
-        tarn_trace_writer_release(before);
-    Py_RETURN_NONE;
-}
-
-PyDoc_STRVAR(
     log_set_file_doc,
     "log_set_file(path, owner, format, depth=0, ring=0, /)\n--\n\n"
     "Write the rows to a file as well, which is opened with the next row.\n\n"
@@ -164,7 +129,8 @@ static PyObject *log_open_file(PyObject *module, PyObject *unused)
     (void)unused;
     pthread_mutex_lock(&tarn__log_rows.lock);
     if (tarn__log_file_is_due())
-        status = tarn__log_file_open(&tarn__log_rows.out);
+        status = tarn__log_rows_open_file();
+    tarn__log_rows_drain();
     pthread_mutex_unlock(&tarn__log_rows.lock);
     return none_of(module, status);
 }
@@ -216,7 +182,7 @@ static PyObject *log_close(PyObject *module, PyObject *unused)
     pthread_mutex_lock(&tarn__log_rows.lock);
     out = tarn__log_rows.out;
     tarn__log_rows.out = NULL;
-    tarn__log_rows.first = tarn__log_rows.written = tarn__log_rows.next;
+    tarn__log_rows.first = tarn__log_rows.next;
     tarn__log_rows.lost = 0;
     tarn__log_rows.began_ns = 0;
     pthread_mutex_unlock(&tarn__log_rows.lock);
@@ -247,8 +213,6 @@ static PyObject *log_counts(PyObject *module, PyObject *unused)
 
 static PyMethodDef methods[] = {
     {"csv_log", csv_log, METH_NOARGS, csv_log_doc},
-    {"log_open", (PyCFunction)(void (*)(void))log_open, METH_VARARGS | METH_KEYWORDS,
-     log_open_doc},
     {"log_set_file", log_set_file, METH_VARARGS, log_set_file_doc},
     {"log_open_file", log_open_file, METH_NOARGS, log_open_file_doc},
     {"log_flush", log_flush, METH_NOARGS, log_flush_doc},

@@ -60,18 +60,18 @@ struct tarn__log_row *tarn__log_rows_at(uint64_t number)
     return &tarn__log_rows.rows[number & (tarn__log_rows.capacity - 1)];
 }
 
-/* Open the file with the first row. The program goes on without one. Lock held. */
-static void open_file_that_is_due(void)
+tarn_status tarn__log_rows_open_file(void)
 {
-    if (tarn__log_file_open(&tarn__log_rows.out) != TARN_OK)
-        fprintf(stderr, "tarn: warning: %s\n", tarn_error_last()->message);
     tarn__log_rows.written = tarn__log_rows.first;
+    return tarn__log_file_open(&tarn__log_rows.out);
 }
 
+/* The file is opened with the first row. The program goes on without one. */
 void tarn__log_rows_drain(void)
 {
-    if (tarn__log_file_is_due() && tarn__log_rows.next > tarn__log_rows.first)
-        open_file_that_is_due();
+    if (tarn__log_file_is_due() && tarn__log_rows.next > tarn__log_rows.first &&
+        tarn__log_rows_open_file() != TARN_OK)
+        fprintf(stderr, "tarn: warning: %s\n", tarn_error_last()->message);
     for (; tarn__log_rows.out && tarn__log_rows.written < tarn__log_rows.next;
          tarn__log_rows.written++) {
         const struct tarn__log_row *row = tarn__log_rows_at(tarn__log_rows.written);
@@ -105,14 +105,10 @@ static bool grow(void)
 /* Drop the oldest row; the file gets it first, complete or not. Lock held. */
 static void drop_oldest(void)
 {
-    if (tarn__log_rows.written == tarn__log_rows.first) {
-        tarn__log_rows_at(tarn__log_rows.first)->complete =
-            true; /* a free that is still running */
-        tarn__log_rows_drain();
-    }
+    /* It may be a free that is still running. */
+    tarn__log_rows_at(tarn__log_rows.first)->complete = true;
+    tarn__log_rows_drain();
     tarn__log_rows.first++;
-    if (tarn__log_rows.written < tarn__log_rows.first)
-        tarn__log_rows.written = tarn__log_rows.first;
 }
 
 /* Get space for one more row; if need be that of the oldest. NULL: no memory. Lock held.

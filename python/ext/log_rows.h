@@ -20,7 +20,7 @@ extern struct tarn__log_rows {
     struct tarn__log_row *rows; /* row number n is rows[n % capacity] */
     uint64_t capacity;          /* a power of two */
     uint64_t first, next;       /* numbers of the oldest row kept, and of the next one */
-    uint64_t written;           /* rows below this number are written */
+    uint64_t written;           /* rows below this number are in the file */
     uint64_t lost;              /* rows for which there was no memory */
     uint64_t withdrawn;         /* rows that were removed again */
     uint64_t live;              /* live blocks */
@@ -36,6 +36,8 @@ void tarn__log_rows_withdraw(uint64_t number);
 
 /* Return the row of a number from `first` to below `next`. */
 struct tarn__log_row *tarn__log_rows_at(uint64_t number);
+/* Open the file that is due, for the rows in memory and later ones. */
+tarn_status tarn__log_rows_open_file(void);
 /* Write the complete rows up to the first incomplete one to the file. */
 void tarn__log_rows_drain(void);
 /* Write a row to a log, the file or another one. */

@@ -1166,22 +1166,6 @@ def csv_log() -> str:
         Host memory for the text is unavailable.
     """
 
-def log_open(path: str | PathLike[str], /, each_row: bool = False) -> None:
-    """Write the rows to a file as well, from the oldest row in memory on.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    each_row : bool
-        Write every row at once, for processes that another one may end.
-
-    Raises
-    ------
-    TarnError
-        The file cannot be written.
-    """
-
 def log_set_file(
     path: str | PathLike[str], owner: int, format: int, depth: int = 0, ring: int = 0, /
 ) -> None:

@@ -154,7 +154,7 @@ class Last:
         ]
         self.calls += [
             value for name, value in vars(_tarn).items()
-            if callable(value) and name not in ("log_close", "nrt_use_python", "log_open")
+            if callable(value) and name not in ("log_close", "nrt_use_python")
         ]
         self.arguments = [(), (own,), (0,), (None,), (own, 0), (None, 0)]
     def __del__(self, write=os.write, Error=BaseException):

@@ -226,6 +226,29 @@ def test_a_thread_unknown_to_python_frees_without_the_gil(run):
     assert places["2000"] == "<none>"
 
 
+LATE = """
+import os, sys, tarn
+from tarn import _tarn
+manager = _tarn.Manager(0, logging=True)
+for _ in range(33_000):  # more rows than are kept in memory
+    manager.memalloc(1).release()
+_tarn.log_set_file(sys.argv[1], os.getpid(), 0)
+_tarn.log_open_file()
+_tarn.log_flush()
+assert open(sys.argv[1]).read() == tarn.csv_log()
+for _ in range(10):
+    manager.memalloc(1).release()
+"""
+
+
+def test_a_file_that_is_opened_late_has_each_row_of_the_memory_once(tmp_path, monkeypatch):
+    for name in CLEAN:
+        monkeypatch.delenv(name, raising=False)
+    path = tmp_path / "log.csv"
+    subprocess.run([sys.executable, "-c", LATE, path], check=True)
+    assert len(path.read_text().splitlines()) == 1 + 65_536 + 20
+
+
 # --- exit ---------------------------------------------------------------------------------
 
 EXIT = """

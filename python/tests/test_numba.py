@@ -984,20 +984,6 @@ def test_logging_can_be_turned_off_and_on():
     assert [row["Current Allocs"] for row in log()] == ["1", "0"]
 
 
-def test_a_log_file_has_the_rows_from_the_oldest_on(tmp_path):
-    cuda.device_array(10)
-    gc.collect()
-    tarn._tarn.log_open(tmp_path / "log.csv")
-    cuda.device_array(20)
-    gc.collect()
-    tarn._tarn.log_flush()
-    text = (tmp_path / "log.csv").read_text()
-    assert text == tarn.csv_log() and text.count("\n") == 5
-    tarn._tarn.log_close()
-    with pytest.raises(tarn.TarnError, match="no/such/folder"):
-        tarn._tarn.log_open(tmp_path / "no/such/folder/log.csv")
-
-
 # --- the C types alone ------------------------------------------------------------------
 
 
