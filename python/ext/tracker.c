@@ -61,7 +61,7 @@ static bool add_usage(void *data, const tarn_tracked_block *block)
 
     if (usages->count == usages->capacity) {
         size_t capacity = usages->capacity ? 2 * usages->capacity : 1024;
-        struct usage *items = realloc(usages->items, capacity * sizeof *items);
+        struct usage *items = PyMem_RawRealloc(usages->items, capacity * sizeof *items);
         usages->is_out_of_memory = items == NULL;
         if (items == NULL)
             return false;
@@ -128,13 +128,12 @@ static PyObject *tracker_stacks(PyObject *module, PyObject *object)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_tracker_visit(native, add_usage, &usages);
-    if (status == TARN_OK && !usages.is_out_of_memory)
-        merge(&usages);
+    merge(&usages);
     Py_END_ALLOW_THREADS;
     PyObject *result = status != TARN_OK         ? tarn__error_raise(state, status)
                        : usages.is_out_of_memory ? PyErr_NoMemory()
                                                  : list_of(&usages);
-    free(usages.items);
+    PyMem_RawFree(usages.items);
     return result;
 }
 

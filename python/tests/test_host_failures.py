@@ -148,6 +148,18 @@ def check_a_pool(name):
     assert kept.size == 1000
 
 
+def check_a_tracker(_):
+    """Of more blocks than the list of a sum has place for at first."""
+    tracker = tarn.mr.TrackingResourceAdaptor(cuda(), True)
+    kept = [tarn.DeviceBuffer(size=8, mr=tracker) for _ in range(2000)]
+
+    def sums():
+        assert [row[1:] for row in tarn._tarn._tracker_stacks(tracker)] == [(16_000, 2000)]
+
+    assert fail_each(sums) > 0
+    assert len(kept) == 2000
+
+
 PROCESS_CALLS = {
     "driver_info": lambda: tarn.driver_info(),
     "device_info": lambda: tarn.device_info(0),
@@ -181,6 +193,7 @@ CHECKS = {
     "a_new_buffer": [name for name in RESOURCES if name != "prefetch"],
     "a_buffer": Arrays.calls,
     "a_pool": POOL_CALLS,
+    "a_tracker": ["stacks"],
     "the_process": PROCESS_CALLS,
     "an_error": ["device_info"],
 }
