@@ -619,7 +619,7 @@ static PyObject *ipc_leases(PyObject *module, PyObject *unused)
     if (!leases)
         return PyErr_NoMemory();
     tarn_ipc_leases(leases, capacity, &count);
-    PyObject *list = lease_list(leases, count < capacity ? count : capacity);
+    PyObject *list = lease_list(leases, Py_MIN(count, capacity));
     PyMem_Free(leases);
     return list;
 }

@@ -62,7 +62,7 @@ static void pass_plugin(struct place *place)
 {
     for (int i = 0; i < PLUGIN_FRAMES && place->frame && !is_internal(place); i++)
         step_out(place);
-    if (is_internal(place) && place->where.calls_plugins)
+    if (place->where.calls_plugins)
         while (is_internal(place))
             step_out(place);
     else

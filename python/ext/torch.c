@@ -227,7 +227,7 @@ static PyObject *close_segments(PyObject *module, PyObject *number)
     void *allocate = PyLong_AsVoidPtr(number);
     tarn_status status;
 
-    if (allocate == NULL && PyErr_Occurred())
+    if (PyErr_Occurred())
         return NULL;
     memcpy(&segments.allocate, &allocate, sizeof allocate);
     Py_BEGIN_ALLOW_THREADS;

@@ -48,6 +48,14 @@ def test_a_plugin_that_is_not_prepared_allocates_nothing():
         plugin._prepare(_tarn.Manager(0), int, None)
 
 
+def test_segments_are_closed_by_an_address_that_is_open():
+    with pytest.raises(TypeError, match="int"):
+        _tarn._torch_close_segments("address")
+    for address in (0, 8):
+        with pytest.raises(tarn.InvalidArgumentError, match="not open"):
+            _tarn._torch_close_segments(address)
+
+
 def test_a_freed_block_has_no_ipc_handle():
     manager = _tarn.Manager(0)
     block = manager.memalloc(100)
