@@ -121,6 +121,26 @@ def test_a_served_block_stays_if_its_buffer_grows(start):
     assert limiter.get_allocated_bytes() == 0
 
 
+class Grows(tarn.DeviceBuffer):
+    """A buffer that moves as soon as its address has been read."""
+
+    @property
+    def __cuda_array_interface__(self):
+        interface = super().__cuda_array_interface__
+        self.resize(2 * self.size)
+        return interface
+
+
+def test_what_is_served_is_the_block_that_a_buffer_has_moved_to(start):
+    """Another thread may resize it meanwhile."""
+    child = start()
+    buffer = Grows(size=len(PATTERN), mr=tarn.mr.CudaMemoryResource())
+    with tarn.ipc.serve(buffer) as served:
+        buffer.copy_from_host(2 * PATTERN)
+        assert (served.ptr, served.size) == (buffer.ptr, 2 * len(PATTERN))
+        assert child(ipc_support.read, served.handle)[0] == 2 * PATTERN
+
+
 def test_a_lease_ends_with_its_process(start):
     child = start()
     buffer = pattern_in(tarn.mr.ExportableMemoryResource())

@@ -88,6 +88,29 @@ def test_the_module_keeps_its_state_to_itself(sim_process):
     assert sim_process(UNLOAD) == "ok"
 
 
+FORK = """
+import os, signal, sys, warnings
+import tarn
+for name in [n for n in sys.modules if n.partition(".")[0] == "tarn"]:
+    del sys.modules[name]
+first = tarn
+import tarn
+assert tarn._tarn is not first._tarn
+signal.alarm(60)
+warnings.simplefilter("ignore")  # Python 3.12 warns of a fork beside threads
+child = os.fork()
+if child == 0:
+    tarn._tarn.log_counts(), tarn._tarn._live_counts()
+    os._exit(0)
+print(os.waitpid(child, 0)[1], tarn._tarn._live_counts())
+"""
+
+
+def test_a_process_with_two_instances_of_the_module_can_fork(sim_process):
+    """The locks that a fork holds are taken once."""
+    assert sim_process(FORK) == "0 (0, 0, 0)"
+
+
 SUBINTERPRETER = f"""{subinterpreter.RUN}
 import tarn
 print(run_in_subinterpreter("import tarn"))

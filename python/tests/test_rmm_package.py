@@ -4,6 +4,7 @@ Each test is about one behaviour on which such scripts depend. The tests of name
 test_rmm_names.py, and tools/rmm_suite.py runs RMM's own tests.
 """
 
+import ctypes
 import gc
 import os
 import pickle
@@ -520,6 +521,35 @@ def test_copies_between_addresses():
             call()
     with pytest.raises(BufferError):
         device_buffer.copy_ptr_to_host(kept.ptr, b"abc")
+
+
+def test_a_copy_between_addresses_waits_for_no_stream_but_the_default_one():
+    library = ctypes.CDLL(tarn.driver_info().path)
+    gate, ended = threading.Event(), []
+    held_up = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda data: ended.append(gate.wait(10)))
+    source, target = rmm.DeviceBuffer.to_device(b"abc"), rmm.DeviceBuffer.to_device(b"xyz")
+    slow = tarn.Stream(flags=1)
+    assert library.cuLaunchHostFunc(ctypes.c_void_p(slow.handle), held_up, None) == 0
+    device_buffer.copy_device_to_ptr(source.ptr, target.ptr, 3, slow)
+    assert ended == []
+    gate.set()
+    slow.synchronize()
+    assert target.tobytes() == b"abc"
+
+
+FAILED_COPY = """
+import tarn
+from tarn.rmm.pylibrmm import device_buffer
+one, other = tarn.DeviceBuffer(size=3), tarn.DeviceBuffer(size=3)
+try:
+    device_buffer.copy_device_to_ptr(one.ptr, other.ptr, 3)
+except tarn.TarnError as error:
+    print(error)
+"""
+
+
+def test_a_copy_between_addresses_that_fails_is_an_error(sim_process):
+    assert "cuMemcpyAsync" in sim_process(FAILED_COPY, TARN_SIM="fail=call:cuMemcpyAsync")
 
 
 def test_streams_fail_with_rmms_words():

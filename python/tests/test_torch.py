@@ -259,6 +259,20 @@ def test_a_free_that_fails_is_a_warning():
     assert "torch: a free failed: pool: " in output and "freed with 7" in output
 
 
+def test_without_a_runtime_of_cpp_use_says_so():
+    """Tarn throws PyTorch's exceptions with the runtime that PyTorch loads."""
+    run("""
+        import ctypes
+        load = ctypes.CDLL
+        ctypes.CDLL = lambda name: "libstdc++" in name or load(name)
+        import torch
+        with pytest.raises(RuntimeError, match=r"no C\\+\\+ runtime"):
+            tarn.torch.use()
+        load("libstdc++.so.6")
+        tarn.torch.use()
+    """)
+
+
 # --- MemPool ------------------------------------------------------------------------------------
 
 

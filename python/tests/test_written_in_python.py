@@ -52,6 +52,19 @@ def test_a_buffer_is_allocated_and_freed_by_it(own):
     assert own.calls == [("allocate", 100, stream), ("deallocate", 100, stream)]
 
 
+def test_it_gets_the_named_streams_themselves(own):
+    """It may compare them with `is`."""
+    streams = [
+        tarn.DEFAULT_STREAM, tarn.LEGACY_DEFAULT_STREAM, tarn.PER_THREAD_DEFAULT_STREAM,
+        tarn.NO_STREAM,
+    ]  # fmt: skip
+    for stream in streams:
+        tarn.DeviceBuffer(size=10, stream=stream, mr=own)
+        (*_, allocated), (*_, freed) = own.calls
+        assert allocated is stream and freed is stream
+        own.calls.clear()
+
+
 def test_it_can_be_in_charge_of_a_device(own):
     before = mr.set_current_device_resource(own)
     assert mr.get_current_device_resource() is own
