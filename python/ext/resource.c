@@ -47,6 +47,21 @@ static int object_is_written_in_python(tarn__state *state, tarn__resource_object
     return written;
 }
 
+/* `*device` below 0 becomes the current device. */
+static tarn_status find_device(int *device)
+{
+    tarn_driver_info driver;
+
+    if (*device < 0)
+        return tarn_driver_current_device(device);
+    tarn_status status = tarn_driver_get_info(&driver);
+    if (status == TARN_OK && *device >= driver.device_count)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "device: device %d does not exist, the driver has %d",
+                              *device, driver.device_count);
+    return status;
+}
+
 /* The device of an object without a native resource is set at its first use. */
 static int settle_device(tarn__state *state, tarn__resource_object *self, int device)
 {
@@ -56,12 +71,10 @@ static int settle_device(tarn__state *state, tarn__resource_object *self, int de
     }
     if (self->device >= 0)
         return 0;
-    if (device < 0) {
-        tarn_status status = tarn_driver_current_device(&device);
-        if (status != TARN_OK) {
-            tarn__error_raise(state, status);
-            return -1;
-        }
+    tarn_status status = find_device(&device);
+    if (status != TARN_OK) {
+        tarn__error_raise(state, status);
+        return -1;
     }
     self->device = device;
     return 0;

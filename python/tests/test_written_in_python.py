@@ -73,6 +73,16 @@ def test_it_can_be_in_charge_of_a_device(own):
     assert [call[:2] for call in own.calls] == [("allocate", 10), ("deallocate", 10)]
 
 
+def test_a_device_that_does_not_exist_does_not_become_its_own(own):
+    count = tarn.driver_info().device_count
+    with pytest.raises(tarn.InvalidArgumentError, match=f"device {count} does not exist"):
+        mr.set_per_device_resource(count, own)
+    assert own.device is None
+    before = mr.set_per_device_resource(count - 1, own)
+    assert own.device == count - 1
+    mr.set_per_device_resource(count - 1, before)
+
+
 def test_it_can_be_under_every_adaptor(own, tmp_path):
     adaptors = [
         mr.LimitingResourceAdaptor(own, 1 << 20),
