@@ -20,7 +20,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { FRESH_NS = 1000000, DEVICES = 16 };
+enum { FRESH_NS = 1000000, DEVICES = 128 };
 
 static const uint64_t no_row = UINT64_MAX;
 
@@ -33,6 +33,12 @@ bool tarn__log_observer_serve_manager(bool serves)
 
     serves_manager = serves;
     return before;
+}
+
+/* Can libtarn use the device? C code may create resources of any number. */
+static bool is_usable(int device)
+{
+    return device >= 0 && device < DEVICES;
 }
 
 /* --- the device's free memory ------------------------------------------------------- */
@@ -89,7 +95,7 @@ static void read_figures(const tarn_observer_event *event, struct tarn__log_call
 {
     struct figures figures;
 
-    if (!tarn__log_file_has_figures() || call->device < 0 || call->device >= DEVICES)
+    if (!tarn__log_file_has_figures() || !is_usable(call->device))
         return;
     if (!count(event, call->device, &figures)) {
         figures = query(event, call->device);
@@ -116,7 +122,7 @@ static void note_pool(const tarn_observer_event *event, tarn_stack stack)
     int device = tarn_resource_device(event->resource);
     tarn_trace_writer *writer;
 
-    if (tarn__log_file_has_figures() || device < 0 || device >= DEVICES ||
+    if (tarn__log_file_has_figures() || !is_usable(device) ||
         (writer = tarn__log_pool_writer()) == NULL)
         return;
     pthread_mutex_lock(&pools.lock);

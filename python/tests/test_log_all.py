@@ -249,6 +249,51 @@ def test_a_file_that_is_opened_late_has_each_row_of_the_memory_once(tmp_path, mo
     assert len(path.read_text().splitlines()) == 1 + 65_536 + 20
 
 
+# Resources that C code makes can have any number as their device.
+NUMBERED = """
+import ctypes, os, tarn
+library = ctypes.CDLL(os.path.join(tarn.get_library_dir(), "libtarn.so.0.2"))
+pointer, size, int_ = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+sizes = ctypes.POINTER(size)
+
+class Operations(ctypes.Structure):
+    _fields_ = [
+        ("size", size), ("name", ctypes.c_char_p),
+        ("allocate", ctypes.CFUNCTYPE(int_, pointer, size, size, pointer, sizes)),
+        ("deallocate", ctypes.CFUNCTYPE(int_, pointer, size, size, size, pointer)),
+        ("destroy", ctypes.CFUNCTYPE(None, pointer)),
+        ("memory_info", ctypes.CFUNCTYPE(int_, pointer, pointer, sizes, sizes)),
+    ]
+
+def allocate(self, nbytes, alignment, stream, out):
+    out[0] = 4096
+    return 0
+
+def memory_info(self, stream, free, total):
+    free[0], total[0] = 1000, 2000
+    return 0
+
+operations = Operations(ctypes.sizeof(Operations), b"numbered")
+for name, call in {
+    "allocate": allocate, "deallocate": lambda *_: 0, "destroy": lambda _: None,
+    "memory_info": memory_info,
+}.items():
+    setattr(operations, name, dict(Operations._fields_)[name](call))
+for device in (-1, 0, 127, 128, 1 << 30):
+    resource, block = pointer(), size()
+    made = library.tarn_resource_create(ctypes.byref(operations), None, device, ctypes.byref(resource))
+    assert made == 0
+    assert library.tarn_resource_allocate(resource, size(8), size(0), None, ctypes.byref(block)) == 0
+    assert library.tarn_resource_deallocate(resource, block, size(8), size(0), None) == 0
+    assert library.tarn_resource_release(resource) == 0
+"""
+
+
+def test_rows_have_the_memory_of_devices_that_tarn_can_use(run):
+    log = [row for row in run(NUMBERED) if row["Event Type"] == "Alloc"]
+    assert [row["Total Memory"] for row in log] == ["0", "2000", "2000", "0", "0"]
+
+
 # --- exit ---------------------------------------------------------------------------------
 
 EXIT = """
