@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { SUFFIX_BYTES = 24 }; /* a dot and a process id */
@@ -72,10 +73,13 @@ void tarn__log_file_forget(void)
 
 void tarn__log_file_set(char *path, long owner, const tarn_trace_writer_options *options)
 {
+    bool is_set = the_file.path != NULL && strcmp(the_file.path, path) == 0;
+
     free(the_file.path);
     the_file.path = path;
     the_file.owner = owner;
     the_file.options = *options;
-    the_file.is_due = true;
+    if (!is_set)
+        the_file.is_due = true;
     atomic_store(&has_figures, options->format == TARN_TRACE_NBEP7);
 }

@@ -148,6 +148,21 @@ tarn.reclaim_deferred_frees()
     assert sizes(log)[8] == 65536 // 2 + 8
 
 
+def test_a_second_import_of_the_package_writes_on(run):
+    code = """
+import sys, tarn
+for _ in range(33_000):  # more rows than are kept in memory
+    tarn.DeviceBuffer(size=11)
+for name in [n for n in sys.modules if n.partition(".")[0] == "tarn"]:
+    del sys.modules[name]
+import tarn as second
+assert second is not tarn
+second.DeviceBuffer(size=12)
+"""
+    log = run(code)
+    assert sizes(log) == {11: 33_000, 12: 1} and balance(log) == {}
+
+
 def test_a_rejected_free_and_a_failed_allocation_are_no_blocks(run):
     code = """
 import tarn
