@@ -122,7 +122,7 @@ PYTHON_TESTS = {
     "log_file": "log_files binary_log log_all",
     "log_methods": "numba log_all log_environment log_files torch",
     "log_observer": "log_all log_files binary_log pytest_plugin",
-    "log_rows": "log_all log_files",
+    "log_rows": "log_all log_files numba",
     "log_site": "binary_log log_all log_files leaks plugins",
     "maker": "resource log_files tracking pool guard rmm_package",
     "manager": "numba_c_managers numba_resources plugins",

@@ -9,15 +9,14 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { SUFFIX_BYTES = 24 }; /* a dot and a process id */
 
 static struct {
-    char *path; /* NULL: none */
-    long owner; /* the process that has the name itself */
+    char path[PATH_MAX + 1]; /* "": none; one that is cut is too long for the system */
+    long owner;              /* the process that has the name itself */
     tarn_trace_writer_options options;
     bool is_due;
 } the_file;
@@ -58,7 +57,6 @@ tarn_status tarn__log_file_open(tarn_trace_writer **out)
 
     if (is_child)
         snprintf(suffix, sizeof suffix, ".%ld", (long)getpid());
-    /* A name that does not fit is longer than PATH_MAX, and cannot be opened. */
     snprintf(path, sizeof path, "%s%s", the_file.path, suffix);
     the_file.is_due = false;
     /* Another process may end this one with a signal. Then no thread writes the rows that
@@ -68,18 +66,16 @@ tarn_status tarn__log_file_open(tarn_trace_writer **out)
 
 void tarn__log_file_forget(void)
 {
-    the_file.is_due = the_file.path != NULL;
+    the_file.is_due = the_file.path[0] != '\0';
 }
 
-void tarn__log_file_set(char *path, long owner, const tarn_trace_writer_options *options)
+void tarn__log_file_set(const char *path, long owner,
+                        const tarn_trace_writer_options *options)
 {
-    bool is_set = the_file.path != NULL && strcmp(the_file.path, path) == 0;
-
-    free(the_file.path);
-    the_file.path = path;
+    if (strcmp(the_file.path, path) != 0)
+        the_file.is_due = true;
+    snprintf(the_file.path, sizeof the_file.path, "%s", path);
     the_file.owner = owner;
     the_file.options = *options;
-    if (!is_set)
-        the_file.is_due = true;
     atomic_store(&has_figures, options->format == TARN_TRACE_NBEP7);
 }

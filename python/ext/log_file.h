@@ -19,8 +19,9 @@ bool tarn__log_file_has_figures(void);
 /* Make a forked child open a file of its own with its next row. */
 void tarn__log_file_forget(void);
 
-/* Set the file; one that is set already stays open. `path` is from malloc(); the function
- * takes ownership. `owner` is the id of the process that uses the name without a suffix. */
-void tarn__log_file_set(char *path, long owner, const tarn_trace_writer_options *options);
+/* Set the file; one that is set already stays open. `owner` is the id of the process that
+ * uses the name without a suffix. */
+void tarn__log_file_set(const char *path, long owner,
+                        const tarn_trace_writer_options *options);
 
 #endif

@@ -107,13 +107,10 @@ static PyObject *log_set_file(PyObject *module, PyObject *arguments)
         return NULL;
     options.format = (tarn_trace_format)format;
     options.ring_bytes = ring;
-    char *copy = strdup(PyBytes_AS_STRING(path));
-    Py_DECREF(path);
-    if (!copy)
-        return PyErr_NoMemory();
     pthread_mutex_lock(&tarn__log_rows.lock);
-    tarn__log_file_set(copy, owner, &options);
+    tarn__log_file_set(PyBytes_AS_STRING(path), owner, &options);
     pthread_mutex_unlock(&tarn__log_rows.lock);
+    Py_DECREF(path);
     Py_RETURN_NONE;
 }
 

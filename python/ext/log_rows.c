@@ -8,16 +8,15 @@
 #include "log_file.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 #include <sys/syscall.h>
 
-enum {
-    ROWS_FIRST = 1024,
-    ROWS_MAX = 65536 /* rows that csv_log() remembers, 8 MiB */
-};
+enum { ROWS_MAX = 65536 }; /* rows that csv_log() remembers */
 
 struct tarn__log_rows tarn__log_rows = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Row number n is rows[n % ROWS_MAX]. 8 MiB, of which the system gives what is written. */
+static struct tarn__log_row rows[ROWS_MAX];
 
 /* --- rows out ----------------------------------------------------------------------- */
 
@@ -57,7 +56,7 @@ tarn_status tarn__log_rows_write(tarn_trace_writer *out, const struct tarn__log_
 
 struct tarn__log_row *tarn__log_rows_at(uint64_t number)
 {
-    return &tarn__log_rows.rows[number & (tarn__log_rows.capacity - 1)];
+    return &rows[number % ROWS_MAX];
 }
 
 tarn_status tarn__log_rows_open_file(void)
@@ -84,24 +83,6 @@ void tarn__log_rows_drain(void)
 
 /* --- rows in ------------------------------------------------------------------------ */
 
-/* Double the queue; false if it has its largest size. Lock held. */
-static bool grow(void)
-{
-    uint64_t capacity =
-        tarn__log_rows.capacity ? tarn__log_rows.capacity * 2 : ROWS_FIRST;
-    struct tarn__log_row *rows =
-        capacity <= ROWS_MAX ? malloc(capacity * sizeof *rows) : NULL;
-
-    if (!rows)
-        return false;
-    for (uint64_t n = tarn__log_rows.first; n < tarn__log_rows.next; n++)
-        rows[n & (capacity - 1)] = *tarn__log_rows_at(n);
-    free(tarn__log_rows.rows);
-    tarn__log_rows.rows = rows;
-    tarn__log_rows.capacity = capacity;
-    return true;
-}
-
 /* Drop the oldest row; the file gets it first, complete or not. Lock held. */
 static void drop_oldest(void)
 {
@@ -109,21 +90,6 @@ static void drop_oldest(void)
     tarn__log_rows_at(tarn__log_rows.first)->complete = true;
     tarn__log_rows_drain();
     tarn__log_rows.first++;
-}
-
-/* Get space for one more row; if need be that of the oldest. NULL: no memory. Lock held.
- */
-static struct tarn__log_row *next_row(void)
-{
-    if (tarn__log_rows.next - tarn__log_rows.first == tarn__log_rows.capacity &&
-        !grow()) {
-        if (tarn__log_rows.capacity == 0) {
-            tarn__log_rows.lost++;
-            return NULL;
-        }
-        drop_oldest();
-    }
-    return tarn__log_rows_at(tarn__log_rows.next);
 }
 
 static void add_live(const struct tarn__log_call *call)
@@ -152,9 +118,9 @@ uint64_t tarn__log_rows_append(const struct tarn__log_call *call, bool complete)
         add_live(call);
     else if (call->action == TARN_ACTION_FREE)
         remove_live(call);
-    struct tarn__log_row *row = next_row();
-    if (!row)
-        return UINT64_MAX;
+    if (tarn__log_rows.next - tarn__log_rows.first == ROWS_MAX)
+        drop_oldest();
+    struct tarn__log_row *row = tarn__log_rows_at(tarn__log_rows.next);
     *row = (struct tarn__log_row){.call = *call,
                                   .thread = (uint64_t)syscall(SYS_gettid),
                                   .live = tarn__log_rows.live,

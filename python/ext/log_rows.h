@@ -16,20 +16,17 @@ struct tarn__log_row {
 
 /* The queue of this process. */
 extern struct tarn__log_rows {
-    pthread_mutex_t lock;       /* guards the queue, the failed frees and the file */
-    struct tarn__log_row *rows; /* row number n is rows[n % capacity] */
-    uint64_t capacity;          /* a power of two */
-    uint64_t first, next;       /* numbers of the oldest row kept, and of the next one */
-    uint64_t written;           /* rows below this number are in the file */
-    uint64_t lost;              /* rows for which there was no memory */
-    uint64_t withdrawn;         /* rows that were removed again */
-    uint64_t live;              /* live blocks */
-    uint64_t began_ns;          /* when the log began; 0: not yet */
+    pthread_mutex_t lock;   /* guards the queue, the failed frees and the file */
+    uint64_t first, next;   /* numbers of the oldest row kept, and of the next one */
+    uint64_t written;       /* rows below this number are in the file */
+    uint64_t lost;          /* rows of failed frees for which there was no memory */
+    uint64_t withdrawn;     /* rows that were removed again */
+    uint64_t live;          /* live blocks */
+    uint64_t began_ns;      /* when the log began; 0: not yet */
     tarn_trace_writer *out; /* the file, or NULL; flushes itself in a second, at exit */
 } tarn__log_rows;
 
-/* Append a row. Return its number, or UINT64_MAX without host memory. Lock held, as for
- * the functions below. */
+/* Append a row, and return its number. Lock held, as for the functions below. */
 uint64_t tarn__log_rows_append(const struct tarn__log_call *call, bool complete);
 /* Remove the row of a free as if it had never been added. */
 void tarn__log_rows_withdraw(uint64_t number);

@@ -163,6 +163,26 @@ second.DeviceBuffer(size=12)
     assert sizes(log) == {11: 33_000, 12: 1} and balance(log) == {}
 
 
+def test_a_free_that_outlasts_the_rows_in_memory_has_its_row(run):
+    code = """
+import threading, tarn
+from tarn import mr
+upstream, source = mr.CudaMemoryResource(), mr.PoolMemoryResource()
+def allocate_and_free():
+    for _ in range(33_000):
+        source.deallocate(source.allocate(8), 8)
+def free(address, size, stream):
+    thread = threading.Thread(target=allocate_and_free)
+    thread.start()
+    thread.join()
+    upstream.deallocate(address, size)
+resource = mr.CallbackMemoryResource(lambda size, stream: upstream.allocate(size), free)
+tarn.DeviceBuffer(size=300, mr=resource)
+"""
+    log = run(code)
+    assert sizes(log) == {300: 1, 8: 33_000} and balance(log) == {}
+
+
 def test_a_rejected_free_and_a_failed_allocation_are_no_blocks(run):
     code = """
 import tarn
@@ -489,6 +509,7 @@ def test_each_child_writes_a_file_of_its_own(run, tmp_path):
         assert balance(child) == {}
         found.update(sizes(child))
     assert found == dict.fromkeys([11, 12, 13, 14, 15], 1)
+    assert len(list(tmp_path.glob("log.csv.*"))) == 5  # none of a process without memory
 
 
 def test_frameworks_of_children_allocate_from_tarn(run, tmp_path):
@@ -534,6 +555,27 @@ def test_the_log_of_a_forked_child_begins_after_the_fork(tmp_path):
     (child,) = tmp_path.glob("log.csv.*")
     assert [row["Size (bytes)"] for row in rows(child.read_text())] == ["5000"]
     assert sizes(rows(path.read_text())) == Counter([200, 300])
+
+
+WITHOUT_A_FILE = """
+import os, tarn, warnings
+warnings.simplefilter("ignore")  # Python 3.12 warns of a fork beside threads
+child = os.fork()
+tarn._tarn.Manager(0, logging=True).memalloc(100).release()
+assert len(tarn.csv_log().splitlines()) == 3
+if child == 0:
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_forked_child_of_a_process_without_a_log_writes_no_file(tmp_path, monkeypatch):
+    for name in CLEAN:
+        monkeypatch.delenv(name, raising=False)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_FILE], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("0\n", "") and list(tmp_path.iterdir()) == []
 
 
 INHERITED = """
