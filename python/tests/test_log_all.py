@@ -374,6 +374,15 @@ def test_a_binary_log_has_stacks_and_the_mark_of_exit(tmp_path):
     assert b"<module>" not in one and b"<exit>" in one and str(program).encode() in one
 
 
+def test_a_ring_of_a_process_stays_small(tmp_path):
+    program, path = tmp_path / "program.py", tmp_path / "log"
+    program.write_text("import tarn\nfor _ in range(40_000): tarn.DeviceBuffer(size=8)\n")
+    options = ["--driver", "sim", "--log", path, "--ring", "1MiB"]
+    done = tarn_tool("run", *options, program, **CLEAN)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert path.stat().st_size <= 3 << 20 and Log(path).ring_chunks == 16
+
+
 OUT_OF_MEMORY = """
 import numpy as np, tarn
 tarn.use(tarn.mr.LimitingResourceAdaptor(tarn.mr.PoolMemoryResource(maximum_pool_size="64MiB"), 1 << 40))

@@ -53,7 +53,7 @@ def test_what_is_no_resource_or_no_device_is_refused(counted):
 
 
 TWO_DEVICES = """
-import tarn
+import ctypes, tarn
 from tarn import mr
 assert tarn.driver_info().device_count == 2
 first, second = mr.CudaMemoryResource(), mr.CudaMemoryResource(device=1)
@@ -78,10 +78,25 @@ class Own(mr.DeviceMemoryResource):
     def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
         second.deallocate(ptr, nbytes, stream)
 
-own = Own()
-assert own.device is None
-mr.set_per_device_resource(1, own)
-assert own.device == 1 and mr.get_per_device_resource(1) is own
+def make_current(device):
+    context = ctypes.c_void_p()
+    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
+    assert driver.cuCtxSetCurrent(context) == 0
+
+# A resource written in Python has the device of its first use, whichever is current.
+driver = ctypes.CDLL(tarn.driver_info().path)
+for device in 0, 1:
+    make_current(1 - device)
+    own = Own()
+    assert own.device is None
+    mr.set_per_device_resource(device, own)
+    assert own.device == device and mr.get_per_device_resource(device) is own
+    try:
+        mr.set_per_device_resource(1 - device, own)
+    except tarn.InvalidArgumentError:
+        assert own.device == device
+    else:
+        raise SystemExit("a resource became current for two devices")
 print("ok")
 """
 
