@@ -44,6 +44,7 @@ static bool is_ratio(double ratio)
     return ratio >= 0 && ratio <= 1; /* NaN is neither */
 }
 
+/* `text` is not empty. */
 static bool read_ratio(const char *text, double *out)
 {
     char *end;
@@ -51,7 +52,7 @@ static bool read_ratio(const char *text, double *out)
     double ratio = strtod(text, &end);
 
     tarn__c_locale_end(former);
-    if (end == text || *end || !is_ratio(ratio))
+    if (*end || !is_ratio(ratio))
         return false;
     *out = ratio;
     return true;

@@ -126,6 +126,30 @@ TEST(count_that_is_more_or_less_than_a_number_is_warned_of)
     }
 }
 
+static const char *ratio_text;
+
+static void read_wrong_ratio(void)
+{
+    size_t count;
+    double ratio;
+
+    tarn_set_warning_handler(count_warning, &warnings);
+    setenv("TARN_MAX_PENDING_DEALLOCS_RATIO", ratio_text, 1);
+    tarn_manager_pending_deallocs_limits(&count, &ratio);
+    CHILD_CHECK(ratio == 0.2);
+    CHILD_CHECK(warnings == (*ratio_text != 0)); /* an empty one is none */
+}
+
+TEST(ratio_that_is_no_number_from_0_to_1_is_warned_of)
+{
+    static const char *const texts[] = {"", " ", "x", "0.5x", "1.01", "-0.01", "nan"};
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ratio_text = texts[i];
+        in_child(read_wrong_ratio);
+    }
+}
+
 static void use_old_names(void)
 {
     size_t count;
