@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/blocking_hook.h"
 #include "base/name.h"
+#include "base/size.h"
 #include "base/warn.h"
 #include "manager/host_only.h"
 #include <stdlib.h>
@@ -78,7 +79,7 @@ tarn_status tarn__manager_check_table(const tarn_manager_ops *ops)
 
 void tarn__manager_copy_table(tarn_manager_ops *to, const tarn_manager_ops *from)
 {
-    size_t known = from->size < sizeof *to ? from->size : sizeof *to;
+    size_t known = tarn__size_least(from->size, sizeof *to);
 
     memset(to, 0, sizeof *to);
     memcpy(to, from, known - known % sizeof(void *));

@@ -267,13 +267,17 @@ TEST(manager_of_a_newer_table_is_taken_as_far_as_it_is_known)
 {
     struct {
         tarn_manager_ops known;
-        void *unknown;
-    } newer = {.known = plugin_ops, .unknown = &newer};
+        void *unknown[16];
+    } newer = {.known = plugin_ops};
     struct plugin plugin = {0};
     tarn_manager *manager;
 
     newer.known.size = sizeof newer;
+    for (int i = 0; i < 16; i++)
+        newer.unknown[i] = &newer;
     CHECK_OK(tarn_manager_create(&newer.known, &plugin, 0, &manager));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_defer_cleanup_end(manager));
+    CHECK_MESSAGE("without a matching defer_cleanup_begin");
     tarn_manager_release(manager);
     CHECK_EQUAL(1, plugin.destroyed);
 }
