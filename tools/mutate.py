@@ -68,7 +68,7 @@ SOURCES = {
 # The tests of a module in C, as a pattern of ctest.
 TESTS = {
     "pool": "^(unit-(pool|guard-annotations|driver-driver)|torture-(pool|plans|resource)|conformance-resources|host_failures-(pool|plans))",
-    "manager": "^(unit-manager|torture-manager|host_failures-managers)",
+    "manager": "^(unit-(manager|base-blocking_hook)|torture-manager|host_failures-managers)",
     "adaptor": "^(unit-(adaptor|device|guard-(guard|process))|torture-adaptor|host_failures-(resources|trace))",
     "ipc": "^(unit-ipc|torture-ipc|host_failures-(managers|ipc))",
     "pointer": "^(unit-(pointer|manager|base-blocking_hook|ipc-served)|torture-pointer|host_failures-resources)",

@@ -1,6 +1,7 @@
 /* When the blocking-call hook is called: before the first driver call that is more than a
  * query of contexts, and not where a pool has immediately available memory. */
 #include "test.h"
+#include "driver_calls.h"
 #include "scripted.h"
 
 struct listener {
@@ -422,5 +423,67 @@ TEST(blocking_hook_is_called_before_other_managers)
                  tarn_manager_memalloc(manager, 1, TARN_STREAM_NONE, &pointer));
     tarn_set_blocking_hook(NULL);
     CHECK_EQUAL(1, listener.hook_calls);
+    tarn_manager_release(manager);
+}
+
+/* A plugin that may wait in the functions that notify it of contexts. */
+struct notified {
+    struct listener listener;
+    unsigned initialized, lost; /* calls */
+};
+
+static tarn_status notified_create(void *config, int device, void *context,
+                                   void **self_out)
+{
+    (void)device;
+    (void)context;
+    *self_out = config;
+    return TARN_OK;
+}
+
+static void notified_destroy(void *self)
+{
+    (void)self;
+}
+
+static tarn_status notified_initialize(void *self)
+{
+    struct notified *notified = self;
+
+    CHECK_EQUAL(1, notified->listener.hook_calls);
+    notified->initialized++;
+    return TARN_OK;
+}
+
+static void notified_lost(void *self)
+{
+    struct notified *notified = self;
+
+    CHECK_EQUAL(1, notified->listener.hook_calls);
+    notified->lost++;
+}
+
+/* Another call may notice a reset first. */
+TEST(blocking_hook_is_called_before_a_plugin_is_notified_of_a_context)
+{
+    struct notified notified = {.listener = {.before = {listen}}};
+    tarn_manager_ops ops = *tarn_resource_manager_ops();
+    tarn_manager *manager;
+
+    ops.create = notified_create;
+    ops.destroy = notified_destroy;
+    ops.initialize = notified_initialize;
+    ops.context_lost = notified_lost;
+    CHECK_OK(tarn_manager_create(&ops, &notified, 0, &manager));
+    for (unsigned i = 0; i < 2; i++) {
+        CHECK_OK(tarn_driver_synchronize(0));
+        notified.listener.hook_calls = 0;
+        tarn_set_blocking_hook(&notified.listener.before);
+        CHECK_OK(tarn_manager_initialize(manager));
+        tarn_set_blocking_hook(NULL);
+        CHECK_EQUAL(i + 1, notified.initialized);
+        CHECK_EQUAL(i, notified.lost);
+        reset_the_device();
+    }
     tarn_manager_release(manager);
 }

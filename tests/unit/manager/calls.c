@@ -149,12 +149,14 @@ static tarn_status plugin_get_ipc_handle(void *self, const tarn_pointer *pointer
                                          tarn_ipc_handle *out)
 {
     (void)pointer;
+    note_context(self);
     *out = ((struct plugin *)self)->handle;
     return TARN_OK;
 }
 
 static tarn_status plugin_get_memory_info(void *self, size_t *free_out, size_t *total_out)
 {
+    note_context(self);
     *free_out = ((struct plugin *)self)->free_bytes;
     *total_out = ((struct plugin *)self)->total_bytes;
     return TARN_OK;
@@ -196,11 +198,18 @@ TEST(calls_come_in_the_context_of_the_manager_and_leave_none)
     struct plugin plugin = {0};
     tarn_manager *manager = make(&plugin);
     tarn_pointer *pointer;
+    tarn_ipc_handle handle;
+    size_t free_bytes, total_bytes;
 
     CHECK_OK(tarn_manager_reset(manager));
     CHECK_OK(tarn_manager_initialize(manager));
     CHECK_OK(tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &pointer));
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 tarn_manager_get_ipc_handle(manager, pointer, &handle));
+    CHECK(current_context() == NULL);
     tarn_pointer_release(pointer);
+    CHECK_OK(tarn_manager_get_memory_info(manager, &free_bytes, &total_bytes));
+    CHECK(current_context() == NULL);
     CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
     CHECK(current_context() == NULL);
     CHECK_OK(tarn_manager_defer_cleanup_end(manager));
