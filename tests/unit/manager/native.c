@@ -291,6 +291,26 @@ TEST(native_flush_that_fails_is_tried_again)
     end(manager);
 }
 
+/* A free that fails ends the flush of a release. Those after it have not failed. */
+TEST(native_frees_that_a_failed_flush_leaves_are_waiting)
+{
+    tarn_deferred_frees frees = {.size = sizeof frees};
+    tarn_manager *manager = make();
+
+    if (on_sim()) {
+        come_and_go(manager, 100, 10);
+        sim_configure("fail=call:cuMemFree:3");
+        come_and_go(manager, 100, 1);
+        sim_configure(NULL);
+        CHECK_OK(tarn_pointer_deferred_frees(&frees));
+        CHECK_EQUAL(1, frees.failed_count);
+        CHECK_EQUAL(100, frees.failed_bytes);
+        CHECK_EQUAL(8, frees.waiting_count);
+        CHECK_EQUAL(800, frees.waiting_bytes);
+    }
+    end(manager);
+}
+
 /* --- threads --- */
 
 enum { THREADS = 4, ROUNDS = 200 };
