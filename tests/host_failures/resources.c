@@ -320,6 +320,27 @@ TEST(many_blocks_are_allocated_or_not)
     scenario_run(&many, 20);
 }
 
+/* A pool has the memory of the first block for the others. */
+TEST(adaptors_over_a_pool_need_no_host_memory_for_blocks_that_come_and_go)
+{
+    static tarn_status (*const creations[])(void) = {
+        create_limiter, create_counter, create_tracker, create_failure_callback};
+
+    CHECK_OK(tarn_pool_create(0, NULL, NULL, &under));
+    for (size_t i = 0; i < sizeof creations / sizeof *creations; i++) {
+        CHECK_OK(creations[i]());
+        used = out.resource;
+        tarn_status status = allocate_and_free();
+        failing_begin(1, FAILING_FROM_THEN_ON);
+        for (int turn = 0; turn < 2000 && status == TARN_OK; turn++)
+            status = allocate_and_free();
+        failing_end();
+        CHECK_OK(status);
+        CHECK_OK(tarn_resource_release(used));
+    }
+    end_under();
+}
+
 /* --- registry, streams, pointers --- */
 
 static tarn_status set_and_get(void)

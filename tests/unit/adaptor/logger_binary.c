@@ -2,7 +2,10 @@
 #define _GNU_SOURCE
 #include "../trace/decoder.h"
 #include "../trace/file.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 static struct file file;
 static tarn_trace_writer *writer;
@@ -370,6 +373,54 @@ TEST(pool_rows_need_a_writer_a_resource_and_a_state)
     struct decoded log = end_pool();
     CHECK_EQUAL(1, decoded_records(&log, 4)); /* that of the logger's begin */
     decoded_free(&log);
+}
+
+static atomic_bool disk_is_full;
+
+/* The writer reserves space in its file by this function. */
+__attribute__((visibility("default"))) int posix_fallocate(int to, off_t offset,
+                                                           off_t bytes)
+{
+    if (atomic_load(&disk_is_full))
+        return ENOSPC;
+    return fallocate(to, 0, offset, bytes) == 0 ? 0 : errno;
+}
+
+static void ignore_warning(void *data, const char *message)
+{
+    (void)data;
+    (void)message;
+}
+
+TEST(log_of_a_pool_that_cannot_be_written_leaves_the_last_error_message)
+{
+    enum { BLOCKS = 2000 };
+    static tarn_device_ptr blocks[BLOCKS];
+    tarn_device_ptr large;
+    size_t released;
+
+    tarn_set_warning_handler(ignore_warning, NULL);
+    begin_pool(0, false);
+    for (size_t i = 0; i < BLOCKS; i++)
+        CHECK_OK(tarn_resource_allocate(pool, 256, 0, NULL, &blocks[i]));
+    atomic_store(&disk_is_full, true);
+    fail_often(16); /* each has a row with all blocks */
+    CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_flush(writer));
+    tarn_error_set(TARN_BAD_FORMAT, "words from before");
+    CHECK_OK(tarn_resource_allocate(logger, 4 << 20, 0, NULL, &large)); /* it grows */
+    CHECK_MESSAGE("words from before");
+    CHECK_OK(tarn_resource_deallocate(logger, large, 4 << 20, 0, NULL));
+    CHECK_OK(tarn_resource_trim(logger, 0, &released));
+    CHECK(released > 0);
+    CHECK_MESSAGE("words from before");
+    for (size_t i = 0; i < BLOCKS; i++)
+        CHECK_OK(tarn_resource_deallocate(pool, blocks[i], 256, 0, NULL));
+    CHECK_OK(tarn_resource_release(logger));
+    CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_writer_release(writer));
+    CHECK_OK(tarn_resource_release(pool));
+    atomic_store(&disk_is_full, false);
+    tarn_set_warning_handler(NULL, NULL);
+    unlink(file.path);
 }
 
 TEST(a_limit_above_the_pool_is_not_its_failure)
