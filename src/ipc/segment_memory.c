@@ -62,7 +62,7 @@ CUresult_ tarn__segment_memory_round(const struct tarn__calls *calls, int device
             &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED_);
     if (result != CUDA_SUCCESS_)
         return result;
-    if (granularity < MIN_GRANULARITY || granularity % MIN_GRANULARITY != 0)
+    if (granularity == 0 || granularity % MIN_GRANULARITY != 0)
         granularity = MIN_GRANULARITY;
     return tarn__size_round_up(bytes, granularity, out) ? CUDA_SUCCESS_
                                                         : CUDA_ERROR_OUT_OF_MEMORY_;

@@ -60,6 +60,40 @@ TEST(exportable_block_is_one_handle_of_whole_granules)
     end();
 }
 
+static size_t driver_granularity;
+
+static CUresult_ get_granularity(size_t *out, const CUmemAllocationProp_ *properties,
+                                 CUmemAllocationGranularity_ option)
+{
+    (void)properties;
+    (void)option;
+    *out = driver_granularity;
+    return CUDA_SUCCESS_;
+}
+
+TEST(exportable_granules_are_those_of_the_driver_or_of_2_mib)
+{
+    static const struct {
+        size_t granularity, rounded;
+    } cases[] = {{0, 6 * MIB},
+                 {64 << 10, 6 * MIB},
+                 {2 * MIB, 6 * MIB},
+                 {4 * MIB, 8 * MIB},
+                 {32 * MIB, 32 * MIB}};
+
+    if (!on_sim())
+        skip();
+    struct tarn__calls calls = *driver();
+    calls.mem_get_allocation_granularity = get_granularity;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t rounded = 0;
+        driver_granularity = cases[i].granularity;
+        CHECK_EQUAL(CUDA_SUCCESS_,
+                    tarn__segment_memory_round(&calls, 0, 5 * MIB, &rounded));
+        CHECK_EQUAL(cases[i].rounded, rounded);
+    }
+}
+
 /* Fill the block on one device, and compare it on the other. */
 static void use_from(int device)
 {
