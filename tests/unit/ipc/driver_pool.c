@@ -296,24 +296,32 @@ static void return_memory(void *data, tarn_device_ptr address, size_t bytes)
     CHILD_CHECK(cu.free(address, NULL) == 0);
 }
 
-/* A pointer over memory of a pool that the program created, at an offset in it. */
-static void own_by_the_driver(int line)
+/* A pointer over memory of a pool that the program created. */
+static tarn_pointer *pointer_by_the_driver(void **pool_out)
 {
     struct pool_properties properties = {
         .allocation_type = 1, .handle_types = 1, .location_type = 1};
     tarn_pointer_options options = {
         .size = sizeof options, .bytes = MIB, .finalizer = return_memory};
-    tarn_pointer *pointer, *view;
-    tarn_ipc_counts counts;
-    void *pool;
-    char mark;
+    tarn_pointer *pointer;
 
     find_calls();
     CHILD_CHECK(cu.retain(&options.finalizer_data, 0) == 0);
-    CHILD_CHECK(cu.create(&pool, &properties) == 0);
-    CHILD_CHECK(cu.allocate(&options.address, MIB, pool, NULL) == 0);
+    CHILD_CHECK(cu.create(pool_out, &properties) == 0);
+    CHILD_CHECK(cu.allocate(&options.address, MIB, *pool_out, NULL) == 0);
     CHILD_CHECK(cu.wait() == 0);
     CHILD_STATUS(TARN_OK, tarn_pointer_create(&options, &pointer));
+    return pointer;
+}
+
+/* A view at an offset in such memory. */
+static void own_by_the_driver(int line)
+{
+    void *pool;
+    tarn_pointer *pointer = pointer_by_the_driver(&pool), *view;
+    tarn_ipc_counts counts;
+    char mark;
+
     write_pattern(pointer, 0);
     CHILD_STATUS(TARN_OK, tarn_pointer_view(pointer, 256, 4096, &view));
     for (int kind = 0; kind < 2; kind++) {
@@ -349,6 +357,37 @@ static void open_two(int line)
 TEST(a_pool_that_the_program_made_by_itself_is_exported_too)
 {
     pair_of(own_by_the_driver, open_two);
+}
+
+/* The driver rejects a block of a pool that was never exported, and here once more after the
+ * pool was exported. */
+static void own_what_the_driver_rejects(int line)
+{
+    void *pool;
+    tarn_pointer *pointer = pointer_by_the_driver(&pool);
+    tarn_ipc_handle handle;
+    tarn_ipc_counts counts;
+
+    (void)line;
+    fail_second("cuMemPoolExportPointer");
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_ipc_export(pointer, TARN_IPC_PLAIN, &handle));
+    CHILD_MESSAGE("cuMemPoolExportPointer");
+    CHILD_CHECK(sim_faults() == 1);
+    sim_configure(NULL);
+    tarn_pointer_release(pointer);
+    tarn_ipc_get_counts(&counts);
+    CHILD_CHECK(counts.descriptors == 0);
+    CHILD_CHECK(cu.wait() == 0 && cu.destroy(pool) == 0);
+    wait_until_all_is_freed();
+}
+
+TEST(a_block_that_the_driver_rejects_after_its_pool_was_exported_has_no_handle)
+{
+    skip_on_gpu();
+    socket_directory_begin();
+    struct process owner = process_start(own_what_the_driver_rejects);
+    process_end(&owner);
+    socket_directory_end();
 }
 
 /* --- the owner's side --- */

@@ -296,13 +296,29 @@ TEST(lease_keeps_a_freed_block_until_its_end)
     with_two_processes(keep_by_lease);
 }
 
+static double seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 static void expire(struct process *owner)
 {
     tarn_fabric_handle handle = exported(owner);
     tarn_fabric_message grant = granted(owner, &handle, 30), request;
+    double began = seconds();
 
+    granted(owner, &handle, 500);
     ask(owner, (struct order){.verb = FREE});
-    nanosleep(&(struct timespec){.tv_nsec = 50 * 1000000}, NULL);
+    while (leases_of(owner) == 2 && seconds() - began < 20)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    size_t left = leases_of(owner);
+    CHILD_CHECK(left == 1 || seconds() - began >= 0.5);
+    CHILD_CHECK(live_bytes_of(owner) > 0 || seconds() - began >= 0.5);
+    while (leases_of(owner) > 0 && seconds() - began < 20)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     CHILD_CHECK(leases_of(owner) == 0);
     CHILD_CHECK(live_bytes_of(owner) == 0);
     CHILD_STATUS(TARN_OK, tarn_fabric_renew(&grant, 0, &request));
@@ -310,7 +326,7 @@ static void expire(struct process *owner)
     CHILD_STATUS(TARN_NOT_FOUND, tarn_fabric_check(&answer.message, NULL));
 }
 
-TEST(lease_of_an_importer_that_died_expires)
+TEST(each_lease_of_an_importer_that_died_expires_in_its_turn)
 {
     with_two_processes(expire);
 }
@@ -449,6 +465,42 @@ TEST(driver_without_a_call_that_importing_needs_imports_nothing)
     CHECK_EQUAL(0, unsetenv("FAKE_CUDA_LACKS"));
 }
 
+/* The driver is the simulator without one of the calls. */
+static void make_exportable_memory(void)
+{
+    tarn_resource *resource = NULL;
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/tests/fake/libcuda.so.1", getenv("TARN_BUILD"));
+    CHILD_STATUS(TARN_OK, tarn_driver_open(path));
+    CHILD_STATUS(TARN_NOT_SUPPORTED, tarn_exportable_create(0, NULL, &resource));
+    CHILD_MESSAGE("device 0 cannot export memory");
+    CHILD_CHECK(!resource);
+}
+
+TEST(driver_without_a_call_that_exporting_needs_has_no_exportable_memory)
+{
+    static const char *const calls[] = {"cuMemAddressReserve",
+                                        "cuMemAddressFree",
+                                        "cuMemCreate",
+                                        "cuMemRelease",
+                                        "cuMemMap",
+                                        "cuMemUnmap",
+                                        "cuMemSetAccess",
+                                        "cuMemExportToShareableHandle",
+                                        "cuMemGetAllocationGranularity"};
+
+    if (!has_sim())
+        skip();
+    CHECK_EQUAL(0, setenv("FAKE_CUDA_BASE", getenv("TARN_DRIVER"), 1));
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        CHECK_EQUAL(0, setenv("FAKE_CUDA_LACKS", calls[i], 1));
+        in_child(make_exportable_memory);
+    }
+    CHECK_EQUAL(0, unsetenv("FAKE_CUDA_LACKS"));
+    CHECK_EQUAL(0, unsetenv("FAKE_CUDA_BASE"));
+}
+
 /* --- wrong bytes --- */
 
 /* Each bit of a handle and of a message decides. */
@@ -528,12 +580,15 @@ static void reject_misuse(struct process *owner)
 
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_fabric_begin(&handle, 3600001, &request));
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_fabric_begin(NULL, 0, &request));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_fabric_begin(&handle, 0, NULL));
     CHILD_STATUS(TARN_OK, tarn_fabric_begin(&handle, 0, &request));
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_fabric_answer(&request, &out));
     CHILD_MESSAGE("no request to this process");
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_fabric_check(&request, NULL));
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_fabric_open(&handle, &request, 0, &opened));
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_fabric_open(&handle, NULL, 99, &opened));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_fabric_open(NULL, NULL, 0, &opened));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_fabric_open(&handle, NULL, 0, NULL));
     CHILD_CHECK(!opened);
 }
 
