@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "child.h"
 #include "test.h"
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +18,14 @@ void child_fail(const char *format, ...)
     _exit(1);
 }
 
+void child_ends_at_faults(void)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS};
+
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        signal(faults[i], SIG_DFL);
+}
+
 void in_child(void (*function)(void))
 {
     int status = 0;
@@ -26,6 +35,7 @@ void in_child(void (*function)(void))
     child = fork();
     CHECK(child >= 0);
     if (child == 0) {
+        child_ends_at_faults();
         function();
         _exit(0);
     }

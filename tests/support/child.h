@@ -23,6 +23,10 @@ static inline bool has_sim(void)
 /* Run `function` in a child; the test fails unless it returns there. */
 void in_child(void (*function)(void));
 
+/* cmocka continues with the next test after a fault. In a forked child that has to be its end.
+ * in_child() and process_start() call this function. */
+void child_ends_at_faults(void);
+
 /* As CHECK, CHECK_STATUS and CHECK_MESSAGE, for use in a child: cmocka must not go on there.
  */
 void child_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));

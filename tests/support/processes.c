@@ -52,6 +52,7 @@ struct process process_start(void (*function)(int line))
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
+        child_ends_at_faults();
         close_lines();
         close(ends[0]);
         function(ends[1]);
