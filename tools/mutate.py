@@ -161,6 +161,9 @@ EQUIVALENT = {
     "src/adaptor/limiter.c: atomic_init(&limiter->used_bytes, 0); -> ;": "calloc() wrote the zeros",
     "src/adaptor/logger.c: atomic_init(&logger->live_blocks, 0); -> ;": "calloc() wrote the zeros",
     "src/adaptor/logger.c: event.action = TARN_ACTION_ALLOCATE; -> ;": "it is 0, as its initializer",
+    "src/adaptor/pool_rows.c: if (live_blocks <= BLOCKS_MOST && -> if (!live_blocks <= BLOCKS_MOST &&": (
+        "add_block() ends at the same number of blocks: time alone"
+    ),
     "src/adaptor/pool_rows.c: if (!is_first && now - last < INTERVAL_NS) -> "
     "if (!is_first && now - last <= INTERVAL_NS)": "one nanosecond of a second",
     "src/ipc/connections.c: if (!one->leased && one->since_ns + SILENT_NS < first) -> "
@@ -195,6 +198,9 @@ EQUIVALENT = {
     ),
     "src/manager/set.c: tarn_manager *manager = NULL; -> tarn_manager *manager = (void *)8;": (
         "written before it is read"
+    ),
+    "src/manager/manager.c: pthread_mutex_init(&manager->preparing, NULL); -> ;": (
+        "calloc() wrote the zeros, and glibc's mutex begins with these"
     ),
     "src/pool/follow/sequences.c: return a->slot < b->slot ? -1 : a->slot > b->slot; -> "
     "return a->slot < b->slot ? -1 : a->slot >= b->slot;": "no two slots are equal",
