@@ -33,7 +33,7 @@ static bool read_count(const char *text, size_t *out)
 
     errno = 0;
     unsigned long long count = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || errno != 0 || count > SIZE_MAX)
+    if (*text < '0' || *text > '9' || *end || errno != 0)
         return false;
     *out = (size_t)count;
     return true;

@@ -236,6 +236,32 @@ TEST(manager_is_set_once_a108)
     in_child(set_another);
 }
 
+__attribute__((noinline)) static void leave_bytes_on_the_stack(unsigned char byte)
+{
+    volatile unsigned char bytes[8192];
+
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = byte;
+}
+
+/* A table from before the optional operations. */
+static void set_a_shorter_table(void)
+{
+    tarn_manager_ops shorter = slow;
+    int config;
+
+    shorter.size = offsetof(tarn_manager_ops, memallocmanaged);
+    for (unsigned char i = 1; i < 4; i++) {
+        leave_bytes_on_the_stack(i);
+        CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&shorter, &config));
+    }
+}
+
+TEST(manager_with_a_shorter_table_may_be_set_again)
+{
+    in_child(set_a_shorter_table);
+}
+
 static void set_late(void)
 {
     serves("resource", 0);
