@@ -171,6 +171,17 @@ TEST(exportable_block_is_for_rdma_where_the_device_is)
     end();
 }
 
+TEST(exportable_block_is_memory_of_its_device)
+{
+    if (!on_sim())
+        skip();
+    for (int device = 0; device < 2; device++) {
+        begin(NULL, device);
+        CHECK_EQUAL(device, properties_of_block().location.id);
+        end();
+    }
+}
+
 TEST(exportable_block_has_fabric_handles_where_the_driver_grants_them)
 {
     static const struct {
