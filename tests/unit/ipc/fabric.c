@@ -34,6 +34,7 @@ struct answer {
 
 static const char *owner_options = "fabric=on";
 static bool owner_has_pool;
+static bool owner_has_another; /* block, exported before `memory` */
 static tarn_pointer *memory;
 
 static void make_memory(tarn_resource **out)
@@ -101,21 +102,35 @@ static struct answer carry_out(const struct order *order)
     return answer;
 }
 
+static tarn_pointer *export_another(tarn_resource *resource)
+{
+    tarn_fabric_handle handle;
+    tarn_pointer *another;
+
+    CHILD_STATUS(TARN_OK,
+                 tarn_pointer_allocate(resource, BYTES, TARN_STREAM_NONE, &another));
+    CHILD_STATUS(TARN_OK, tarn_fabric_export(another, &handle));
+    return another;
+}
+
 static void own(int line)
 {
     tarn_resource *resource;
+    tarn_pointer *another = NULL;
     struct order order;
 
     setenv("TARN_SIM", owner_options, 1);
     make_memory(&resource);
+    if (owner_has_another)
+        another = export_another(resource);
     CHILD_STATUS(TARN_OK,
                  tarn_pointer_allocate(resource, BYTES, TARN_STREAM_NONE, &memory));
     while (receive_message(line, &order, sizeof order)) {
         struct answer answer = carry_out(&order);
         must_send(line, &answer, sizeof answer);
     }
-    if (memory)
-        tarn_pointer_release(memory);
+    tarn_pointer_release(memory);
+    tarn_pointer_release(another);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
 }
 
@@ -207,7 +222,7 @@ static void with_two_processes(void (*function)(struct process *owner))
     process_end(&scenario_owner);
     owner_options = "fabric=on";
     importer_options = "fabric=on,node=1";
-    owner_has_pool = false;
+    owner_has_pool = owner_has_another = false;
 }
 
 /* --- two nodes --- */
@@ -353,6 +368,8 @@ static void repeat(struct process *owner)
 
 TEST(repeated_requests_do_the_same_once)
 {
+    with_two_processes(repeat);
+    owner_has_another = true;
     with_two_processes(repeat);
 }
 
