@@ -126,6 +126,27 @@ TEST(count_that_is_more_or_less_than_a_number_is_warned_of)
     }
 }
 
+static void read_right_count(void)
+{
+    size_t count;
+    double ratio;
+
+    tarn_set_warning_handler(count_warning, &warnings);
+    setenv("TARN_MAX_PENDING_DEALLOCS_COUNT", count_text, 1);
+    tarn_manager_pending_deallocs_limits(&count, &ratio);
+    CHILD_CHECK(count == strtoull(count_text, NULL, 10) && warnings == 0);
+}
+
+TEST(count_is_any_number_from_0_to_the_largest_one)
+{
+    static const char *const texts[] = {"0", "9", "18446744073709551615"};
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        count_text = texts[i];
+        in_child(read_right_count);
+    }
+}
+
 static const char *ratio_text;
 
 static void read_wrong_ratio(void)
