@@ -346,6 +346,25 @@ TEST(each_lease_of_an_importer_that_died_expires_in_its_turn)
     with_two_processes(expire);
 }
 
+static void expire_after_a_renewal(struct process *owner)
+{
+    tarn_fabric_handle handle = exported(owner);
+    tarn_fabric_message grant = granted(owner, &handle, 0), request;
+    double began = seconds();
+
+    CHILD_STATUS(TARN_OK, tarn_fabric_renew(&grant, 30, &request));
+    struct answer answer = ask_answer(owner, &request);
+    CHILD_STATUS(TARN_OK, tarn_fabric_check(&answer.message, NULL));
+    while (leases_of(owner) > 0 && seconds() - began < 20)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    CHILD_CHECK(leases_of(owner) == 0);
+}
+
+TEST(renewal_sets_the_end_of_a_lease)
+{
+    with_two_processes(expire_after_a_renewal);
+}
+
 /* A transport may deliver a message twice, and in any order. */
 static void repeat(struct process *owner)
 {
