@@ -161,6 +161,10 @@ EQUIVALENT = {
     "src/adaptor/limiter.c: atomic_init(&limiter->used_bytes, 0); -> ;": "calloc() wrote the zeros",
     "src/adaptor/logger.c: atomic_init(&logger->live_blocks, 0); -> ;": "calloc() wrote the zeros",
     "src/adaptor/logger.c: event.action = TARN_ACTION_ALLOCATE; -> ;": "it is 0, as its initializer",
+    "python/ext/stack.c: size_t count = stack <= UINT32_MAX ? tarn_stack_frames((tarn_stack)stack, -> "
+    "size_t count = stack < UINT32_MAX ? tarn_stack_frames((tarn_stack)stack,": (
+        "no process has 2^32 - 1 stacks"
+    ),
     "src/adaptor/pool_rows.c: if (live_blocks <= BLOCKS_MOST && -> if (!live_blocks <= BLOCKS_MOST &&": (
         "add_block() ends at the same number of blocks: time alone"
     ),

@@ -35,7 +35,7 @@ bool tarn__log_observer_serve_manager(bool serves)
     return before;
 }
 
-/* Can libtarn use the device? C code may create resources of any number. */
+/* Return true if libtarn can use the device: C code may create resources of any number. */
 static bool is_usable(int device)
 {
     return device >= 0 && device < DEVICES;

@@ -256,7 +256,9 @@ static PyObject *stack_frames(PyObject *module, PyObject *argument)
     (void)module;
     if (PyErr_Occurred())
         return NULL;
-    size_t count = tarn_stack_frames((tarn_stack)stack, TARN_STACK_DEPTH_MAX, frames);
+    size_t count = stack <= UINT32_MAX ? tarn_stack_frames((tarn_stack)stack,
+                                                           TARN_STACK_DEPTH_MAX, frames)
+                                       : 0;
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; list != NULL && i < count; i++) {
         PyObject *tuple = tuple_of(&frames[i]);
