@@ -14,8 +14,9 @@ struct circle {
     uint32_t *order; /* places of the blocks that are planned, by time from the cut on */
     uint32_t planned;
     uint32_t *times;      /* by operation from the cut on: that of the plan */
-    int64_t *changes;     /* by operation, from the cut on or not: of live quanta */
-    uint32_t peak;        /* the operation after which the most quanta are live */
+    int64_t *changes;     /* by operation: of live quanta */
+    uint32_t peak;        /* the operation, from the cut on, before which most are live */
+    uint64_t peak_quanta; /* live there, and not at the cut */
     bool *in_hole;        /* by place: the block has room in a hole */
     uint64_t hole_quanta; /* of these blocks */
 };
@@ -31,14 +32,24 @@ static uint32_t end_of(const struct tarn__record_block *block)
                : TARN__RECORD_LIVE;
 }
 
-/* --- the cut --- */
+/* --- the cut and the peak --- */
 
-/* Set the cut to the first operation before which the fewest quanta are live. */
-static void find_cut(struct circle *circle)
+/* Return an operation, counted from the cut on. */
+static uint32_t from_cut(const struct circle *circle, uint32_t operation)
+{
+    return operation >= circle->cut
+               ? operation - circle->cut
+               : operation + circle->record->operations - circle->cut;
+}
+
+/* Count live quanta by operation, beside those before the first one. Set the cut and the peak
+ * to the first operations before which the fewest and the most are live. */
+static void find_cut_and_peak(struct circle *circle)
 {
     const struct tarn__record *record = circle->record;
     int64_t *change = circle->changes;
-    int64_t live = 0, least = INT64_MAX; /* beside those before the first operation */
+    int64_t live = 0, least = 0, most = 0;
+    uint32_t peak = 0;
 
     for (uint32_t i = 0; i < record->count; i++) {
         const struct tarn__record_block *block = tarn__record_at(record, i);
@@ -54,7 +65,13 @@ static void find_cut(struct circle *circle)
             least = live;
             circle->cut = i;
         }
+        if (live > most) {
+            most = live;
+            peak = i;
+        }
     }
+    circle->peak = from_cut(circle, peak);
+    circle->peak_quanta = (uint64_t)(most - least);
     while (circle->first < record->count &&
            tarn__record_at(record, circle->first)->start < circle->cut)
         circle->first++;
@@ -66,14 +83,6 @@ static uint32_t place_from_cut(const struct circle *circle, uint32_t i)
     uint32_t before = circle->record->count - circle->first;
 
     return i < before ? circle->first + i : i - before;
-}
-
-/* Return an operation, counted from the cut on. */
-static uint32_t from_cut(const struct circle *circle, uint32_t operation)
-{
-    return operation >= circle->cut
-               ? operation - circle->cut
-               : operation + circle->record->operations - circle->cut;
 }
 
 /* Return true if the block is live neither at the cut nor for a step. */
@@ -91,37 +100,12 @@ static bool is_within_step(const struct circle *circle,
 /* The most of the step's peak that is outside of the layout. */
 enum { OUTSIDE_PART = 64 };
 
-/* Find the operation after which the most quanta are live. Returns these. */
-static uint64_t find_peak(struct circle *circle)
-{
-    const struct tarn__record *record = circle->record;
-    int64_t live = 0, most = 0;
-
-    memset(circle->changes, 0,
-           ((size_t)record->operations + 1) * sizeof *circle->changes);
-    for (uint32_t i = 0; i < record->count; i++) {
-        const struct tarn__record_block *block = tarn__record_at(record, i);
-        if (!is_within_step(circle, block))
-            continue;
-        circle->changes[from_cut(circle, block->start)] += block->quanta;
-        circle->changes[from_cut(circle, end_of(block))] -= block->quanta;
-    }
-    for (uint32_t i = 0; i < record->operations; i++) {
-        live += circle->changes[i];
-        if (live > most) {
-            most = live;
-            circle->peak = i;
-        }
-    }
-    return (uint64_t)most;
-}
-
 static bool is_live_at_peak(const struct circle *circle,
                             const struct tarn__record_block *block)
 {
     return is_within_step(circle, block) &&
-           from_cut(circle, block->start) <= circle->peak &&
-           from_cut(circle, end_of(block)) > circle->peak;
+           from_cut(circle, block->start) < circle->peak &&
+           from_cut(circle, end_of(block)) >= circle->peak;
 }
 
 /* Have blocks use the holes, as the pool will: in order of time, the smallest hole that has
@@ -129,7 +113,7 @@ static bool is_live_at_peak(const struct circle *circle,
 static void fill_holes(struct circle *circle)
 {
     struct tarn__holes holes = circle->record->holes;
-    uint64_t part = find_peak(circle) / OUTSIDE_PART;
+    uint64_t part = circle->peak_quanta / OUTSIDE_PART;
 
     for (uint32_t i = 0; i < circle->record->count; i++) {
         uint32_t place = place_from_cut(circle, i);
@@ -196,7 +180,7 @@ static bool make_circle(struct circle *circle)
     circle->in_hole = calloc((size_t)record->count + 1, sizeof *circle->in_hole);
     if (!circle->order || !circle->times || !circle->changes || !circle->in_hole)
         return false;
-    find_cut(circle);
+    find_cut_and_peak(circle);
     fill_holes(circle);
     list_planned(circle);
     return true;
