@@ -14,8 +14,10 @@ static tarn_status scripted_allocate(void *self, size_t bytes, size_t alignment,
     script->stream = stream;
     if (script->allocate_fails != TARN_OK)
         return tarn_error_set(script->allocate_fails, "scripted: no %zu bytes", bytes);
-    *out =
-        (uintptr_t)aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1));
+    *out = script->address;
+    if (*out == 0)
+        *out = (uintptr_t)aligned_alloc(alignment,
+                                        (bytes + alignment - 1) & ~(alignment - 1));
     return TARN_OK;
 }
 
@@ -33,7 +35,8 @@ static tarn_status scripted_deallocate(void *self, tarn_device_ptr block, size_t
         script->before_free();
     if (script->free_fails != TARN_OK)
         return tarn_error_set(script->free_fails, "scripted: keeps 0x%llx", block);
-    free((void *)(uintptr_t)block);
+    if (script->address == 0)
+        free((void *)(uintptr_t)block);
     return TARN_OK;
 }
 

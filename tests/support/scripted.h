@@ -17,6 +17,7 @@ struct scripted {
     size_t bytes, alignment;                       /* of the last call */
     tarn_stream stream;
     tarn_device_ptr block;     /* of the last free */
+    tarn_device_ptr address;   /* of all blocks; 0: each has memory of the host */
     void (*before_free)(void); /* called at each free; may be NULL */
 };
 

@@ -135,45 +135,11 @@ static tarn_stack find(unsigned depth)
     return tarn_stack_add(&number, 1);
 }
 
-static tarn_status allocate_in_one_place(void *self, size_t bytes, size_t alignment,
-                                         tarn_stream stream, tarn_device_ptr *out)
-{
-    (void)self;
-    (void)bytes;
-    (void)alignment;
-    (void)stream;
-    *out = 0x70000;
-    return TARN_OK;
-}
-
-static tarn_status forget_block(void *self, tarn_device_ptr block, size_t bytes,
-                                size_t alignment, tarn_stream stream)
-{
-    (void)self;
-    (void)block;
-    (void)bytes;
-    (void)alignment;
-    (void)stream;
-    return TARN_OK;
-}
-
-static void destroy_nothing(void *self)
-{
-    (void)self;
-}
-
 /* As after a reset of the context, which ends blocks without a free. */
 TEST(tracker_has_the_last_block_of_an_address)
 {
-    static const tarn_resource_ops ops = {.size = sizeof ops,
-                                          .name = "one place",
-                                          .allocate = allocate_in_one_place,
-                                          .deallocate = forget_block,
-                                          .destroy = destroy_nothing};
-    tarn_resource *resource;
-
-    CHECK_OK(tarn_resource_create(&ops, NULL, 0, &resource));
-    CHECK_OK(tarn_tracker_create(resource, NULL, &tracker));
+    begin(0);
+    script.address = 0x70000;
     take(100);
     tarn_device_ptr block = take(300);
     CHECK_EQUAL(300, bytes_now());
@@ -184,8 +150,7 @@ TEST(tracker_has_the_last_block_of_an_address)
     CHECK_EQUAL(0, bytes_now());
     put(block, 100);
     CHECK_EQUAL(0, bytes_now());
-    CHECK_OK(tarn_resource_release(tracker));
-    CHECK_OK(tarn_resource_release(resource));
+    end();
 }
 
 TEST(tracker_records_the_stack_of_each_block)

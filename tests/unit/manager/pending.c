@@ -102,16 +102,30 @@ TEST(environment_that_has_no_limits_is_warned_of)
     in_child(read_nonsense);
 }
 
-static const char *count_text;
+static const char *text; /* of the variable that a child reads */
+
+/* Run a function in a child for each text. */
+static void for_each_text(const char *const *texts, size_t count, void (*function)(void))
+{
+    for (size_t i = 0; i < count; i++) {
+        text = texts[i];
+        in_child(function);
+    }
+}
+
+static void read_text(const char *variable, size_t *count, double *ratio)
+{
+    tarn_set_warning_handler(count_warning, &warnings);
+    setenv(variable, text, 1);
+    tarn_manager_pending_deallocs_limits(count, ratio);
+}
 
 static void read_wrong_count(void)
 {
     size_t count;
     double ratio;
 
-    tarn_set_warning_handler(count_warning, &warnings);
-    setenv("TARN_MAX_PENDING_DEALLOCS_COUNT", count_text, 1);
-    tarn_manager_pending_deallocs_limits(&count, &ratio);
+    read_text("TARN_MAX_PENDING_DEALLOCS_COUNT", &count, &ratio);
     CHILD_CHECK(count == 10 && warnings == 1);
     CHILD_CHECK(strstr(tarn_warning_last(), "is not a number of blocks"));
 }
@@ -120,10 +134,7 @@ TEST(count_that_is_more_or_less_than_a_number_is_warned_of)
 {
     static const char *const texts[] = {"3x", "x", " 3", "+3", "36893488147419103233"};
 
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        count_text = texts[i];
-        in_child(read_wrong_count);
-    }
+    for_each_text(texts, sizeof texts / sizeof *texts, read_wrong_count);
 }
 
 static void read_right_count(void)
@@ -131,44 +142,32 @@ static void read_right_count(void)
     size_t count;
     double ratio;
 
-    tarn_set_warning_handler(count_warning, &warnings);
-    setenv("TARN_MAX_PENDING_DEALLOCS_COUNT", count_text, 1);
-    tarn_manager_pending_deallocs_limits(&count, &ratio);
-    CHILD_CHECK(count == strtoull(count_text, NULL, 10) && warnings == 0);
+    read_text("TARN_MAX_PENDING_DEALLOCS_COUNT", &count, &ratio);
+    CHILD_CHECK(count == strtoull(text, NULL, 10) && warnings == 0);
 }
 
 TEST(count_is_any_number_from_0_to_the_largest_one)
 {
     static const char *const texts[] = {"0", "9", "18446744073709551615"};
 
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        count_text = texts[i];
-        in_child(read_right_count);
-    }
+    for_each_text(texts, sizeof texts / sizeof *texts, read_right_count);
 }
-
-static const char *ratio_text;
 
 static void read_wrong_ratio(void)
 {
     size_t count;
     double ratio;
 
-    tarn_set_warning_handler(count_warning, &warnings);
-    setenv("TARN_MAX_PENDING_DEALLOCS_RATIO", ratio_text, 1);
-    tarn_manager_pending_deallocs_limits(&count, &ratio);
+    read_text("TARN_MAX_PENDING_DEALLOCS_RATIO", &count, &ratio);
     CHILD_CHECK(ratio == 0.2);
-    CHILD_CHECK(warnings == (*ratio_text != 0)); /* an empty one is none */
+    CHILD_CHECK(warnings == (*text != 0)); /* an empty one is none */
 }
 
 TEST(ratio_that_is_no_number_from_0_to_1_is_warned_of)
 {
     static const char *const texts[] = {"", " ", "x", "0.5x", "1.01", "-0.01", "nan"};
 
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        ratio_text = texts[i];
-        in_child(read_wrong_ratio);
-    }
+    for_each_text(texts, sizeof texts / sizeof *texts, read_wrong_ratio);
 }
 
 static void use_old_names(void)
