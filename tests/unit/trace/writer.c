@@ -391,11 +391,12 @@ TEST(writer_of_a_forked_child_counts_from_midnight_where_its_parent_is)
 
     CHECK_EQUAL(0, setenv("TZ", "XXX-5:30", 1));
     tzset();
-    CHECK_EQUAL(0, count_local_time(NULL));
-    CHECK_EQUAL(0, in_child(count_local_time, NULL));
+    int here = count_local_time(NULL), child = in_child(count_local_time, NULL);
     CHECK_EQUAL(0, before ? setenv("TZ", before, 1) : unsetenv("TZ"));
     tzset();
     free(before);
+    CHECK_EQUAL(0, here);
+    CHECK_EQUAL(0, child);
 }
 
 TEST(unreleased_writer_is_flushed_at_exit)
