@@ -270,7 +270,7 @@ static unsigned choose_candidate(struct look *look, struct tarn__placement *out)
     return fewest;
 }
 
-/* Return the new bytes where `least` is missing: the step that the user specified, or
+/* Return the new bytes where `least` is missing, which is not 0: the step that the user specified, or
  * whole handles, where the place has enough addresses for them. */
 static uint64_t new_bytes_at(const struct look *look, const struct candidate *candidate,
                              uint64_t moved, uint64_t least)
@@ -281,7 +281,7 @@ static uint64_t new_bytes_at(const struct look *look, const struct candidate *ca
     uint64_t whole = (least + handle - 1) / handle * handle;
 
     most = most < available ? most : available;
-    if (least == 0 || least > most || candidate->at_end)
+    if (least > most || candidate->at_end)
         return least;
     if (pool->options.growth_bytes > 0)
         return tarn__handle_size_step(pool->pages, least, most);

@@ -4,7 +4,6 @@
 #include "plan/layout.h"
 #include "plan/make.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* A record on a circle of time. */
 struct circle {
