@@ -3,7 +3,7 @@
 #include "base/size.h"
 
 /* All caches together have grants of at most this part of tarn__pool_scale(). */
-enum { PART = 256 };
+enum { PART = 2048 };
 /* Where that is less: the grants of one cache; of all for each cache, and up to how
  * much. */
 #define ONE_LEAST ((uint64_t)512 << 10)

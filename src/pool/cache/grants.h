@@ -1,7 +1,7 @@
 /* grants.h -- the bytes that the pool grants to its thread caches.
  *
  * A cache holds no more bytes than it was granted. All caches of a pool together have
- * grants of at most 1/256 of tarn__pool_scale(). In a small pool they may have more: 256
+ * grants of at most 1/2048 of tarn__pool_scale(). In a small pool they may have more: 256
  * KiB for each cache, up to 16 MiB. If these bytes are all granted, a cache gets those of
  * caches that were not used for a while. A cache that has less than its share also gets
  * what others have above theirs.

@@ -233,14 +233,15 @@ static uint64_t replay_vectors(tarn_resource *pool, tarn_stream stream)
     return operations;
 }
 
-/* Without a budget these vectors take far more moves. */
+/* Without a budget the moves of these vectors take 35 ms. Where growth would exceed 1.45
+ * times the peak of live bytes, the pool still moves. */
 TEST(moves_of_growing_vectors_stay_within_the_budget)
 {
     enum {
         NS = 100,
         AHEAD_NS = 20 * 1000 * 1000,
         MOVE_NS = 26 * 1000,
-        MOVES_AT_ONCE = 80
+        MOVES_AT_ONCE = 160
     };
 
     if (!on_sim())
