@@ -128,9 +128,6 @@ struct tarn__pool {
     /* With learn (learn.c), until learning ends: the budget does not count. What lives long
      * is mostly allocated before the first mark. */
     bool moves_freely TARN__GUARDED_BY(pool_lock);
-    /* With learned plans (learn.c): the bytes that the pool may have before it moves memory
-     * rather than to grow; 0: no such bound. */
-    uint64_t learned_bytes TARN__GUARDED_BY(pool_lock);
     /* operations that thread caches counted, up to the last drain of each */
     uint64_t drained_operations TARN__GUARDED_BY(pool_lock);
     struct tarn__pool_counters counters TARN__GUARDED_BY(pool_lock);

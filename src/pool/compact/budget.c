@@ -99,14 +99,6 @@ void tarn__budget_note_move(struct tarn__pool *pool, unsigned handles)
     pool->moves_ns += (uint64_t)handles * MOVE_NS;
 }
 
-bool tarn__budget_is_over_learned(const struct tarn__pool *pool, uint64_t need)
-{
-    tarn__assert_held(&pool->lock);
-
-    return pool->learned_bytes > 0 &&
-           tarn__pages_reserved(pool->pages) + need > pool->learned_bytes;
-}
-
 /* Return true if the budget is spent and the pool may have `need` bytes more. With a
  * maximum, in a tight pool and in one that learns, memory is worth more than time. `lock`
  * held. */

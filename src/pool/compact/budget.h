@@ -24,10 +24,6 @@ bool tarn__budget_query_device(struct tarn__pool *pool, const struct tarn__scope
 /* Count moved handles against the budget of moves. `lock` held. */
 void tarn__budget_note_move(struct tarn__pool *pool, unsigned handles)
     TARN__REQUIRES(pool_lock);
-/* Return true if the pool has learned plans, and with `need` bytes more it would have more
- * memory than without them. */
-bool tarn__budget_is_over_learned(const struct tarn__pool *pool, uint64_t need)
-    TARN__REQUIRES(pool_lock);
 /* Return true if the budget of moves is spent, and the pool can grow for the request
  * instead: it has no maximum below the device's memory, and the device has room.
  * `growth` held. */

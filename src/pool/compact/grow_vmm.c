@@ -10,12 +10,6 @@
  * Moves have a budget of time (budget.c). Once it is spent, and while the device has room,
  * the pool grows instead. With TARN_POOL_MOVES_NEVER nothing moves.
  *
- * A pool without free memory would have to move memory for nearly every large request,
- * and moving a handle costs about as much as a new one. So where one stream has all of
- * the memory, the pool grows and moves nothing until it exceeds the live bytes by a
- * twentieth. When it grows, it takes as much at once, unless it has half of what it may
- * have.
- *
  * A move costs per handle, so large ones move first.
  */
 #include "pool/compact/grow_vmm.h"
@@ -43,40 +37,6 @@ struct growth {
     tarn__index block; /* for the request; 0: none yet */
 };
 
-/* Return true if the pool has half of what it may have, of its limit or of the device.
- * Then it takes no more than it needs. */
-static bool is_half_full(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
-{
-    return tarn__pages_reserved(pool->pages) > tarn__pool_maximum(pool) / 2;
-}
-
-/* The bytes that the pool may have before it moves memory, once `need` more are live; 0
- * where it is to have as little as possible. With several streams, extra memory saved
- * nothing in trials. */
-enum { EXTRA_PART = 20 };
-
-static uint64_t bytes_before_moves(const struct tarn__pool *pool, uint64_t need)
-    TARN__REQUIRES(pool_lock)
-{
-    uint64_t allocated = pool->heap.allocated_bytes;
-
-    if (tarn__heap_streams(&pool->heap) > 1 || pool->options.growth_bytes > 0 ||
-        tarn__pool_is_tight(pool) || is_half_full(pool))
-        return 0;
-    return allocated + allocated / EXTRA_PART + need;
-}
-
-/* Return, in whole handles, the bytes to add to `new_bytes` so that the pool has that. */
-static uint64_t extra_bytes(const struct tarn__pool *pool, uint64_t need,
-                            uint64_t new_bytes) TARN__REQUIRES(pool_lock)
-{
-    uint64_t has = tarn__pages_reserved(pool->pages) + new_bytes,
-             most = bytes_before_moves(pool, need);
-    uint64_t handle = tarn__handle_size(pool->pages, 0);
-
-    return most > has ? (most - has) / handle * handle : 0;
-}
-
 /* Decide how much is new, and whether the limit allows it. */
 static bool plan_new(const struct tarn__pool *pool, const struct tarn__growth_site *site,
                      struct tarn__plan *plan) TARN__REQUIRES(pool_lock)
@@ -93,9 +53,6 @@ static bool plan_new(const struct tarn__pool *pool, const struct tarn__growth_si
         return moved <= range;
     most = most < available ? most : available;
     plan->new_bytes = tarn__handle_size_step(pool->pages, plan->least, most);
-    uint64_t more = plan->new_bytes ? extra_bytes(pool, need, plan->new_bytes) : 0;
-    if (more <= most - plan->new_bytes)
-        plan->new_bytes += more;
     return plan->new_bytes > 0;
 }
 
@@ -339,32 +296,16 @@ static tarn_status grow(struct growth *growth, struct tarn__reclaimable *found)
     return status;
 }
 
-/* Return true if the pool has less than that, with the request included. Then nothing
- * moves. */
-static bool is_below_extra(struct tarn__pool *pool, const struct tarn__request *request)
-{
-    uint64_t need = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
-
-    tarn__pool_lock(pool);
-    bool is =
-        tarn__pages_reserved(pool->pages) + need <= bytes_before_moves(pool, need) &&
-        !tarn__budget_is_over_learned(pool, need);
-    tarn__pool_unlock(pool);
-    return is;
-}
-
-/* Grow without a move if the pool has less than its reserve, or has spent its budget of
- * moves. */
+/* Grow without a move if the pool has spent its budget of moves. */
 static bool grew_instead(struct growth *growth) TARN__REQUIRES(growth)
 {
     struct tarn__pool *pool = growth->caller->pool;
-    bool is_below = is_below_extra(pool, growth->request);
-    bool is_spent = !is_below && tarn__budget_is_spent(growth->caller, growth->request);
 
-    if ((!is_below && !is_spent) || grow(growth, NULL) != TARN_OK)
+    if (!tarn__budget_is_spent(growth->caller, growth->request) ||
+        grow(growth, NULL) != TARN_OK)
         return false;
     tarn__pool_lock(pool);
-    tarn__budget_note_growth(pool, is_spent ? growth->plan.new_bytes : 0);
+    tarn__budget_note_growth(pool, growth->plan.new_bytes);
     tarn__pool_unlock(pool);
     return true;
 }

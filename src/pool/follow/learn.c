@@ -302,7 +302,6 @@ static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     learn->is_on = learn->is_recording = false;
     atomic_store(&learn->detect.is_on, false);
     pool->moves_freely = false;
-    pool->learned_bytes = 0;
     tarn__pages_set_tight(pool->pages, tarn__pool_is_tight(pool));
     tarn__state_end(pool);
     pool->follow->sequences = NULL;
@@ -386,8 +385,6 @@ static void note_plain(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
         learn->plain_reserved += more;
     else if (learn->plain_reserved < record->peak_reserved)
         learn->plain_reserved = record->peak_reserved;
-    if (learn->counts.plans > 0)
-        pool->learned_bytes = tarn__learn_most_reserved(learn, 0);
 }
 
 /* Have the mark return memory if the pool reserved too much in the present step, which had no
@@ -545,7 +542,6 @@ void tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequence
     learn->unlike = 0;
     learn->counts.plans++;
     learn->marks_to_trim = learn->counts.plans == 1 ? 1 : TARN__LEARN_SETTLED;
-    pool->learned_bytes = tarn__learn_most_reserved(learn, 0);
 }
 
 /* Return true if a shape has a plan, or gets one. */

@@ -148,25 +148,12 @@ static void make_device_small(tarn_resource *resource)
         pool->pages->vmm.device_bytes = 8192 * MIB;
 }
 
-/* Free half of these at once. A pool with more than a twentieth of its memory free in
- * pieces moves idle memory before it grows. */
-enum { HALVES = 160 };
-
-static void free_in_pieces(tarn_resource *pool, tarn_device_ptr halves[HALVES],
-                           tarn_stream stream)
-{
-    for (int i = 0; i < HALVES; i++)
-        halves[i] = take(pool, MIB, stream);
-    for (int i = 0; i < HALVES; i += 2)
-        put(pool, halves[i], MIB, stream);
-}
-
 /* The unmapped range that needs the least may be too small for the handle that moves
  * there. */
 TEST(pool_without_a_limit_is_never_over_it)
 {
     tarn_pool_options options = {.size = sizeof options};
-    static tarn_device_ptr blocks[MANY], halves[HALVES];
+    static tarn_device_ptr blocks[MANY];
     size_t released = 0;
 
     use_driver(0);
@@ -175,7 +162,6 @@ TEST(pool_without_a_limit_is_never_over_it)
     make_device_small(pool);
     for (int i = 0; i < MANY; i++)
         blocks[i] = take(pool, 2 * MIB, stream);
-    free_in_pieces(pool, halves, stream);
     put(pool, blocks[10], 2 * MIB, stream);
     CU(cuStreamSynchronize(stream));
     CHECK_OK(tarn_resource_trim(pool, 0, &released));
@@ -194,55 +180,38 @@ TEST(pool_without_a_limit_is_never_over_it)
     for (int i = 0; i < MANY; i++)
         if (i != 10 && i != 8 && i != 9 && i != 400 && i != 401)
             put(pool, blocks[i], 2 * MIB, stream);
-    for (int i = 1; i < HALVES; i += 2)
-        put(pool, halves[i], MIB, stream);
     adds_up(pool);
     end_pool(pool);
     CU(cuStreamDestroy_v2(stream));
 }
 
-/* Free two blocks of 960 MiB that are not adjacent, and request one block of both. Return
- * how often memory moved for it. `also`: another stream has a block, too. */
-static uint64_t moves_for_two(size_t maximum, bool also)
+TEST(pool_moves_free_memory_before_it_grows)
 {
-    tarn_pool_options options = {.size = sizeof options, .maximum_bytes = maximum};
+    tarn_pool_options options = {.size = sizeof options};
     static tarn_device_ptr blocks[MANY];
+    size_t released = 0;
 
     use_driver(0);
-    tarn_stream stream = new_stream(), other = new_stream();
+    tarn_stream stream = new_stream();
     tarn_resource *pool = new_pool(&options);
     make_device_small(pool);
-    tarn_device_ptr others = also ? take(pool, 2 * MIB, other) : 0;
     for (int i = 0; i < MANY; i++)
         blocks[i] = take(pool, 2 * MIB, stream);
-    size_t released = 0;
     CHECK_OK(tarn_resource_trim(pool, 0, &released));
     put(pool, blocks[10], 2 * MIB, stream);
     put(pool, blocks[20], 2 * MIB, stream);
     CU(cuStreamSynchronize(stream));
+    uint64_t reserved = statistics(pool).reserved;
     tarn_device_ptr block = take(pool, 4 * MIB, stream);
-    uint64_t moves = statistics(pool).moves;
+
+    CHECK_EQUAL(1, statistics(pool).moves);
+    CHECK_EQUAL(reserved, statistics(pool).reserved);
     put(pool, block, 4 * MIB, stream);
     for (int i = 0; i < MANY; i++)
         if (i != 10 && i != 20)
             put(pool, blocks[i], 2 * MIB, stream);
-    if (others)
-        put(pool, others, 2 * MIB, other);
     end_pool(pool);
     CU(cuStreamDestroy_v2(stream));
-    CU(cuStreamDestroy_v2(other));
-    return moves;
-}
-
-TEST(pool_of_one_stream_has_some_to_spare_before_anything_moves)
-{
-    CHECK_EQUAL(0, moves_for_two(0, false));
-}
-
-TEST(pool_of_several_streams_or_near_its_limit_moves_first)
-{
-    CHECK_EQUAL(1, moves_for_two(0, true));
-    CHECK_EQUAL(1, moves_for_two(1000 * MIB, false));
 }
 
 /* --- memory that moves behind a fence --- */
