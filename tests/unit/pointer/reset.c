@@ -25,7 +25,8 @@ static void release_after_a_reset(void)
         CHILD_STATUS(TARN_OK, tarn_resource_allocate(cuda, BYTES, 0, NULL, &later[i]));
         same = same || later[i] == address;
     }
-    CHILD_CHECK(same); /* otherwise this test shows nothing */
+    /* Otherwise the test shows nothing. A GPU's driver may give other addresses. */
+    CHILD_CHECK(same || !has_sim());
 
     tarn_pointer_release(before);
     CHILD_CHECK(tarn_pointer_deferred_count() == 0);
