@@ -372,9 +372,8 @@ uint64_t tarn__learn_most_reserved(const struct tarn__learn *learn, uint64_t all
 
 /* Note what the present step needed, which had no plan. Once there are plans, its reserved
  * bytes are not those of a plain pool: more live ones count alone. */
-static void note_plain(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+static void note_plain(struct tarn__learn *learn)
 {
-    struct tarn__learn *learn = pool->follow->learn;
     const struct tarn__record *record = &learn->record;
     uint64_t more = record->peak_allocated > learn->plain_allocated
                         ? record->peak_allocated - learn->plain_allocated
@@ -617,7 +616,7 @@ static void end_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     if (learn->allocations == 0)
         return;
     if (!learn->active) {
-        note_plain(pool);
+        note_plain(learn);
         judge_plain(learn);
     }
     if (learn->active)

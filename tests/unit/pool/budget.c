@@ -237,12 +237,7 @@ static uint64_t replay_vectors(tarn_resource *pool, tarn_stream stream)
  * times the peak of live bytes, the pool still moves. */
 TEST(moves_of_growing_vectors_stay_within_the_budget)
 {
-    enum {
-        NS = 100,
-        AHEAD_NS = 20 * 1000 * 1000,
-        MOVE_NS = 26 * 1000,
-        MOVES_AT_ONCE = 160
-    };
+    enum { AHEAD_NS = 20 * 1000 * 1000, MOVE_NS = 26 * 1000, MOVES_AT_ONCE = 160 };
 
     if (!on_sim())
         skip();
