@@ -32,6 +32,7 @@ def test_the_named_streams_are_what_cuda_calls_them():
     assert tarn.PER_THREAD_DEFAULT_STREAM.handle == 2
     assert not tarn.PER_THREAD_DEFAULT_STREAM.is_default()
     assert tarn.NO_STREAM.handle == 0 and tarn.NO_STREAM != tarn.DEFAULT_STREAM
+    assert repr(tarn.NO_STREAM) == "<tarn.Stream: no stream>"
 
 
 def test_an_address_of_zero_is_shown_as_a_number():
