@@ -270,8 +270,8 @@ static unsigned choose_candidate(struct look *look, struct tarn__placement *out)
     return fewest;
 }
 
-/* Return the new bytes where `least` is missing, which is not 0: the step that the user specified, or
- * whole handles, where the place has enough addresses for them. */
+/* Return the new bytes where `least` is missing, which is not 0: the step that the user
+ * specified, or whole handles, where the place has enough addresses for them. */
 static uint64_t new_bytes_at(const struct look *look, const struct candidate *candidate,
                              uint64_t moved, uint64_t least)
 {

@@ -555,8 +555,7 @@ TEST(a_plan_that_is_expected_to_need_two_percent_more_is_followed)
     CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, all.plan_state);
 }
 
-/* A plain pool reserves up to 5 % more before it moves memory. A pool with plans reserves at most
- * 2 % and 16 MiB more than without them. */
+/* A pool with plans reserves at most 2 % and 16 MiB more than without them. */
 TEST(memory_moves_before_a_pool_with_plans_has_more_than_without_them)
 {
     enum { STAY = 100, BYTES = 8 * MIB, FREED = 3, STEP = 100 };

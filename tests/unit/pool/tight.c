@@ -138,6 +138,13 @@ TEST(trace_that_is_replayed_again_and_again_takes_little_more_than_is_live)
 
 enum { MANY = 480 };
 
+/* A pool whose memory is blocks of 2 MiB, all live. */
+static struct {
+    tarn_resource *pool;
+    tarn_stream stream;
+    tarn_device_ptr blocks[MANY]; /* 0: it was freed */
+} full;
+
 /* A pool on a large device has larger handles at its beginning. */
 static void make_device_small(tarn_resource *resource)
 {
@@ -148,70 +155,75 @@ static void make_device_small(tarn_resource *resource)
         pool->pages->vmm.device_bytes = 8192 * MIB;
 }
 
+static void fill(void)
+{
+    tarn_pool_options options = {.size = sizeof options};
+
+    use_driver(0);
+    full.stream = new_stream();
+    full.pool = new_pool(&options);
+    make_device_small(full.pool);
+    for (int i = 0; i < MANY; i++)
+        full.blocks[i] = take(full.pool, 2 * MIB, full.stream);
+}
+
+static void put_block(int which)
+{
+    put(full.pool, full.blocks[which], 2 * MIB, full.stream);
+    full.blocks[which] = 0;
+}
+
+static void empty(void)
+{
+    for (int i = 0; i < MANY; i++)
+        if (full.blocks[i])
+            put_block(i);
+    adds_up(full.pool);
+    end_pool(full.pool);
+    CU(cuStreamDestroy_v2(full.stream));
+}
+
 /* The unmapped range that needs the least may be too small for the handle that moves
  * there. */
 TEST(pool_without_a_limit_is_never_over_it)
 {
-    tarn_pool_options options = {.size = sizeof options};
-    static tarn_device_ptr blocks[MANY];
     size_t released = 0;
 
-    use_driver(0);
-    tarn_stream stream = new_stream();
-    tarn_resource *pool = new_pool(&options);
-    make_device_small(pool);
-    for (int i = 0; i < MANY; i++)
-        blocks[i] = take(pool, 2 * MIB, stream);
-    put(pool, blocks[10], 2 * MIB, stream);
-    CU(cuStreamSynchronize(stream));
-    CHECK_OK(tarn_resource_trim(pool, 0, &released));
-    uint64_t shrinks = statistics(pool).shrinks, moves = statistics(pool).moves;
-    put(pool, blocks[8], 2 * MIB, stream);
-    put(pool, blocks[9], 2 * MIB, stream);
-    put(pool, blocks[400], 2 * MIB, stream); /* one handle of 4 MiB */
-    put(pool, blocks[401], 2 * MIB, stream);
-    CU(cuStreamSynchronize(stream));
-    tarn_device_ptr block = take(pool, 6 * MIB, stream);
+    fill();
+    put_block(10);
+    CU(cuStreamSynchronize(full.stream));
+    CHECK_OK(tarn_resource_trim(full.pool, 0, &released));
+    tarn_pool_statistics before = statistics(full.pool);
+    put_block(8);
+    put_block(9);
+    put_block(400); /* one handle of 4 MiB */
+    put_block(401);
+    CU(cuStreamSynchronize(full.stream));
+    tarn_device_ptr block = take(full.pool, 6 * MIB, full.stream);
 
     CHECK(released >= 2 * MIB);
-    CHECK_EQUAL(shrinks, statistics(pool).shrinks);
-    CHECK_EQUAL(moves + 1, statistics(pool).moves);
-    put(pool, block, 6 * MIB, stream);
-    for (int i = 0; i < MANY; i++)
-        if (i != 10 && i != 8 && i != 9 && i != 400 && i != 401)
-            put(pool, blocks[i], 2 * MIB, stream);
-    adds_up(pool);
-    end_pool(pool);
-    CU(cuStreamDestroy_v2(stream));
+    CHECK_EQUAL(before.shrinks, statistics(full.pool).shrinks);
+    CHECK_EQUAL(before.moves + 1, statistics(full.pool).moves);
+    put(full.pool, block, 6 * MIB, full.stream);
+    empty();
 }
 
 TEST(pool_moves_free_memory_before_it_grows)
 {
-    tarn_pool_options options = {.size = sizeof options};
-    static tarn_device_ptr blocks[MANY];
     size_t released = 0;
 
-    use_driver(0);
-    tarn_stream stream = new_stream();
-    tarn_resource *pool = new_pool(&options);
-    make_device_small(pool);
-    for (int i = 0; i < MANY; i++)
-        blocks[i] = take(pool, 2 * MIB, stream);
-    CHECK_OK(tarn_resource_trim(pool, 0, &released));
-    put(pool, blocks[10], 2 * MIB, stream);
-    put(pool, blocks[20], 2 * MIB, stream);
-    CU(cuStreamSynchronize(stream));
-    uint64_t reserved = statistics(pool).reserved;
-    tarn_device_ptr block = take(pool, 4 * MIB, stream);
+    fill();
+    CHECK_OK(tarn_resource_trim(full.pool, 0, &released));
+    put_block(10);
+    put_block(20);
+    CU(cuStreamSynchronize(full.stream));
+    uint64_t reserved = statistics(full.pool).reserved;
+    tarn_device_ptr block = take(full.pool, 4 * MIB, full.stream);
 
-    CHECK_EQUAL(1, statistics(pool).moves);
-    CHECK_EQUAL(reserved, statistics(pool).reserved);
-    put(pool, block, 4 * MIB, stream);
-    for (int i = 0; i < MANY; i++)
-        if (i != 10 && i != 20)
-            put(pool, blocks[i], 2 * MIB, stream);
-    end_pool(pool);
-    CU(cuStreamDestroy_v2(stream));
+    CHECK_EQUAL(1, statistics(full.pool).moves);
+    CHECK_EQUAL(reserved, statistics(full.pool).reserved);
+    put(full.pool, block, 4 * MIB, full.stream);
+    empty();
 }
 
 /* --- memory that moves behind a fence --- */
