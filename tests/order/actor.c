@@ -221,6 +221,19 @@ static size_t divided(const struct actor *actor, size_t bytes)
     return smaller >= SMALLEST ? smaller : bytes;
 }
 
+/* Allocate a block on its stream, and fill it. Returns false if there is no memory. */
+static bool fill_new(struct actor *actor, struct block *block)
+{
+    const struct test_stream *test_stream = &actor->streams[block->test_stream];
+
+    if (!order_allocate(actor->order, block->bytes, alignment_of(block->bytes),
+                        actor_stream(actor, test_stream), &block->address))
+        return false;
+    block->tag = order_tag(actor->order);
+    order_fill(block, block->bytes, test_stream->raw, false);
+    return true;
+}
+
 static void allocate_one(struct actor *actor)
 {
     unsigned test_stream = (unsigned)actor_draw(actor, actor->order->scenario->streams);
@@ -229,15 +242,11 @@ static void allocate_one(struct actor *actor)
 
     if (actor->live_count == BLOCKS_MAX)
         return;
-    if (!order_allocate(actor->order, block.bytes, alignment_of(block.bytes),
-                        actor_stream(actor, &actor->streams[test_stream]),
-                        &block.address)) {
+    if (!fill_new(actor, &block)) {
         for (int i = 0; i < 4; i++)
             free_one(actor);
         return;
     }
-    block.tag = order_tag(actor->order);
-    order_fill(&block, block.bytes, actor->streams[test_stream].raw, false);
     actor->live[actor->live_count++] = block;
     actor->live_bytes += block.bytes;
 }
@@ -249,6 +258,18 @@ static void drop(struct actor *actor)
     while (actor->live_count > 0)
         free_one(actor);
     actor->large = !actor->large;
+}
+
+/* A plan has the same address for each of them. */
+static void use_temporaries(struct actor *actor)
+{
+    struct block block = {
+        .bytes = divided(actor, some_bytes(actor)),
+        .test_stream = (unsigned)actor_draw(actor, actor->order->scenario->streams)};
+
+    for (uint64_t count = 2 + actor_draw(actor, 8); count > 0; count--)
+        if (fill_new(actor, &block))
+            finish(actor, &block);
 }
 
 /* Put the block into the order of another stream. */
@@ -394,6 +415,8 @@ static bool special(struct actor *actor)
         move_one(actor);
     else if (SHARE(transfer))
         transfer(actor);
+    else if (SHARE(temporaries))
+        use_temporaries(actor);
     else if (SHARE(renew))
         renew(actor);
     else if (SHARE(reregister))

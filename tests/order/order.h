@@ -31,10 +31,12 @@ struct scenario {
     const char *faults; /* calls that the simulator may let fail, without harm; or NULL */
     bool fault_once;    /* only the n-th of them, n from the seed */
     const char *needs;  /* a statistic that must not be 0 at the end; NULL */
-    unsigned drop;      /* free all, and change from small blocks to large or back */
-    unsigned move;      /* free a block on another stream, behind an event */
-    unsigned transfer;  /* pass a block to another actor, behind an event */
-    unsigned renew;     /* destroy a stream while it is busy, and create one */
+    unsigned
+        temporaries;     /* allocate blocks of one size, each freed before the next one */
+    unsigned drop;       /* free all, and change from small blocks to large or back */
+    unsigned move;       /* free a block on another stream, behind an event */
+    unsigned transfer;   /* pass a block to another actor, behind an event */
+    unsigned renew;      /* destroy a stream while it is busy, and create one */
     unsigned reregister; /* unregister a registered stream while it is busy */
     unsigned wait;       /* for all queued work of a stream */
     unsigned delay_most; /* microseconds; 0: 200 */
