@@ -15,6 +15,7 @@
 #include "pool/compact/reclaimable.h"
 #include "pool/follow/follow.h"
 #include "pool/follow/guard.h"
+#include "pool/follow/repeat.h"
 #include "pool/follow/state.h"
 #include "pool/order/capture.h"
 #include "pool/order/fence.h"
@@ -248,7 +249,7 @@ static tarn__index quick_planned(struct tarn__pool *pool,
     if (has_joined_capture(pool, cache))
         return 0;
     tarn__pool_lock(pool);
-    tarn__thread_cache_before_search(pool, cache);
+    tarn__repeat_end(pool, cache);
     if (!tarn__pool_lifecycle(pool))
         index = tarn__follow_take(pool, cache, request, followed);
     if (index) {
@@ -299,6 +300,19 @@ static void begin_step(struct tarn__pool *pool)
     tarn__guard_warn(pool);
 }
 
+/* End a repeat of the thread on a stream, before its thread cache is not used. */
+static void end_repeat(struct tarn__pool *pool, tarn_stream stream)
+{
+    struct tarn__thread_cache *cache =
+        caches_are_on(pool) ? tarn__thread_table_find(pool, stream) : NULL;
+
+    if (!cache)
+        return;
+    tarn__pool_lock(pool);
+    tarn__repeat_end(pool, cache);
+    tarn__pool_unlock(pool);
+}
+
 /* Allocate in a pool that has a plan, or learns one. */
 __attribute__((noinline)) static tarn_status allocate_planned(
     struct tarn__pool *pool, struct tarn__thread_cache *cache,
@@ -313,7 +327,9 @@ __attribute__((noinline)) static tarn_status allocate_planned(
         begin_step(pool);
         cache = NULL; /* that may take long: resolve the stream anew */
     }
-    if (cache)
+    if (!cache)
+        end_repeat(pool, stream);
+    else
         index = quick_planned(pool, cache, request, bytes, &followed);
     if (cache && !index && !followed.has_slot)
         index = quick_unplanned(pool, cache, request, bytes, &followed);
@@ -505,13 +521,12 @@ __attribute__((noinline)) static tarn_status quick_put(struct tarn__pool *pool,
     tarn__pool_lock(pool);
     tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
     cache->stream_state->last_free = pool->counts.frees;
-    bool may_keep =
-        !pool->follow || tarn__follow_forget(pool, index, cache->stream_state);
-    bool kept = may_keep && tarn__grants_raise(pool, cache, tarn__node_bytes(node)) &&
-                tarn__thread_cache_keep(pool, cache, index);
-    if (!kept) {
+    bool is_put = (pool->follow && tarn__follow_put(pool, cache, index)) ||
+                  (tarn__grants_raise(pool, cache, tarn__node_bytes(node)) &&
+                   tarn__thread_cache_keep(pool, cache, index));
+    if (!is_put) {
         tarn__thread_cache_before_search(pool, cache);
-        if (!may_keep || !tarn__thread_cache_keep_last_freed(pool, cache, index))
+        if (!tarn__thread_cache_keep_last_freed(pool, cache, index))
             tarn__heap_put(&pool->heap, index, cache->stream_state);
     }
     bool due = tarn__fence_is_due(pool, cache->stream_state);

@@ -103,6 +103,8 @@ struct tarn__pool {
     struct tarn__thread_cache *caches TARN__GUARDED_BY(pool_lock);
     /* number of thread caches that were deleted */
     uint64_t caches_ended TARN__GUARDED_BY(pool_lock);
+    /* their hits that the plan does not know (follow/repeat.h) */
+    uint64_t repeats_ended TARN__GUARDED_BY(pool_lock);
     struct tarn__thread_cache *caches_with_last_freed TARN__GUARDED_BY(pool_lock);
     struct tarn__thread_cache *caches_with_grant TARN__GUARDED_BY(pool_lock);
     /* the next one in that list from which grants.c reclaims */

@@ -128,6 +128,7 @@ static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statist
     out->allocations = sums.counts.allocations;
     out->frees = sums.counts.frees;
     out->cache_hits = sums.counts.hits;
+    out->planned = sums.repeats;
     memcpy(out->size_classes, sums.counts.classes, sizeof out->size_classes);
     out->metadata = sizeof *pool + sums.metadata +
                     tarn__nodes_metadata(&pool->heap.nodes) +
@@ -159,7 +160,7 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
                         pool->counters.queries + tarn__pages_driver_calls(pool->pages);
     out->streams = tarn__heap_streams(&pool->heap);
     if (pool->follow) {
-        out->planned = pool->follow->counts.planned;
+        out->planned += pool->follow->counts.planned;
         out->plan_missed = pool->follow->counts.missed;
         out->plan_resynchronized = pool->follow->counts.resynchronized;
         out->plan_state = pool->follow->state;

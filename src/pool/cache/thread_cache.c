@@ -132,6 +132,23 @@ static bool return_last_freed(struct tarn__pool *pool, struct tarn__thread_cache
     return last_freed != 0;
 }
 
+/* Do the same for a cache of any thread. */
+static bool return_last_freed_of_other(struct tarn__pool *pool,
+                                       struct tarn__thread_cache *cache)
+    TARN__REQUIRES(pool_lock)
+{
+    tarn__assert_held(&pool->lock);
+
+    if (!cache->repeat.index)
+        return return_last_freed(pool, cache, TARN__DURING_OTHERS);
+    if (atomic_load_explicit(&cache->last_freed, memory_order_relaxed) == 0)
+        return false;
+    tarn__thread_cache_exclude_owner(pool, cache);
+    bool has = return_last_freed(pool, cache, TARN__DURING_OTHERS);
+    tarn__thread_cache_admit_owner(pool, cache);
+    return has;
+}
+
 /* Return the last-freed blocks of up to `most` caches. A cache whose block its thread has
  * taken stays in the list: the thread may put that block in again. */
 static unsigned return_some_last_freed(struct tarn__pool *pool, unsigned most)
@@ -143,7 +160,7 @@ static unsigned return_some_last_freed(struct tarn__pool *pool, unsigned most)
     for (struct tarn__thread_cache *i = pool->caches_with_last_freed; i && count < most;
          i = next) {
         next = i->in[TARN__CACHES_WITH_LAST_FREED].next;
-        if (return_last_freed(pool, i, TARN__DURING_OTHERS)) {
+        if (return_last_freed_of_other(pool, i)) {
             leave_list(pool, i, TARN__CACHES_WITH_LAST_FREED);
             count++;
         }
@@ -161,6 +178,23 @@ bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
     for (; count == CACHES_AT_ONCE; count = return_some_last_freed(pool, CACHES_AT_ONCE))
         tarn__pool_relock(pool);
     return any;
+}
+
+bool tarn__thread_caches_return_few_last_freed(struct tarn__pool *pool)
+{
+    tarn__assert_held(&pool->lock);
+
+    return pool->caches_with_last_freed &&
+           return_some_last_freed(pool, CACHES_AT_ONCE) > 0;
+}
+
+void tarn__thread_cache_end_last_freed(struct tarn__pool *pool,
+                                       struct tarn__thread_cache *cache)
+{
+    tarn__assert_held(&pool->lock);
+
+    return_last_freed(pool, cache, TARN__DURING_OTHERS);
+    cache->last_freed_quanta = 0;
 }
 
 void tarn__thread_cache_drop_last_freed(struct tarn__pool *pool,
@@ -496,6 +530,7 @@ void tarn__thread_cache_delete(struct tarn__pool *pool, struct tarn__thread_cach
         leave_list(pool, cache, (enum tarn__cache_list)i);
     tarn__counts_add(&pool->counts, &cache->counts);
     pool->counts.hits += tarn__counts_read(&cache->counts.allocations);
+    pool->repeats_ended += tarn__thread_cache_repeats(cache);
     pool->drained_operations -= cache->drained_uses; /* they are in `counts` now */
     cache->stream_state->users--;
     tarn__identity_delete_if_unused(&pool->heap, cache->stream_state);
@@ -565,6 +600,7 @@ static bool sum_caches(struct tarn__pool *pool, bool is_last,
          i = i->in[TARN__CACHES_OF_POOL].next) {
         tarn__counts_add(&sums->counts, &i->counts);
         sums->counts.hits += tarn__counts_read(&i->counts.allocations);
+        sums->repeats += tarn__thread_cache_repeats(i);
         uint64_t last_freed = atomic_load_explicit(&i->last_freed, memory_order_relaxed);
         sums->bytes +=
             TARN__CACHE_READ(i->bytes) + (last_freed >> 32 << TARN__QUANTUM_SHIFT);
@@ -589,4 +625,5 @@ void tarn__thread_caches_sum(struct tarn__pool *pool,
         memset(sums, 0, sizeof *sums);
     while (!sum_caches(pool, ++tries > RESTARTS_MAX, sums));
     tarn__counts_add(&sums->counts, &pool->counts);
+    sums->repeats += pool->repeats_ended;
 }

@@ -58,13 +58,14 @@ struct tarn__thread_cache {
     CUstream_ handle;
 
     _Atomic uint64_t bytes, granted; /* held; granted */
-    /* Quanta << 32 | index; 0: none. Only the thread writes a block here; any thread
-     * may take it. */
+    /* Quanta << 32 | index; 0: none. Only the thread writes a block here. Any thread may
+     * take it; during a repeat it first excludes the owner. */
     _Atomic uint64_t last_freed;
     /* The thread's own: */
     uint32_t last_freed_quanta; /* a free of this size may fill the slot again; 0: none */
-    unsigned last_freed_skips;  /* number of coming frees that do not fill it */
-    struct tarn__counts counts; /* `hits` unused: each allocation is one */
+    uint32_t last_freed_refills; /* so many times; a plan sets that, else it wraps */
+    unsigned last_freed_skips;   /* number of coming frees that do not fill it */
+    struct tarn__counts counts;  /* `hits` unused: each allocation is one */
 
     tarn__index small[TARN__SMALL_CLASSES] TARN__GUARDED_BY(cache_lock);
     _Atomic tarn__index large[TARN__LARGE_SLOTS];
@@ -79,6 +80,15 @@ struct tarn__thread_cache {
     /* its sequence in a plan, for this version of the plan (follow/follow.c) */
     struct tarn__sequence *sequence;
     uint64_t sequence_version;
+    /* The last-freed block while a plan has it next (follow/repeat.h): node, 0: none;
+     * place in the sequence; size; hits of this repeat, and hits of the cache in all, that
+     * the plan knows. The pool's lock guards it. The index also changes under the cache's
+     * own. */
+    struct {
+        tarn__index index;
+        uint32_t place, quanta, hits;
+        uint64_t counted;
+    } repeat;
     struct {
         struct tarn__thread_cache *next, **from; /* from: NULL if it is not in the list */
     } in[TARN__CACHE_LISTS];
@@ -142,9 +152,17 @@ void tarn__thread_cache_drop_last_freed(struct tarn__pool *pool,
                                         struct tarn__thread_cache *cache)
     TARN__REQUIRES(pool_lock);
 /* Return the last-freed blocks of all thread caches to the heap. Returns false if there
- * is none. `lock` held. */
+ * is none. `lock` held, and released in between if they are many. */
 bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
     TARN__REQUIRES(pool_lock);
+/* Return those of a few caches. Returns false if there is none. `lock` held. */
+bool tarn__thread_caches_return_few_last_freed(struct tarn__pool *pool)
+    TARN__REQUIRES(pool_lock);
+/* Return the last-freed block to the heap, and have the cache's thread put none in until it
+ * searches the heap again. The cache's owner is excluded. `lock` held. */
+void tarn__thread_cache_end_last_freed(struct tarn__pool *pool,
+                                       struct tarn__thread_cache *cache)
+    TARN__REQUIRES(pool_lock) TARN__REQUIRES(cache_lock);
 
 /* Return all blocks of all thread caches to the heap. Takes and releases `lock`, several
  * times. */
@@ -171,6 +189,7 @@ void tarn__thread_caches_free(struct tarn__pool *pool);
 /* What a pool counted, its thread caches included, and what those hold. */
 struct tarn__thread_cache_sums {
     struct tarn__counts counts;
+    uint64_t repeats; /* hits that a plan does not know yet */
     uint64_t bytes;
     size_t metadata;
 };
@@ -232,6 +251,14 @@ static inline void tarn__thread_cache_leave(struct tarn__thread_cache *cache)
     atomic_store_explicit(&cache->is_entered, false, memory_order_release);
 }
 
+/* Return the hits of a repeat that the plan does not know yet. */
+static inline uint64_t tarn__thread_cache_repeats(const struct tarn__thread_cache *cache)
+{
+    return cache->repeat.index
+               ? tarn__counts_read(&cache->counts.allocations) - cache->repeat.counted
+               : 0;
+}
+
 static inline uint64_t tarn__thread_cache_capacity(const struct tarn__thread_cache *cache)
 {
     return TARN__CACHE_READ(cache->granted) - TARN__CACHE_READ(cache->bytes);
@@ -273,9 +300,13 @@ static inline tarn__index tarn__thread_cache_take_last_freed(
 {
     uint64_t last_freed = atomic_load_explicit(&cache->last_freed, memory_order_relaxed);
 
-    if (last_freed >> 32 != quanta || !atomic_compare_exchange_strong_explicit(
-                                          &cache->last_freed, &last_freed, 0,
-                                          memory_order_acq_rel, memory_order_relaxed))
+    if (last_freed >> 32 != quanta)
+        return 0;
+    if (cache->repeat.index)
+        TARN__CACHE_WRITE(cache->last_freed, 0);
+    else if (!atomic_compare_exchange_strong_explicit(&cache->last_freed, &last_freed, 0,
+                                                      memory_order_acq_rel,
+                                                      memory_order_relaxed))
         return 0;
     cache->keeps_last_freed = false;
     return (tarn__index)last_freed;
@@ -371,6 +402,8 @@ static inline enum tarn__put tarn__thread_cache_put(struct tarn__pool *pool,
                 tarn__thread_cache_push(cache, node, index);
             } else {
                 tarn__thread_cache_put_last_freed(pool, cache, index);
+                if (--cache->last_freed_refills == 0)
+                    cache->last_freed_quanta = 0;
             }
             tarn__counts_note_free(&cache->counts, requested);
             result = TARN__PUT_DONE;

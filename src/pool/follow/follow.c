@@ -3,9 +3,11 @@
 #include "pool/compact/grow_vmm.h"
 #include "pool/compact/retired.h"
 #include "pool/follow/area.h"
+#include "pool/follow/find.h"
 #include "pool/follow/guard.h"
 #include "pool/follow/learn.h"
 #include "pool/follow/match.h"
+#include "pool/follow/repeat.h"
 #include "pool/follow/state.h"
 #include "pool/order/fence.h"
 #include "pool/order/no_stream.h"
@@ -17,63 +19,7 @@
  * requests for event fences, each of a few streams; steps until a slot is available. */
 enum { TRIES = 4, QUERIES = 4, REQUESTS = 4, TURNS = 8 };
 
-/* --- sequences --- */
-
-/* Return the ordinal of a thread. More threads than the plan has begin anew. */
-static bool thread_ordinal(struct tarn__follow *follow, uint64_t id, uint32_t *out)
-{
-    const uint32_t *known = tarn__ordinals_find(&follow->threads, id);
-
-    *out = known ? *known : follow->threads.next % follow->sequences->threads;
-    return known || tarn__ordinals_add(&follow->threads, id, *out);
-}
-
-/* Return true if a pass over the sequence is over, or has not begun. */
-static bool is_at_end(const struct tarn__sequence *sequence)
-{
-    return sequence && (sequence->cursor == 0 ||
-                        sequence->cursor + TARN__MATCH_WINDOW >= sequence->count);
-}
-
-/* Return the ordinal of a new stream. With more streams than the plan has, it is one that
- * a pass creates anew: it takes the place of the first one that is at its end. */
-static uint32_t new_stream(const struct tarn__follow *follow, uint32_t thread)
-{
-    const struct tarn__sequences *sequences = follow->sequences;
-
-    if (follow->streams.next < sequences->streams)
-        return follow->streams.next;
-    for (uint32_t i = 0; i < sequences->streams; i++)
-        if (is_at_end(tarn__sequences_find(sequences, thread, i)))
-            return i;
-    return follow->streams.next % sequences->streams;
-}
-
-/* Return the sequence of a thread and a stream. */
-static struct tarn__sequence *sequence_of(struct tarn__follow *follow, uint64_t thread_id,
-                                          uint64_t key)
-{
-    uint32_t thread;
-
-    if (follow->sequences->count == 0 || !thread_ordinal(follow, thread_id, &thread))
-        return NULL;
-    const uint32_t *known = tarn__ordinals_find(&follow->streams, key);
-    uint32_t stream = known ? *known : new_stream(follow, thread);
-    if (!known && !tarn__ordinals_add(&follow->streams, key, stream))
-        return NULL;
-    return tarn__sequences_find(follow->sequences, thread, stream);
-}
-
-/* Do the same for a thread cache, which keeps the answer for the step. */
-static struct tarn__sequence *sequence_of_cache(struct tarn__follow *follow,
-                                                struct tarn__thread_cache *cache)
-{
-    if (cache->sequence_version != follow->version) {
-        cache->sequence = sequence_of(follow, tarn__thread_id(), cache->key);
-        cache->sequence_version = follow->version;
-    }
-    return cache->sequence;
-}
+/* --- the slot of an allocation --- */
 
 /* The earlier requests of this step have slots in the sequences, too. */
 static void replay(struct tarn__follow *follow) TARN__REQUIRES(pool_lock)
@@ -84,7 +30,7 @@ static void replay(struct tarn__follow *follow) TARN__REQUIRES(pool_lock)
         const struct tarn__learn_request *request = &learn->requests[i];
         struct tarn__match match = {
             .sequences = follow->sequences,
-            .sequence = sequence_of(follow, request->thread, request->key),
+            .sequence = tarn__find_sequence(follow, request->thread, request->key),
             .quanta = request->quanta,
             .takes_larger = follow->is_borrowed};
         if (!match.sequence)
@@ -94,8 +40,6 @@ static void replay(struct tarn__follow *follow) TARN__REQUIRES(pool_lock)
             tarn__match_accept(&match);
     }
 }
-
-/* --- the slot of an allocation --- */
 
 static uint64_t address_of(const struct tarn__heap *heap, uint32_t offset)
 {
@@ -157,7 +101,11 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
                                 .takes_larger = follow->is_borrowed};
     bool is_blocked = false;
 
-    if (!tarn__guard_note_allocation(pool, request->quanta) || !sequence)
+    if (!tarn__guard_note_allocation(pool, request->quanta)) {
+        tarn__repeat_end_all(pool);
+        return TARN__AREA_BLOCKED;
+    }
+    if (!sequence)
         return TARN__AREA_BLOCKED;
     tarn__match_begin(&match);
     for (int tries = 0; tries < TRIES && tarn__match_next(&match); tries++) {
@@ -171,6 +119,8 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
         }
         enum tarn__area_use use =
             look(pool, stream_state, request, slot->offset, slot->rank, out);
+        if (use == TARN__AREA_BLOCKED && tarn__thread_caches_return_few_last_freed(pool))
+            use = look(pool, stream_state, request, slot->offset, slot->rank, out);
         is_blocked = is_blocked || (use == TARN__AREA_BLOCKED &&
                                     is_aligned(&pool->heap, slot->offset, request));
         if (use == TARN__AREA_BLOCKED)
@@ -225,7 +175,7 @@ tarn__index tarn__follow_take(struct tarn__pool *pool, struct tarn__thread_cache
     tarn__assert_held(&pool->lock);
     if (!asks(pool, cache->key, request->quanta, out))
         return 0;
-    struct tarn__sequence *sequence = sequence_of_cache(pool->follow, cache);
+    struct tarn__sequence *sequence = tarn__find_sequence_of_cache(pool->follow, cache);
     if (choose(pool, sequence, cache->stream_state, request, &found, out) !=
         TARN__AREA_NOW)
         return 0;
@@ -268,9 +218,9 @@ static enum tarn__area_use look_again(struct follow_search *search)
         return TARN__AREA_BLOCKED;
     if (!followed->is_made)
         return asks(pool, key, search->request->quanta, followed)
-                   ? choose(pool, sequence_of(pool->follow, tarn__thread_id(), key),
-                            caller->stream_state, search->request, &search->look,
-                            followed)
+                   ? choose(
+                         pool, tarn__find_sequence(pool->follow, tarn__thread_id(), key),
+                         caller->stream_state, search->request, &search->look, followed)
                    : TARN__AREA_BLOCKED;
     return is_proposed(pool, followed)
                ? look(pool, caller->stream_state, search->request, followed->offset,
@@ -485,11 +435,13 @@ static bool mark_learned(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
     bool was_on = tarn__learn_is_on(pool);
+    tarn__repeat_end_all(pool);
     tarn__guard_end_step(pool);
     tarn__pool_unlock(pool);
     enter_plan(pool);
     tarn__pool_lock(pool);
     pool->follow->is_marked = true;
+    tarn__repeat_end_all(pool); /* other threads may have begun some */
     struct tarn__planner *planner = tarn__learn_mark(pool);
     bool is_due = tarn__learn_is_trim_due(pool);
     bool begins = !was_on && tarn__learn_is_on(pool);
@@ -527,6 +479,7 @@ bool tarn__follow_mark(struct tarn__pool *pool)
     if (pool->follow->learn)
         return mark_learned(pool);
     tarn__pool_lock(pool);
+    tarn__repeat_end_all(pool);
     tarn__guard_end_step(pool);
     pool->follow->is_marked = true;
     tarn__state_restart(pool);
@@ -571,4 +524,19 @@ bool tarn__follow_forget(struct tarn__pool *pool, tarn__index index,
     if (is_to_be_fenced(sequences, node->next, stream_state))
         stream_state->wanted = true;
     return false;
+}
+
+bool tarn__follow_put(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                      tarn__index index)
+{
+    tarn__assert_held(&pool->lock);
+    tarn__repeat_note(pool, cache);
+    if (tarn__follow_forget(pool, index, cache->stream_state))
+        return false;
+    if (tarn__repeat_begin(pool, cache, index))
+        return true;
+    if (cache->repeat.index == 0)
+        tarn__thread_cache_before_search(pool, cache);
+    tarn__heap_put(&pool->heap, index, cache->stream_state);
+    return true;
 }

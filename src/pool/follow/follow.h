@@ -5,7 +5,7 @@
  * outside of the area. So a wrong plan costs time and memory, and never order.
  *
  * While a pool follows a plan, its thread caches keep no blocks: a cached block would hold
- * its addresses against the next slot.
+ * its addresses against the next slot. A block which that slot is stays there (repeat.h).
  *
  * The pool's lock guards all of it.
  */
@@ -44,10 +44,15 @@ tarn__index tarn__follow_search(struct tarn__caller *caller,
  * Returns false if that is so already. No lock held. */
 bool tarn__follow_share(struct tarn__pool *pool);
 /* Note that a block, in transit, is about to be freed in the order of a stream. Returns true
- * if the pool follows no plan any more, so that a thread cache may keep the block. */
+ * if the pool follows no plan any more. */
 bool tarn__follow_forget(struct tarn__pool *pool, tarn__index index,
                          struct tarn__stream_state *stream_state)
     TARN__REQUIRES(pool_lock);
+/* Put a block, in transit, that the thread of the cache frees. It stays in the cache if the
+ * plan has its address next, else it goes into the heap. Returns false if the pool follows no
+ * plan any more, and the block is still to be put. */
+bool tarn__follow_put(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                      tarn__index index) TARN__REQUIRES(pool_lock);
 
 /* Note that the allocation got this block, which is in transit, on the stream of that
  * key. A pool that learns records it. */

@@ -158,6 +158,17 @@ void tarn__guard_note_planned(struct tarn__pool *pool, uint32_t quanta)
     follow->counts.missed--;
 }
 
+void tarn__guard_note_repeats(struct tarn__pool *pool, uint32_t quanta, uint64_t count)
+{
+    struct tarn__follow *follow = pool->follow;
+
+    tarn__assert_held(&pool->lock);
+    follow->step.allocations += count;
+    follow->step.quanta += quanta * count;
+    follow->step.planned_quanta += quanta * count;
+    follow->counts.planned += count;
+}
+
 void tarn__guard_note_outside(struct tarn__pool *pool, uint32_t quanta)
 {
     struct tarn__follow *follow = pool->follow;

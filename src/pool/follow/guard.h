@@ -23,6 +23,9 @@ void tarn__guard_note_planned(struct tarn__pool *pool, uint32_t quanta)
  * missed. */
 void tarn__guard_note_outside(struct tarn__pool *pool, uint32_t quanta)
     TARN__REQUIRES(pool_lock);
+/* Note `count` allocations of `quanta` quanta each, which got planned addresses. */
+void tarn__guard_note_repeats(struct tarn__pool *pool, uint32_t quanta, uint64_t count)
+    TARN__REQUIRES(pool_lock);
 /* End a step. If the plan did not pay twice, the pool follows it no longer. */
 void tarn__guard_end_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* Warn if a plan has ended since the last call. No lock held. */

@@ -65,6 +65,11 @@ bool tarn__learn_is_on(const struct tarn__pool *pool)
     return learn && (learn->is_on || atomic_load(&learn->detect.is_on));
 }
 
+bool tarn__learn_sees_requests(const struct tarn__learn *learn)
+{
+    return learn->is_recording || atomic_load(&learn->detect.is_on);
+}
+
 /* --- shapes --- */
 
 static struct tarn__learn_shape *unused_shape(struct tarn__learn *learn)
@@ -257,6 +262,21 @@ void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t
         learn->record.peak_allocated = pool->heap.allocated_bytes;
     if (learn->record.peak_reserved < reserved)
         learn->record.peak_reserved = reserved;
+}
+
+void tarn__learn_note_repeats(struct tarn__pool *pool, tarn__index index, uint64_t key,
+                              uint64_t count)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    tarn__assert_held(&pool->lock);
+    if (!learn->is_on)
+        return;
+    bool is_live = tarn__node_state(node) == TARN__LIVE;
+    tarn__record_skip(&learn->record, count - is_live);
+    if (is_live)
+        tarn__record_allocate(&learn->record, node, index, key, tarn__thread_id());
 }
 
 void tarn__learn_note_free(struct tarn__pool *pool, tarn__index index, uint64_t key)

@@ -107,6 +107,9 @@ size_t tarn__learn_metadata(const struct tarn__pool *pool) TARN__REQUIRES(pool_l
  * for. */
 bool tarn__learn_is_on(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 
+/* Return true if it has to see each request: it records the step, or looks for steps. */
+bool tarn__learn_sees_requests(const struct tarn__learn *learn);
+
 /* Look for steps: note a request, before it is served. Returns true if a step begins with
  * it, which the caller marks. */
 bool tarn__learn_detect(struct tarn__pool *pool, uint32_t quanta)
@@ -118,6 +121,10 @@ bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t qu
 /* Note that it got this block, which is in transit. */
 void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t key)
     TARN__REQUIRES(pool_lock);
+/* Note that the thread cache served `count` requests of a stream with this block, of which
+ * all but the last have ended. */
+void tarn__learn_note_repeats(struct tarn__pool *pool, tarn__index index, uint64_t key,
+                              uint64_t count) TARN__REQUIRES(pool_lock);
 /* Note the free of a block. */
 void tarn__learn_note_free(struct tarn__pool *pool, tarn__index index, uint64_t key)
     TARN__REQUIRES(pool_lock);

@@ -2,16 +2,19 @@
 #include "pool/follow/match.h"
 #include <string.h>
 
-void tarn__match_begin(struct tarn__match *match)
+static void note_size(struct tarn__sequence *sequence, uint32_t quanta)
 {
-    struct tarn__sequence *sequence = match->sequence;
-
     if (sequence->size_count == TARN__SEQUENCES_GRAM)
         memmove(sequence->sizes, sequence->sizes + 1,
                 (TARN__SEQUENCES_GRAM - 1) * sizeof *sequence->sizes);
     else
         sequence->size_count++;
-    sequence->sizes[sequence->size_count - 1] = match->quanta;
+    sequence->sizes[sequence->size_count - 1] = quanta;
+}
+
+void tarn__match_begin(struct tarn__match *match)
+{
+    note_size(match->sequence, match->quanta);
 }
 
 /* Return how many places ahead and behind are searched: each place of a short sequence
@@ -175,6 +178,16 @@ static void go_back(struct tarn__sequence *sequence, uint32_t places)
     }
 }
 
+/* So many slots from the cursor on are used. */
+static void pass(struct tarn__sequence *sequence, uint32_t count)
+{
+    bool is_far = count >= TARN__MATCH_WINDOW;
+
+    sequence->behind = is_far ? UINT64_MAX : ~(~sequence->behind << count);
+    sequence->ahead = is_far ? 0 : sequence->ahead >> count;
+    sequence->cursor = (uint32_t)(((uint64_t)sequence->cursor + count) % sequence->count);
+}
+
 void tarn__match_accept(struct tarn__match *match)
 {
     struct tarn__sequence *sequence = match->sequence;
@@ -187,9 +200,8 @@ void tarn__match_accept(struct tarn__match *match)
         advance(sequence, look);
     else
         go_back(sequence, look - ahead + 1);
-    sequence->ahead |= 1;
-    advance(sequence, 1);
-    sequence->cursor = match->place + 1 < sequence->count ? match->place + 1 : 0;
+    sequence->cursor = match->place;
+    pass(sequence, 1);
 }
 
 void tarn__match_reject(struct tarn__match *match)
@@ -198,8 +210,32 @@ void tarn__match_reject(struct tarn__match *match)
 
     if (sequence->slots[sequence->cursor].quanta != match->quanta)
         return;
-    /* It is the slot at the cursor, whose addresses are in use. */
-    sequence->ahead |= 1;
-    advance(sequence, 1);
-    sequence->cursor = sequence->cursor + 1 < sequence->count ? sequence->cursor + 1 : 0;
+    pass(sequence, 1); /* its addresses are in use */
+}
+
+/* --- runs of slots with the same addresses --- */
+
+uint32_t tarn__match_run(const struct tarn__sequence *sequence, uint64_t offset,
+                         uint32_t quanta, uint32_t most)
+{
+    uint32_t place = sequence->cursor, run = 0;
+
+    if (sequence->ahead) { /* the first place that was used */
+        uint32_t unused = (uint32_t)__builtin_ctzll(sequence->ahead);
+        most = most < unused ? most : unused;
+    }
+    while (run < most && sequence->slots[place].offset == offset &&
+           sequence->slots[place].quanta == quanta) {
+        run++;
+        if (++place == sequence->count)
+            place = 0;
+    }
+    return run;
+}
+
+void tarn__match_pass(struct tarn__sequence *sequence, uint32_t quanta, uint32_t count)
+{
+    for (uint32_t i = 0; i < count && i < TARN__SEQUENCES_GRAM; i++)
+        note_size(sequence, quanta);
+    pass(sequence, count);
 }

@@ -39,6 +39,13 @@ void tarn__match_accept(struct tarn__match *match);
 /* The allocation is no slot. */
 void tarn__match_reject(struct tarn__match *match);
 
+/* Return how many of the next slots, at most `most`, have these addresses, one after the
+ * other. */
+uint32_t tarn__match_run(const struct tarn__sequence *sequence, uint64_t offset,
+                         uint32_t quanta, uint32_t most);
+/* The last `count` allocations, of so many quanta each, were the next slots. */
+void tarn__match_pass(struct tarn__sequence *sequence, uint32_t quanta, uint32_t count);
+
 /* Return the slot that was found. */
 static inline const struct tarn__sequences_slot *tarn__match_slot(
     const struct tarn__match *match)

@@ -139,3 +139,14 @@ void tarn__record_deallocate(struct tarn__record *record, const struct tarn__nod
         block->node[!record->parity] = 0;
     }
 }
+
+void tarn__record_skip(struct tarn__record *record, uint64_t count)
+{
+    for (; count > 0; count--) {
+        record->is_whole = record->is_whole && has_room(record);
+        if (!record->is_whole)
+            return;
+        tarn__record_at(record, record->count++)->node[record->parity] = 0;
+        record->operations += 2;
+    }
+}

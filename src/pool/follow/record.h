@@ -87,6 +87,9 @@ void tarn__record_allocate(struct tarn__record *record, struct tarn__node *node,
 void tarn__record_deallocate(struct tarn__record *record, const struct tarn__node *node,
                              tarn__index index, uint64_t key);
 
+/* Note `count` blocks that were allocated and freed. */
+void tarn__record_skip(struct tarn__record *record, uint64_t count);
+
 /* Return true if the live block of a node was allocated in the present step. */
 static inline bool tarn__record_has(const struct tarn__record *record,
                                     const struct tarn__node *node, tarn__index index)
