@@ -393,22 +393,26 @@ static uint64_t bytes_at(struct tarn__pool *pool, tarn__index range,
 
 /* Find memory that can move to `need`, as much as fits there: completed, then fenced. */
 static void find_for(struct tarn__caller *caller, struct tarn__span need, uint64_t room,
-                     struct tarn__span kept, struct tarn__reclaimable *out)
-    TARN__REQUIRES(growth)
+                     struct tarn__span kept, const struct tarn__next_use *next_use,
+                     struct tarn__reclaimable *out) TARN__REQUIRES(growth)
 {
     if (caller->may_record) {
         tarn__fences_request(caller->pool, caller);
         tarn__fence_same_stream(caller);
     }
     tarn__fences_poll_all(caller->pool);
-    tarn__reclaimable_find(caller->pool, need.bytes, room, kept, out);
+    if (next_use)
+        tarn__reclaimable_find_last_needed(caller->pool, need.bytes, room, kept, next_use,
+                                           out);
+    else
+        tarn__reclaimable_find(caller->pool, need.bytes, room, kept, out);
     tarn__reclaimable_find_fenced(caller, out);
     tarn__reclaimable_fit(out);
 }
 
 tarn_status tarn__grow_vmm_at(struct tarn__caller *caller, tarn__index range,
                               struct tarn__span need, struct tarn__span kept,
-                              uint64_t aim)
+                              uint64_t aim, const struct tarn__next_use *next_use)
 {
     struct tarn__pool *pool = caller->pool;
     struct tarn__request request = {(uint32_t)(need.bytes >> TARN__QUANTUM_SHIFT),
@@ -424,7 +428,7 @@ tarn_status tarn__grow_vmm_at(struct tarn__caller *caller, tarn__index range,
     tarn__pool_unlock(pool);
     if ((reserved + need.bytes > aim || need.bytes > headroom) &&
         !tarn__pool_never_moves(pool) && (found = malloc(sizeof *found)) != NULL)
-        find_for(caller, need, room, kept, found);
+        find_for(caller, need, room, kept, next_use, found);
     growth.plan = (struct tarn__plan){.range = range, .at = need.address};
     if (found && found->count > 0)
         growth.plan.reclaimable = found;

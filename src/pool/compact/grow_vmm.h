@@ -2,7 +2,7 @@
 #ifndef TARN_POOL_GROW_VMM_H
 #define TARN_POOL_GROW_VMM_H
 
-#include "pool/order/caller.h"
+#include "pool/compact/reclaimable.h"
 
 /* Do tarn__grow() for a VMM pool. `growth` held. */
 tarn_status tarn__grow_vmm(struct tarn__caller *caller,
@@ -11,11 +11,13 @@ tarn_status tarn__grow_vmm(struct tarn__caller *caller,
 
 /* Map memory at `need`, which is whole pages of an unmapped range of the area. Up to `aim`
  * reserved bytes the pool grows; beyond it, free memory from elsewhere moves there, and
- * the pool grows only where too little is completed. What begins in `kept` stays.
+ * the pool grows only where too little is completed. What begins in `kept` stays. Of
+ * completed memory the handles move that are needed last; `next_use` NULL: that is not known.
  * `growth` held. */
 tarn_status tarn__grow_vmm_at(struct tarn__caller *caller, tarn__index range,
                               struct tarn__span need, struct tarn__span kept,
-                              uint64_t aim) TARN__REQUIRES(growth);
+                              uint64_t aim, const struct tarn__next_use *next_use)
+    TARN__REQUIRES(growth);
 
 /* Map one handle where the pool would grow next, towards `bytes` more, and make it
  * completed memory. Nothing moves. Returns its bytes; 0: there is none. `growth` held. */

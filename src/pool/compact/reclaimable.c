@@ -8,6 +8,7 @@
 #include "pool/order/events.h"
 #include "pool/order/wait_set.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* The blocks that one hold of the lock looks at, or changes: each costs up to a few
  * hundred nanoseconds where the processor's caches do not have it. */
@@ -165,6 +166,93 @@ void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted, uint64_t r
     keep_enough(out, 0, true);
     out->completed = out->count;
     trim_last(out);
+}
+
+/* --- the handles that are needed last --- */
+
+struct handle {
+    struct tarn__span span;
+    uint64_t next_use;
+    unsigned part;
+};
+
+/* The handles that are needed last, the last one first: no more than are wanted. */
+struct last_needed {
+    struct handle handles[TARN__RECLAIMABLE_MAX];
+    unsigned count;
+    uint64_t bytes, wanted;
+    struct tarn__reclaimable_part parts[TARN__RECLAIMABLE_MAX]; /* all that were found */
+};
+
+/* Enter a handle, if it is among the last ones. */
+static void enter(struct last_needed *last, struct handle handle)
+{
+    unsigned at = last->count;
+
+    while (at > 0 && last->handles[at - 1].next_use < handle.next_use)
+        at--;
+    if (at == TARN__RECLAIMABLE_MAX || (at == last->count && last->bytes >= last->wanted))
+        return;
+    if (last->count == TARN__RECLAIMABLE_MAX)
+        last->bytes -= last->handles[--last->count].span.bytes;
+    memmove(&last->handles[at + 1], &last->handles[at],
+            (last->count++ - at) * sizeof *last->handles);
+    last->handles[at] = handle;
+    last->bytes += handle.span.bytes;
+    while (last->bytes - last->handles[last->count - 1].span.bytes >= last->wanted)
+        last->bytes -= last->handles[--last->count].span.bytes;
+}
+
+/* Enter the handles of all parts. */
+static void enter_parts(const struct tarn__reclaimable *reclaimable,
+                        const struct tarn__next_use *next_use, struct last_needed *last)
+{
+    struct tarn__pool *pool = reclaimable->pool;
+    unsigned looks = 0;
+
+    tarn__pool_lock(pool);
+    for (unsigned i = 0; i < reclaimable->count; i++) {
+        struct tarn__span span = reclaimable->parts[i].span;
+        for (uint64_t at = span.address; at < span.address + span.bytes;) {
+            struct handle handle = {.span = tarn__pages_handle_at(pool->pages, at),
+                                    .part = i};
+            handle.next_use = next_use->of(next_use->data, handle.span);
+            enter(last, handle);
+            at += handle.span.bytes;
+            if (++looks % LOOKS == 0)
+                tarn__pool_relock(pool);
+        }
+    }
+    tarn__pool_unlock(pool);
+}
+
+void tarn__reclaimable_find_last_needed(struct tarn__pool *pool, uint64_t wanted,
+                                        uint64_t room, struct tarn__span excluded,
+                                        const struct tarn__next_use *next_use,
+                                        struct tarn__reclaimable *out)
+{
+    tarn__assert_held(&pool->growth);
+
+    struct last_needed *last = malloc(sizeof *last);
+
+    if (!last) {
+        tarn__reclaimable_find(pool, wanted, room, excluded, out);
+        return;
+    }
+    last->count = 0;
+    last->bytes = 0;
+    last->wanted = wanted;
+    find(pool, wanted, room, excluded, out);
+    enter_parts(out, next_use, last);
+    memcpy(last->parts, out->parts, out->count * sizeof *out->parts);
+    for (unsigned i = 0; i < last->count; i++) {
+        out->parts[i] = last->parts[last->handles[i].part];
+        out->parts[i].span = last->handles[i].span;
+        out->parts[i].handles = 1;
+    }
+    out->count = out->completed = last->count;
+    out->bytes = last->bytes;
+    free(last);
 }
 
 /* --- memory behind event fences --- */

@@ -56,6 +56,20 @@ void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted, uint64_t r
 void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
                                    struct tarn__reclaimable *reclaimable)
     TARN__REQUIRES(growth);
+/* When the program is expected to need the addresses of a handle again: a larger number is
+ * later. It is called under `lock`, which is released between two calls. */
+struct tarn__next_use {
+    uint64_t (*of)(const void *data, struct tarn__span handle);
+    const void *data;
+};
+
+/* Find completed memory of about `wanted` bytes as tarn__reclaimable_find() does: the handles
+ * that are needed last. Without host memory it does what that function does. */
+void tarn__reclaimable_find_last_needed(struct tarn__pool *pool, uint64_t wanted,
+                                        uint64_t room, struct tarn__span excluded,
+                                        const struct tarn__next_use *next_use,
+                                        struct tarn__reclaimable *out)
+    TARN__REQUIRES(growth);
 /* Leave out what does not fit into `room` bytes together. tarn__reclaimable_split() counts the
  * completed parts anew. */
 void tarn__reclaimable_fit(struct tarn__reclaimable *reclaimable) TARN__REQUIRES(growth);

@@ -130,6 +130,7 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
         followed->has_slot = true;
         followed->offset = slot->offset;
         followed->rank = slot->rank;
+        followed->number = sequence->first + match.place;
         return use;
     }
     tarn__match_reject(&match);
@@ -323,6 +324,26 @@ static void complete_beyond_aim(struct follow_search *search)
         has_waited_now(search);
 }
 
+/* Return when the plan needs the addresses of a handle again. What is outside of the area is
+ * expected to be needed in the middle of that time. */
+static uint64_t next_use_of(const void *data, struct tarn__span handle)
+    TARN__REQUIRES(pool_lock)
+{
+    const struct follow_search *search = data;
+    const struct tarn__pool *pool = search->caller->pool;
+    uint64_t begin = tarn__area_begin(&pool->heap);
+
+    if (!is_proposed(pool, search->followed))
+        return 0;
+    const struct tarn__sequences *sequences = pool->follow->sequences;
+    if (handle.address < begin || handle.address - begin >= pool->heap.area_bytes)
+        return sequences->slot_count / 2;
+    return tarn__next_uses_distance(&sequences->next_uses,
+                                    (handle.address - begin) >> TARN__QUANTUM_SHIFT,
+                                    handle.bytes >> TARN__QUANTUM_SHIFT,
+                                    sequences->next_uses.times[search->followed->number]);
+}
+
 /* Map memory at the first addresses of the slot that have none. */
 static bool has_mapped(struct follow_search *search)
 {
@@ -337,8 +358,11 @@ static bool has_mapped(struct follow_search *search)
     tarn__pool_lock(pool);
     enum tarn__area_use use = look_again(search);
     uint64_t aim = tarn__follow_is_on(pool) ? pool->follow->aim : 0;
+    bool knows_next_use =
+        use == TARN__AREA_MAP && pool->follow->sequences->next_uses.count > 0;
     tarn__pool_unlock(pool);
     if (use == TARN__AREA_MAP) {
+        const struct tarn__next_use next_use = {next_use_of, search};
         const struct tarn__node *range = tarn__node(&pool->heap.nodes, found->unmapped);
         uint64_t page = TARN__PAGE_BYTES, end = found->address + found->bytes;
         uint64_t begin = found->address & ~(page - 1);
@@ -347,7 +371,8 @@ static bool has_mapped(struct follow_search *search)
         end = end < tarn__node_end(range) ? end : tarn__node_end(range);
         status = tarn__grow_vmm_at(
             search->caller, found->unmapped, (struct tarn__span){begin, end - begin},
-            (struct tarn__span){found->begin, found->end - found->begin}, aim);
+            (struct tarn__span){found->begin, found->end - found->begin}, aim,
+            knows_next_use ? &next_use : NULL);
     }
     tarn__pool_leave_growth(pool);
     return use != TARN__AREA_MAP || status == TARN_OK;

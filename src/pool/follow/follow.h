@@ -20,7 +20,7 @@ struct tarn__followed {
     bool is_made;  /* the plan was asked */
     bool has_slot; /* and proposes a slot, of this version of the plan: */
     uint64_t version;
-    uint32_t offset, rank;
+    uint32_t offset, rank, number;
 };
 
 /* Return true if the pool follows a plan now. */

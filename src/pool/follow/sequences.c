@@ -161,6 +161,24 @@ static void rank(struct making *making)
             tarn__bits_add(&out->handed, out->slots[i].rank);
 }
 
+/* Make the table of next uses, if a pool may move pages to follow the plan. The slots are
+ * sorted by sequence. Returns false without host memory. */
+static bool list_next_uses(const struct making *making)
+{
+    struct tarn__sequences *out = making->out;
+    uint64_t most = out->peak_live + out->peak_live / tarn__sequences_aim_part(out);
+
+    if (out->height <= most)
+        return true;
+    uint32_t *times = malloc(((size_t)out->slot_count + 1) * sizeof *times);
+    if (!times)
+        return false;
+    for (uint32_t i = 0; i < out->slot_count; i++)
+        times[i] = making->sorted[i].slot;
+    return tarn__next_uses_init(&out->next_uses, out->slots, times, out->slot_count,
+                                making->plan->height);
+}
+
 static bool fill(struct making *making)
 {
     struct tarn__sequences *out = making->out;
@@ -175,8 +193,11 @@ static bool fill(struct making *making)
         return false;
     out->all[0].count = 0;
     cut(making);
+    if (!list_next_uses(making))
+        return false;
     rank(making);
-    out->bytes = sizeof *out + out->count * sizeof *out->all +
+    out->bytes = tarn__next_uses_bytes(&out->next_uses) + sizeof *out +
+                 out->count * sizeof *out->all +
                  count * (sizeof *out->slots + sizeof *out->nodes) +
                  grams * sizeof *out->grams +
                  (out->live.words + out->handed.words) * sizeof(uint64_t);
@@ -227,6 +248,7 @@ void tarn__sequences_free(struct tarn__sequences *sequences)
     tarn__bits_free(&sequences->live);
     tarn__bits_free(&sequences->handed);
     tarn__map_free(&sequences->by);
+    tarn__next_uses_free(&sequences->next_uses);
     free(sequences->slots);
     free(sequences->nodes);
     free(sequences->grams);

@@ -15,6 +15,7 @@
 #include "plan/bits.h"
 #include "plan/plan.h"
 #include "pool/blocks/node.h"
+#include "pool/follow/next_use.h"
 
 /* The offset of a slot outside of the layout: an allocation that is such a slot has its
  * place in the sequence, and no address. */
@@ -60,13 +61,14 @@ struct tarn__sequences {
     tarn__index *nodes;        /* by rank: the node of a live slot; 0: it is not live */
     struct tarn__bits live;    /* ranks of live slots */
     struct tarn__bits handed;  /* ranks of slots that may have another stream next */
-    uint64_t height;           /* bytes of addresses */
-    uint64_t peak_live;        /* bytes */
-    uint64_t peak_allocated;   /* of the pool in the step that was learned, or 0 */
-    uint64_t outside;          /* most bytes outside of the layout in that step */
-    uint32_t price;            /* quanta: tarn__plan_rules */
-    unsigned bad_steps;        /* of this plan, in a row */
-    size_t bytes;              /* of host memory */
+    struct tarn__next_uses next_uses; /* of a plan that moves pages */
+    uint64_t height;                  /* bytes of addresses */
+    uint64_t peak_live;               /* bytes */
+    uint64_t peak_allocated;          /* of the pool in the step that was learned, or 0 */
+    uint64_t outside;                 /* most bytes outside of the layout in that step */
+    uint32_t price;                   /* quanta: tarn__plan_rules */
+    unsigned bad_steps;               /* of this plan, in a row */
+    size_t bytes;                     /* of host memory */
 };
 
 /* Make the sequences of a plan that is valid (plan/check.h). Returns NULL without host
@@ -83,6 +85,14 @@ void tarn__sequences_restart(struct tarn__sequences *sequences);
 
 /* Return the hash of the last sizes. */
 uint32_t tarn__sequences_hash(const uint32_t sizes[TARN__SEQUENCES_GRAM]);
+
+/* A move costs, so a plan that is little higher than its peak moves nothing. Return the part
+ * of the peak that it may be higher: more with several streams, whose memory is completed
+ * later. */
+static inline uint64_t tarn__sequences_aim_part(const struct tarn__sequences *sequences)
+{
+    return sequences->streams > 1 ? 33 : 66;
+}
 
 /* Note that a slot is live, in `node`; and that it is not any more. */
 static inline void tarn__sequences_enter(struct tarn__sequences *sequences, uint32_t rank,

@@ -33,17 +33,13 @@ void tarn__state_end(struct tarn__pool *pool)
 
 /* --- the plan that is followed --- */
 
-/* A move costs, so a plan that is little higher than its peak moves nothing. Parts of the
- * peak: with one stream, and with several, whose memory is completed later. */
-enum { AIM_PART = 66, AIM_PART_STREAMS = 33 };
-
 /* A learned plan gets the memory that the pool had before, from elsewhere. */
 static uint64_t aim_of(const struct tarn__sequences *sequences)
 {
-    uint64_t part = sequences->streams > 1 ? AIM_PART_STREAMS : AIM_PART;
     uint64_t peak =
         sequences->peak_allocated ? sequences->peak_allocated : sequences->peak_live;
-    uint64_t aim = tarn__pages_round_up(peak + peak / part);
+    uint64_t aim =
+        tarn__pages_round_up(peak + peak / tarn__sequences_aim_part(sequences));
 
     return !sequences->peak_allocated && tarn__pages_round_up(sequences->height) <= aim
                ? UINT64_MAX
