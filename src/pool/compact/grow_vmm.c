@@ -374,48 +374,47 @@ uint64_t tarn__grow_vmm_ahead(struct tarn__pool *pool, uint64_t bytes)
 
 /* --- at a given place --- */
 
-/* Return how much to map at a place where `need` is missing: a handle, where the pool may
- * have as much. */
-static uint64_t bytes_at(struct tarn__pool *pool, tarn__index range,
-                         struct tarn__span need, uint64_t aim)
+/* Return how much to map at the place: a handle, where the pool may have as much. */
+static uint64_t bytes_at(struct tarn__pool *pool, const struct tarn__grow_at *at,
+                         uint64_t room)
 {
-    uint64_t wanted = tarn__handle_size(pool->pages, need.bytes);
+    uint64_t need = at->need.bytes, wanted = tarn__handle_size(pool->pages, need);
 
     tarn__pool_lock(pool);
     uint64_t reserved = tarn__pages_reserved(pool->pages);
-    uint64_t room = tarn__node_end(tarn__node(&pool->heap.nodes, range)) - need.address;
     uint64_t most = tarn__budget_headroom(pool);
     tarn__pool_unlock(pool);
-    most = aim > reserved && aim - reserved < most ? aim - reserved : most;
+    most = at->aim > reserved && at->aim - reserved < most ? at->aim - reserved : most;
+    room = at->end - at->need.address < room ? at->end - at->need.address : room;
     most = room < most ? room : most;
-    return wanted <= need.bytes || wanted > most ? need.bytes : wanted;
+    return wanted <= need || wanted > most ? need : wanted;
 }
 
-/* Find memory that can move to `need`, as much as fits there: completed, then fenced. */
-static void find_for(struct tarn__caller *caller, struct tarn__span need, uint64_t room,
-                     struct tarn__span kept, const struct tarn__next_use *next_use,
-                     struct tarn__reclaimable *out) TARN__REQUIRES(growth)
+/* Find memory that can move to the place, as much as fits there: completed, then fenced. */
+static void find_for(struct tarn__caller *caller, const struct tarn__grow_at *at,
+                     uint64_t room, struct tarn__reclaimable *out) TARN__REQUIRES(growth)
 {
+    struct tarn__pool *pool = caller->pool;
+
     if (caller->may_record) {
-        tarn__fences_request(caller->pool, caller);
+        tarn__fences_request(pool, caller);
         tarn__fence_same_stream(caller);
     }
-    tarn__fences_poll_all(caller->pool);
-    if (next_use)
-        tarn__reclaimable_find_last_needed(caller->pool, need.bytes, room, kept, next_use,
-                                           out);
+    tarn__fences_poll_all(pool);
+    if (at->next_use)
+        tarn__reclaimable_find_last_needed(pool, at->need.bytes, room, at->kept,
+                                           at->next_use, out);
     else
-        tarn__reclaimable_find(caller->pool, need.bytes, room, kept, out);
+        tarn__reclaimable_find(pool, at->need.bytes, room, at->kept, out);
     tarn__reclaimable_find_fenced(caller, out);
     tarn__reclaimable_fit(out);
 }
 
-tarn_status tarn__grow_vmm_at(struct tarn__caller *caller, tarn__index range,
-                              struct tarn__span need, struct tarn__span kept,
-                              uint64_t aim, const struct tarn__next_use *next_use)
+tarn_status tarn__grow_vmm_at(struct tarn__caller *caller, const struct tarn__grow_at *at)
 {
     struct tarn__pool *pool = caller->pool;
-    struct tarn__request request = {(uint32_t)(need.bytes >> TARN__QUANTUM_SHIFT),
+    uint64_t need = at->need.bytes;
+    struct tarn__request request = {(uint32_t)(need >> TARN__QUANTUM_SHIFT),
                                     TARN__QUANTUM};
     struct growth growth = {.caller = caller, .request = &request, .has_moved = true};
     struct tarn__reclaimable *found = NULL;
@@ -423,19 +422,19 @@ tarn_status tarn__grow_vmm_at(struct tarn__caller *caller, tarn__index range,
     tarn__assert_held(&pool->growth);
     tarn__pool_lock(pool);
     uint64_t reserved = tarn__pages_reserved(pool->pages);
-    uint64_t room = tarn__node_end(tarn__node(&pool->heap.nodes, range)) - need.address;
+    uint64_t room =
+        tarn__node_end(tarn__node(&pool->heap.nodes, at->range)) - at->need.address;
     uint64_t headroom = tarn__budget_headroom(pool);
     tarn__pool_unlock(pool);
-    if ((reserved + need.bytes > aim || need.bytes > headroom) &&
-        !tarn__pool_never_moves(pool) && (found = malloc(sizeof *found)) != NULL)
-        find_for(caller, need, room, kept, next_use, found);
-    growth.plan = (struct tarn__plan){.range = range, .at = need.address};
+    if ((reserved + need > at->aim || need > headroom) && !tarn__pool_never_moves(pool) &&
+        (found = malloc(sizeof *found)) != NULL)
+        find_for(caller, at, room, found);
+    growth.plan = (struct tarn__plan){.range = at->range, .at = at->need.address};
     if (found && found->count > 0)
         growth.plan.reclaimable = found;
     uint64_t moved = tarn__plan_moved_bytes(&growth.plan);
-    growth.plan.least = need.bytes > moved ? need.bytes - moved : 0;
-    growth.plan.new_bytes =
-        moved == 0 ? bytes_at(pool, range, need, aim) : growth.plan.least;
+    growth.plan.least = need > moved ? need - moved : 0;
+    growth.plan.new_bytes = moved == 0 ? bytes_at(pool, at, room) : growth.plan.least;
     tarn_status status = TARN_OUT_OF_MEMORY;
     if (growth.plan.least <= headroom && tarn__plan_take(&growth.plan, caller, &request))
         status = carry_out(&growth);

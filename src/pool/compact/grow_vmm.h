@@ -9,14 +9,20 @@ tarn_status tarn__grow_vmm(struct tarn__caller *caller,
                            const struct tarn__request *request, tarn__index *out)
     TARN__REQUIRES(growth);
 
-/* Map memory at `need`, which is whole pages of an unmapped range of the area. Up to `aim`
- * reserved bytes the pool grows; beyond it, free memory from elsewhere moves there, and
- * the pool grows only where too little is completed. What begins in `kept` stays. Of
- * completed memory the handles move that are needed last; `next_use` NULL: that is not known.
- * `growth` held. */
-tarn_status tarn__grow_vmm_at(struct tarn__caller *caller, tarn__index range,
-                              struct tarn__span need, struct tarn__span kept,
-                              uint64_t aim, const struct tarn__next_use *next_use)
+/* A place for memory: whole pages of an unmapped range of the area. */
+struct tarn__grow_at {
+    tarn__index range;
+    struct tarn__span need;
+    uint64_t end; /* new memory may reach up to here, if it is more than needed */
+    struct tarn__span kept;                /* what begins here stays */
+    uint64_t aim;                          /* reserved bytes */
+    const struct tarn__next_use *next_use; /* NULL: that is not known */
+};
+
+/* Map memory there. Up to the aim the pool grows; beyond it, free memory from elsewhere moves
+ * there, and the pool grows only where too little is completed. Of completed memory the
+ * handles move that are needed last. `growth` held. */
+tarn_status tarn__grow_vmm_at(struct tarn__caller *caller, const struct tarn__grow_at *at)
     TARN__REQUIRES(growth);
 
 /* Map one handle where the pool would grow next, towards `bytes` more, and make it

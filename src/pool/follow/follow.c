@@ -344,11 +344,28 @@ static uint64_t next_use_of(const void *data, struct tarn__span handle)
                                     sequences->next_uses.times[search->followed->number]);
 }
 
+/* Return the first addresses of the slot that have no memory: whole pages. */
+static struct tarn__span missing(const struct follow_search *search)
+    TARN__REQUIRES(pool_lock)
+{
+    const struct tarn__area_look *found = &search->look;
+    const struct tarn__node *range =
+        tarn__node(&search->caller->pool->heap.nodes, found->unmapped);
+    uint64_t page = TARN__PAGE_BYTES, end = found->address + found->bytes;
+    uint64_t begin = found->address & ~(page - 1);
+
+    begin = begin > range->address ? begin : range->address;
+    end = (end + page - 1) & ~(page - 1);
+    end = end < tarn__node_end(range) ? end : tarn__node_end(range);
+    return (struct tarn__span){begin, end - begin};
+}
+
 /* Map memory at the first addresses of the slot that have none. */
 static bool has_mapped(struct follow_search *search)
 {
     struct tarn__pool *pool = search->caller->pool;
-    struct tarn__area_look *found = &search->look;
+    const struct tarn__next_use next_use = {next_use_of, search};
+    struct tarn__grow_at at = {0};
     tarn_status status = TARN_OUT_OF_MEMORY;
 
     if (tarn__pool_take_growth(pool) != TARN_OK)
@@ -356,26 +373,22 @@ static bool has_mapped(struct follow_search *search)
     tarn__pool_assert_growth(pool);
     tarn__retired_unmap_completed(pool);
     tarn__pool_lock(pool);
-    enum tarn__area_use use = look_again(search);
-    uint64_t aim = tarn__follow_is_on(pool) ? pool->follow->aim : 0;
-    bool knows_next_use =
-        use == TARN__AREA_MAP && pool->follow->sequences->next_uses.count > 0;
-    tarn__pool_unlock(pool);
-    if (use == TARN__AREA_MAP) {
-        const struct tarn__next_use next_use = {next_use_of, search};
-        const struct tarn__node *range = tarn__node(&pool->heap.nodes, found->unmapped);
-        uint64_t page = TARN__PAGE_BYTES, end = found->address + found->bytes;
-        uint64_t begin = found->address & ~(page - 1);
-        begin = begin > range->address ? begin : range->address;
-        end = (end + page - 1) & ~(page - 1);
-        end = end < tarn__node_end(range) ? end : tarn__node_end(range);
-        status = tarn__grow_vmm_at(
-            search->caller, found->unmapped, (struct tarn__span){begin, end - begin},
-            (struct tarn__span){found->begin, found->end - found->begin}, aim,
-            knows_next_use ? &next_use : NULL);
+    bool is_due = look_again(search) == TARN__AREA_MAP;
+    if (is_due) {
+        const struct tarn__sequences *sequences = pool->follow->sequences;
+        at.range = search->look.unmapped;
+        at.need = missing(search);
+        at.end = tarn__area_begin(&pool->heap) + tarn__pages_round_up(sequences->height);
+        at.kept = (struct tarn__span){search->look.begin,
+                                      search->look.end - search->look.begin};
+        at.aim = pool->follow->aim;
+        at.next_use = sequences->next_uses.count > 0 ? &next_use : NULL;
     }
+    tarn__pool_unlock(pool);
+    if (is_due)
+        status = tarn__grow_vmm_at(search->caller, &at);
     tarn__pool_leave_growth(pool);
-    return use != TARN__AREA_MAP || status == TARN_OK;
+    return !is_due || status == TARN_OK;
 }
 
 /* Do what is needed before the slot can be used. Returns false if that is in vain. */

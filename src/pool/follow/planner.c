@@ -259,7 +259,7 @@ struct tarn__sequences *tarn__planner_plan(const struct tarn__record *record)
         return NULL;
     if (make_circle(&circle) && add_planned(&circle, plan) && plan->count > 0 &&
         tarn__make_layout_of_step(plan) == TARN_OK && order_by_step(&circle, plan))
-        sequences = tarn__sequences_new(plan);
+        sequences = tarn__sequences_new(plan, false);
     if (sequences) {
         sequences->peak_allocated = record->peak_allocated;
         sequences->outside = outside_of(&circle);

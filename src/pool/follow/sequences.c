@@ -1,5 +1,6 @@
 /* sequences.c -- making the sequences of a plan. */
 #include "pool/follow/sequences.h"
+#include "base/error.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,14 +162,56 @@ static void rank(struct making *making)
             tarn__bits_add(&out->handed, out->slots[i].rank);
 }
 
+/* --- moves --- */
+
+/* Parts of the peak that the aim may be higher than it. Several streams complete their memory
+ * later. */
+enum { PART = 66, PART_OF_STREAMS = 33 };
+static const uint32_t parts[] = {118, 84, PART, 52};
+
+/* One of so many allocations may need a move. Plans of more slots are not tried out. */
+enum { FEW_MOVES = 256, TRIED_MOST = 1 << 18 };
+
+static uint64_t aim_of(uint64_t peak_live, uint32_t part)
+{
+    return peak_live + peak_live / part;
+}
+
+static bool takes_few_moves(const struct tarn_plan *plan, uint64_t aim)
+{
+    struct tarn__kept_error words = tarn__error_keep();
+    tarn_plan_moves moves = {.size = sizeof moves};
+    bool few = tarn_plan_count_moves(plan, aim, &moves) == TARN_OK &&
+               moves.allocations <= plan->count / FEW_MOVES;
+
+    tarn__error_restore(&words);
+    return few;
+}
+
+/* Return the part for a plan of one stream: the lowest aim that takes few moves, else the
+ * highest one. */
+static uint32_t part_of(const struct tarn_plan *plan)
+{
+    uint64_t height = (uint64_t)plan->height * TARN__PLAN_QUANTUM;
+    const unsigned last = sizeof parts / sizeof *parts - 1;
+
+    if (plan->count > TRIED_MOST)
+        return PART;
+    for (unsigned i = 0; i < last; i++) {
+        uint64_t aim = aim_of(plan->peak_live_bytes, parts[i]);
+        if (height <= aim || takes_few_moves(plan, aim))
+            return parts[i];
+    }
+    return parts[last];
+}
+
 /* Make the table of next uses, if a pool may move pages to follow the plan. The slots are
  * sorted by sequence. Returns false without host memory. */
 static bool list_next_uses(const struct making *making)
 {
     struct tarn__sequences *out = making->out;
-    uint64_t most = out->peak_live + out->peak_live / tarn__sequences_aim_part(out);
 
-    if (out->height <= most)
+    if (out->height <= aim_of(out->peak_live, out->aim_part))
         return true;
     uint32_t *times = malloc(((size_t)out->slot_count + 1) * sizeof *times);
     if (!times)
@@ -193,6 +236,8 @@ static bool fill(struct making *making)
         return false;
     out->all[0].count = 0;
     cut(making);
+    if (out->streams > 1)
+        out->aim_part = PART_OF_STREAMS;
     if (!list_next_uses(making))
         return false;
     rank(making);
@@ -204,7 +249,7 @@ static bool fill(struct making *making)
     return true;
 }
 
-struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan)
+struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan, bool is_whole)
 {
     struct tarn__sequences *out = calloc(1, sizeof *out);
     size_t count = plan->count;
@@ -227,6 +272,7 @@ struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan)
     out->peak_live = plan->peak_live_bytes;
     out->price = plan->rules.price;
     out->has_one_stream = has_one_stream(plan);
+    out->aim_part = is_whole && out->has_one_stream ? part_of(plan) : PART;
     out->slots = malloc((count + 1) * sizeof *out->slots);
     out->nodes = calloc(count + 1, sizeof *out->nodes);
     out->grams = malloc((count / TARN__SEQUENCES_GRAM_STEP + 1) * sizeof *out->grams);

@@ -66,14 +66,17 @@ struct tarn__sequences {
     uint64_t peak_live;               /* bytes */
     uint64_t peak_allocated;          /* of the pool in the step that was learned, or 0 */
     uint64_t outside;                 /* most bytes outside of the layout in that step */
-    uint32_t price;                   /* quanta: tarn__plan_rules */
-    unsigned bad_steps;               /* of this plan, in a row */
-    size_t bytes;                     /* of host memory */
+    /* the pool's aim is this part higher than the peak: beyond it, pages move */
+    uint32_t aim_part;
+    uint32_t price;     /* quanta: tarn__plan_rules */
+    unsigned bad_steps; /* of this plan, in a row */
+    size_t bytes;       /* of host memory */
 };
 
-/* Make the sequences of a plan that is valid (plan/check.h). Returns NULL without host
- * memory. */
-struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan);
+/* Make the sequences of a plan that is valid (plan/check.h). `is_whole`: no slot is outside of
+ * the layout, and the pool has no other memory. Then the aim is chosen by the moves that it
+ * takes. Returns NULL without host memory. */
+struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan, bool is_whole);
 void tarn__sequences_free(struct tarn__sequences *sequences);
 
 /* Return the sequence of a thread and a stream, by their ordinals; NULL: the plan has
@@ -85,14 +88,6 @@ void tarn__sequences_restart(struct tarn__sequences *sequences);
 
 /* Return the hash of the last sizes. */
 uint32_t tarn__sequences_hash(const uint32_t sizes[TARN__SEQUENCES_GRAM]);
-
-/* A move costs, so a plan that is little higher than its peak moves nothing. Return the part
- * of the peak that it may be higher: more with several streams, whose memory is completed
- * later. */
-static inline uint64_t tarn__sequences_aim_part(const struct tarn__sequences *sequences)
-{
-    return sequences->streams > 1 ? 33 : 66;
-}
 
 /* Note that a slot is live, in `node`; and that it is not any more. */
 static inline void tarn__sequences_enter(struct tarn__sequences *sequences, uint32_t rank,

@@ -38,8 +38,7 @@ static uint64_t aim_of(const struct tarn__sequences *sequences)
 {
     uint64_t peak =
         sequences->peak_allocated ? sequences->peak_allocated : sequences->peak_live;
-    uint64_t aim =
-        tarn__pages_round_up(peak + peak / tarn__sequences_aim_part(sequences));
+    uint64_t aim = tarn__pages_round_up(peak + peak / sequences->aim_part);
 
     return !sequences->peak_allocated && tarn__pages_round_up(sequences->height) <= aim
                ? UINT64_MAX
@@ -161,7 +160,7 @@ tarn_status tarn__state_open(struct tarn__pool *pool, const struct tarn_plan *pl
     struct tarn__follow *follow = calloc(1, sizeof *follow);
     pool->follow = follow;
     if (follow && plan)
-        sequences = tarn__sequences_new(plan);
+        sequences = tarn__sequences_new(plan, true);
     if (!follow || (plan && !sequences))
         return no_host_memory(plan);
     tarn__ordinals_init(&follow->threads);

@@ -38,7 +38,7 @@ static struct tarn__sequences *sequences_of(const uint32_t *quanta, uint32_t cou
     for (uint32_t i = 0; i < count; i++)
         sizes[i] = (size_t)quanta[i] * QUANTUM;
     tarn_plan *plan = plan_of(sizes, count, 1, 1);
-    struct tarn__sequences *sequences = tarn__sequences_new(plan);
+    struct tarn__sequences *sequences = tarn__sequences_new(plan, false);
     CHECK(sequences != NULL);
     tarn_plan_release(plan);
     return sequences;

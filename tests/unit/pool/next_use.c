@@ -1,0 +1,169 @@
+/* Test when a plan needs its addresses again, and that pages move in that order. */
+#include "pool/follow/next_use.h"
+#include "plans_of_blocks.h"
+#include "pool/follow/sequences.h"
+
+/* --- the table --- */
+
+enum { COUNT = 300, PAGE_QUANTA = 4096, PAGES = 64 };
+
+/* Return the distance as it is defined. */
+static uint32_t expected(const struct tarn__sequences_slot *slots, const uint32_t *times,
+                         uint64_t offset, uint64_t quanta, uint32_t now)
+{
+    uint32_t least = UINT32_MAX;
+
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint32_t distance = (times[i] + COUNT - now) % COUNT;
+        uint64_t begin = slots[i].offset / PAGE_QUANTA * PAGE_QUANTA;
+        uint64_t end = (uint64_t)slots[i].offset + slots[i].quanta;
+        if (slots[i].offset != TARN__SEQUENCES_OUTSIDE && begin < offset + quanta &&
+            offset < (end + PAGE_QUANTA - 1) / PAGE_QUANTA * PAGE_QUANTA)
+            least = distance < least ? distance : least;
+    }
+    return least;
+}
+
+/* Slots of less than a page, in an order of time that is not theirs. */
+static void draw_slots(struct tarn__sequences_slot *slots, uint32_t *times,
+                       uint64_t *seed)
+{
+    for (uint32_t i = 0; i < COUNT; i++) {
+        slots[i].quanta = 1 + random_plan_below(seed, PAGE_QUANTA);
+        slots[i].offset = random_plan_below(seed, (PAGES - 2) * PAGE_QUANTA);
+        if (i % 10 == 9)
+            slots[i].offset = TARN__SEQUENCES_OUTSIDE;
+        uint32_t other = random_plan_below(seed, i + 1);
+        times[i] = times[other];
+        times[other] = i;
+    }
+}
+
+TEST(the_next_use_is_that_of_the_first_slot_with_some_of_the_pages)
+{
+    struct tarn__sequences_slot slots[COUNT];
+    struct tarn__next_uses uses;
+    uint64_t seed = 1;
+
+    for (int round = 0; round < 5; round++) {
+        uint32_t *times = malloc(COUNT * sizeof *times);
+        CHECK(times != NULL);
+        draw_slots(slots, times, &seed);
+        CHECK(tarn__next_uses_init(&uses, slots, times, COUNT, PAGES * PAGE_QUANTA));
+        CHECK(tarn__next_uses_bytes(&uses) <= 12 * COUNT + 4 * (PAGES + 1));
+        for (int i = 0; i < 2000; i++) {
+            uint64_t page = random_plan_below(&seed, PAGES + 3);
+            uint64_t pages = 1 + random_plan_below(&seed, 3);
+            uint32_t now = random_plan_below(&seed, COUNT);
+            CHECK_EQUAL(
+                expected(slots, times, page * PAGE_QUANTA, pages * PAGE_QUANTA, now),
+                tarn__next_uses_distance(&uses, page * PAGE_QUANTA, pages * PAGE_QUANTA,
+                                         now));
+        }
+        tarn__next_uses_free(&uses);
+    }
+}
+
+TEST(large_blocks_make_no_large_table)
+{
+    struct tarn__sequences_slot slots[COUNT];
+    struct tarn__next_uses uses;
+    uint32_t *times = malloc(COUNT * sizeof *times);
+
+    CHECK(times != NULL);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        slots[i] = (struct tarn__sequences_slot){.quanta = 100 * PAGE_QUANTA,
+                                                 .offset = i % 7 * 512 * PAGE_QUANTA};
+        times[i] = i;
+    }
+    CHECK(tarn__next_uses_init(&uses, slots, times, COUNT, 7 * 512 * PAGE_QUANTA));
+    CHECK(tarn__next_uses_bytes(&uses) <= 16 * COUNT);
+    CHECK_EQUAL(3, tarn__next_uses_distance(&uses, (3 * 512 + 50) * PAGE_QUANTA, 1, 0));
+    CHECK_EQUAL(5, tarn__next_uses_distance(&uses, (512 + 50) * PAGE_QUANTA, 1, 3));
+    tarn__next_uses_free(&uses);
+}
+
+/* --- pools --- */
+
+enum { BLOCK = 8 << 20, TURNS = 10, STEP = 1 + 2 * TURNS + 2 };
+
+/* A step of three blocks with addresses of their own, of which two are live at once at its end:
+ * one block once, then two in turn. */
+static tarn_plan *plan_of_three(uint32_t turns)
+{
+    const uint32_t quanta = BLOCK / QUANTUM, step = 1 + 2 * turns + 2;
+    tarn_plan *plan;
+
+    CHECK_OK(tarn__make_empty(step, &plan));
+    for (uint32_t i = 0; i < step; i++)
+        plan->slots[i] =
+            (struct tarn__plan_slot){.start = 2 * i,
+                                     .end = 2 * i + 1,
+                                     .quanta = quanta,
+                                     .offset = i == 0 ? 2 * quanta : i % 2 * quanta};
+    plan->slots[step - 1].start--;
+    plan->slots[step - 2].end++;
+    plan->count = step;
+    plan->operations = 2 * step;
+    plan->streams = plan->threads = 1;
+    plan->height = 3 * quanta;
+    plan->peak_live_bytes = 2 * BLOCK;
+    return plan;
+}
+
+/* The memory of the first block moves to the others, and not theirs to each other. */
+TEST(the_pages_that_are_needed_last_move)
+{
+    enum { STEPS = 6 };
+
+    use_driver(0);
+    tarn_stream stream = new_stream();
+    tarn_plan *plan = plan_of_three(TURNS);
+    tarn_resource *pool = follow(plan, 0);
+    tarn_plan_release(plan);
+    for (int step = 0; step < STEPS; step++) {
+        CHECK_OK(tarn_pool_mark_step(pool));
+        for (int i = 0; i < 1 + 2 * TURNS; i++)
+            put(pool, take(pool, BLOCK, stream), BLOCK, stream);
+        tarn_device_ptr last[2] = {take(pool, BLOCK, stream), take(pool, BLOCK, stream)};
+        put(pool, last[0], BLOCK, stream);
+        put(pool, last[1], BLOCK, stream);
+    }
+    CHECK_EQUAL(STEPS * STEP, statistics(pool).planned);
+    CHECK(statistics(pool).peak_reserved <= 2 * BLOCK + 2 * MIB);
+    CHECK(statistics(pool).moves <= 2 * STEPS);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+static uint32_t aim_part_of(const tarn_plan *plan, bool is_whole)
+{
+    struct tarn__sequences *sequences = tarn__sequences_new(plan, is_whole);
+
+    CHECK(sequences != NULL);
+    uint32_t part = sequences->aim_part;
+    CHECK_EQUAL(sequences->height > sequences->peak_live + sequences->peak_live / part,
+                sequences->next_uses.count > 0);
+    tarn__sequences_free(sequences);
+    return part;
+}
+
+/* The first block's memory moves to the others, and back in the next step. */
+TEST(the_aim_is_the_lowest_one_that_takes_few_moves)
+{
+    const size_t sizes[4] = {MIB, MIB, MIB, MIB};
+
+    tarn_plan *plan = plan_of_three(1000);
+    CHECK_EQUAL(118, aim_part_of(plan, true));
+    CHECK_EQUAL(66, aim_part_of(plan, false));
+    tarn_plan_release(plan);
+    plan = plan_of_three(TURNS);
+    CHECK_EQUAL(52, aim_part_of(plan, true));
+    plan->slots[0].quanta = 2 * (BLOCK / QUANTUM) / 70;
+    plan->height = plan->slots[0].offset + plan->slots[0].quanta;
+    CHECK_EQUAL(66, aim_part_of(plan, true)); /* the plan is no higher */
+    tarn_plan_release(plan);
+    plan = plan_of(sizes, 4, 1, 2);
+    CHECK_EQUAL(33, aim_part_of(plan, true));
+    tarn_plan_release(plan);
+}
