@@ -63,7 +63,7 @@ struct tarn__thread_cache {
     _Atomic uint64_t last_freed;
     /* The thread's own: */
     uint32_t last_freed_quanta; /* a free of this size may fill the slot again; 0: none */
-    uint32_t last_freed_refills; /* so many times; a plan sets that, else it wraps */
+    uint32_t last_freed_refills; /* so often; it counts down, and only a plan sets it */
     unsigned last_freed_skips;   /* number of coming frees that do not fill it */
     struct tarn__counts counts;  /* `hits` unused: each allocation is one */
 
@@ -80,10 +80,9 @@ struct tarn__thread_cache {
     /* its sequence in a plan, for this version of the plan (follow/follow.c) */
     struct tarn__sequence *sequence;
     uint64_t sequence_version;
-    /* The last-freed block while a plan has it next (follow/repeat.h): node, 0: none;
-     * place in the sequence; size; hits of this repeat, and hits of the cache in all, that
-     * the plan knows. The pool's lock guards it. The index also changes under the cache's
-     * own. */
+    /* The last-freed block while a plan has its addresses next (follow/repeat.h): its node,
+     * 0: there is none; place in the sequence; size; hits of this repeat, and of the cache
+     * in all, that the plan knows. The owner also reads `index` inside the cache. */
     struct {
         tarn__index index;
         uint32_t place, quanta, hits;
