@@ -274,8 +274,9 @@ typedef struct tarn_pool_options {
      * pool looks for a slot of the size within 64 places, and then for the last eight
      * sizes. After the last slot it begins anew, and at each tarn_pool_mark_step().
      *
-     * Thread caches keep no blocks meanwhile. A plan that does not pay turns itself off:
-     * see tarn_pool_plan_state. A pool with a plan uses VMM, and no upstream.
+     * Thread caches keep no blocks meanwhile, but the last-freed one if the plan has its
+     * addresses next. A plan that does not pay turns itself off: see
+     * tarn_pool_plan_state. A pool with a plan uses VMM, and no upstream.
      *
      * @since 0.2 */
     const tarn_plan *plan;
