@@ -7,11 +7,10 @@
  * fewest moves. The second kind counts as a move.
  */
 #include "base/options.h"
-#include "plan/plan.h"
+#include "plan/page_uses.h"
 #include <stdlib.h>
 
 /* Small pages would cost memory: all blocks together touch no more than these. */
-enum { PAGE_QUANTA = 4096 };
 static const uint64_t TOUCHES_MAX = (uint64_t)1 << 24;
 
 #define NO_USE UINT32_MAX
@@ -23,12 +22,10 @@ struct idle {
 
 struct pages {
     const tarn_plan *plan;
-    uint32_t page_quanta, count;
+    struct tarn__page_uses uses;
     uint32_t *live;    /* by page: blocks on it */
     bool *present;     /* by page */
-    uint32_t *use_end; /* by page: the end of its uses in `uses` */
-    uint32_t *use_at;  /* by page: the next of them */
-    uint32_t *uses;    /* slots that touch a page, by page, in order */
+    uint32_t *use_at;  /* by page: the next of its uses */
     struct idle *heap; /* the latest next use first */
     size_t heap_count, heap_capacity;
     uint32_t unmapped; /* pages of physical memory that are nowhere */
@@ -57,12 +54,17 @@ static void sift_down(struct pages *pages, size_t at)
     pages->heap[at] = moved;
 }
 
+static uint32_t next_use(const struct pages *pages, uint32_t page)
+{
+    uint32_t at = pages->use_at[page];
+
+    return at < pages->uses.ends[page] ? pages->uses.slots[at] : NO_USE;
+}
+
 static bool is_current(const struct pages *pages, struct idle idle)
 {
-    uint32_t page = idle.page, at = pages->use_at[page];
-    uint32_t next = at < pages->use_end[page] ? pages->uses[at] : NO_USE;
-
-    return pages->present[page] && pages->live[page] == 0 && next == idle.next_use;
+    return pages->present[idle.page] && pages->live[idle.page] == 0 &&
+           next_use(pages, idle.page) == idle.next_use;
 }
 
 /* Drop the outdated entries. At most one entry of a page is current. */
@@ -106,46 +108,6 @@ static bool pop(struct pages *pages, uint32_t *out)
 
 /* --- pages ------------------------------------------------------------------------------- */
 
-static uint32_t first_page(const struct pages *pages, const struct tarn__plan_slot *slot)
-{
-    return slot->offset / pages->page_quanta;
-}
-
-static uint32_t last_page(const struct pages *pages, const struct tarn__plan_slot *slot)
-{
-    return (slot->offset + (slot->quanta - 1)) / pages->page_quanta;
-}
-
-static uint64_t count_touches(const struct pages *pages)
-{
-    uint64_t touches = 0;
-
-    for (size_t i = 0; i < pages->plan->count; i++)
-        touches += last_page(pages, &pages->plan->slots[i]) -
-                   first_page(pages, &pages->plan->slots[i]) + 1;
-    return touches;
-}
-
-/* List the slots of each page, in the order of their starts. */
-static void list_uses(struct pages *pages)
-{
-    uint32_t sum = 0;
-
-    for (size_t i = 0; i < pages->plan->count; i++)
-        for (uint32_t page = first_page(pages, &pages->plan->slots[i]);
-             page <= last_page(pages, &pages->plan->slots[i]); page++)
-            pages->use_end[page]++;
-    for (uint32_t page = 0; page < pages->count; page++) {
-        uint32_t uses = pages->use_end[page];
-        pages->use_end[page] = pages->use_at[page] = sum;
-        sum += uses;
-    }
-    for (size_t i = 0; i < pages->plan->count; i++)
-        for (uint32_t page = first_page(pages, &pages->plan->slots[i]);
-             page <= last_page(pages, &pages->plan->slots[i]); page++)
-            pages->uses[pages->use_end[page]++] = (uint32_t)i;
-}
-
 /* Give a missing page memory. false: there is none. */
 static bool map_page(struct pages *pages, uint32_t page, bool *has_moved)
 {
@@ -166,7 +128,8 @@ static bool map_page(struct pages *pages, uint32_t page, bool *has_moved)
 
 static void allocate(struct pages *pages, const struct tarn__plan_slot *slot)
 {
-    uint32_t first = first_page(pages, slot), last = last_page(pages, slot);
+    uint32_t first = tarn__page_uses_first(&pages->uses, slot),
+             last = tarn__page_uses_last(&pages->uses, slot);
     bool has_moved = false, fits = true;
 
     for (uint32_t page = first; page <= last; page++) {
@@ -182,13 +145,11 @@ static void allocate(struct pages *pages, const struct tarn__plan_slot *slot)
 
 static void release(struct pages *pages, const struct tarn__plan_slot *slot)
 {
-    for (uint32_t page = first_page(pages, slot); page <= last_page(pages, slot);
-         page++) {
-        uint32_t at = pages->use_at[page];
+    uint32_t last = tarn__page_uses_last(&pages->uses, slot);
+
+    for (uint32_t page = tarn__page_uses_first(&pages->uses, slot); page <= last; page++)
         if (--pages->live[page] == 0 && pages->present[page])
-            push(pages, (struct idle){
-                            at < pages->use_end[page] ? pages->uses[at] : NO_USE, page});
-    }
+            push(pages, (struct idle){next_use(pages, page), page});
 }
 
 /* Make the operations of the plan, in their order. `freed_by` has the slot that each
@@ -219,44 +180,51 @@ static uint32_t *list_frees(const tarn_plan *plan)
     return frees;
 }
 
+/* Allocate what the play needs, with the lists of uses made. Returns false without host
+ * memory. */
+static bool prepare(struct pages *pages)
+{
+    uint32_t count = pages->uses.count;
+
+    pages->heap_capacity = 2 * (size_t)count;
+    pages->live = calloc(count, sizeof *pages->live);
+    pages->present = calloc(count, sizeof *pages->present);
+    pages->use_at = malloc(count * sizeof *pages->use_at);
+    pages->heap = malloc(pages->heap_capacity * sizeof *pages->heap);
+    if (!pages->live || !pages->present || !pages->use_at || !pages->heap)
+        return false;
+    for (uint32_t page = 0; page < count; page++)
+        pages->use_at[page] = tarn__page_uses_begin(&pages->uses, page);
+    return true;
+}
+
 static tarn_status count_moves(struct pages *pages)
 {
-    uint64_t touches;
+    uint64_t most = 2 * (uint64_t)pages->plan->count;
+    tarn_plan_moves *out = pages->out;
+    uint32_t *frees = NULL;
+    bool has_memory = tarn__page_uses_init(&pages->uses, pages->plan,
+                                           most > TOUCHES_MAX ? most : TOUCHES_MAX) &&
+                      prepare(pages) && (frees = list_frees(pages->plan)) != NULL;
 
-    pages->page_quanta = PAGE_QUANTA;
-    while ((touches = count_touches(pages)) > TOUCHES_MAX &&
-           pages->page_quanta < (uint32_t)1 << 30 && touches > 2 * pages->plan->count)
-        pages->page_quanta *= 2;
-    pages->count = pages->plan->height / pages->page_quanta + 1;
-    pages->heap_capacity = 2 * (size_t)pages->count;
-    pages->out->page_bytes = (uint64_t)pages->page_quanta * TARN__PLAN_QUANTUM;
-    uint64_t limit = pages->out->limit_bytes / pages->out->page_bytes;
-    pages->unmapped = limit < pages->count ? (uint32_t)limit : pages->count;
-    pages->out->limit_bytes = limit * pages->out->page_bytes;
-    pages->live = calloc(pages->count, sizeof *pages->live);
-    pages->present = calloc(pages->count, sizeof *pages->present);
-    pages->use_end = calloc(pages->count, sizeof *pages->use_end);
-    pages->use_at = calloc(pages->count, sizeof *pages->use_at);
-    pages->uses = malloc((size_t)(touches + 1) * sizeof *pages->uses);
-    pages->heap = malloc(pages->heap_capacity * sizeof *pages->heap);
-    uint32_t *frees = list_frees(pages->plan);
-    bool has_memory = pages->live && pages->present && pages->use_end && pages->use_at &&
-                      pages->uses && pages->heap && frees;
     if (has_memory) {
-        list_uses(pages);
+        out->page_bytes = (uint64_t)TARN__PLAN_QUANTUM << pages->uses.shift;
+        uint64_t limit = out->limit_bytes / out->page_bytes;
+        pages->unmapped = limit < pages->uses.count ? (uint32_t)limit : pages->uses.count;
+        out->limit_bytes = limit * out->page_bytes;
         play(pages, frees);
     }
     free(pages->live);
     free(pages->present);
-    free(pages->use_end);
     free(pages->use_at);
-    free(pages->uses);
     free(pages->heap);
     free(frees);
-    return has_memory ? TARN_OK
-                      : tarn_error_set(TARN_OUT_OF_MEMORY,
-                                       "plan: no host memory to count moves of %u pages",
-                                       pages->count);
+    tarn__page_uses_free(&pages->uses);
+    return has_memory
+               ? TARN_OK
+               : tarn_error_set(TARN_OUT_OF_MEMORY,
+                                "plan: no host memory to count moves of %zu blocks",
+                                pages->plan->count);
 }
 
 tarn_status tarn_plan_count_moves(const tarn_plan *plan, uint64_t limit_bytes,

@@ -382,7 +382,7 @@ static bool has_mapped(struct follow_search *search)
         at.kept = (struct tarn__span){search->look.begin,
                                       search->look.end - search->look.begin};
         at.aim = pool->follow->aim;
-        at.next_use = sequences->next_uses.count > 0 ? &next_use : NULL;
+        at.next_use = sequences->next_uses.pages.count > 0 ? &next_use : NULL;
     }
     tarn__pool_unlock(pool);
     if (is_due)

@@ -218,8 +218,7 @@ static bool list_next_uses(const struct making *making)
         return false;
     for (uint32_t i = 0; i < out->slot_count; i++)
         times[i] = making->sorted[i].slot;
-    return tarn__next_uses_init(&out->next_uses, out->slots, times, out->slot_count,
-                                making->plan->height);
+    return tarn__next_uses_init(&out->next_uses, making->plan, times);
 }
 
 static bool fill(struct making *making)

@@ -8,79 +8,108 @@
 enum { COUNT = 300, PAGE_QUANTA = 4096, PAGES = 64 };
 
 /* Return the distance as it is defined. */
-static uint32_t expected(const struct tarn__sequences_slot *slots, const uint32_t *times,
-                         uint64_t offset, uint64_t quanta, uint32_t now)
+static uint32_t expected(const tarn_plan *plan, uint64_t offset, uint64_t quanta,
+                         uint32_t now)
 {
     uint32_t least = UINT32_MAX;
 
     for (uint32_t i = 0; i < COUNT; i++) {
-        uint32_t distance = (times[i] + COUNT - now) % COUNT;
-        uint64_t begin = slots[i].offset / PAGE_QUANTA * PAGE_QUANTA;
-        uint64_t end = (uint64_t)slots[i].offset + slots[i].quanta;
-        if (slots[i].offset != TARN__SEQUENCES_OUTSIDE && begin < offset + quanta &&
+        const struct tarn__plan_slot *slot = &plan->slots[i];
+        uint32_t distance = (i + COUNT - now) % COUNT;
+        uint64_t begin = slot->offset / PAGE_QUANTA * PAGE_QUANTA;
+        uint64_t end = (uint64_t)slot->offset + slot->quanta;
+        if (slot->offset != TARN__SEQUENCES_OUTSIDE && begin < offset + quanta &&
             offset < (end + PAGE_QUANTA - 1) / PAGE_QUANTA * PAGE_QUANTA)
             least = distance < least ? distance : least;
     }
     return least;
 }
 
-/* Slots of less than a page, in an order of time that is not theirs. */
-static void draw_slots(struct tarn__sequences_slot *slots, uint32_t *times,
-                       uint64_t *seed)
+/* Make a plan of slots of less than a page, some of them outside of the layout. */
+static tarn_plan *plan_of_small(uint64_t *seed)
 {
+    tarn_plan *plan;
+
+    CHECK_OK(tarn__make_empty(COUNT, &plan));
     for (uint32_t i = 0; i < COUNT; i++) {
-        slots[i].quanta = 1 + random_plan_below(seed, PAGE_QUANTA);
-        slots[i].offset = random_plan_below(seed, (PAGES - 2) * PAGE_QUANTA);
+        plan->slots[i].quanta = 1 + random_plan_below(seed, PAGE_QUANTA);
+        plan->slots[i].offset = random_plan_below(seed, (PAGES - 2) * PAGE_QUANTA);
         if (i % 10 == 9)
-            slots[i].offset = TARN__SEQUENCES_OUTSIDE;
-        uint32_t other = random_plan_below(seed, i + 1);
-        times[i] = times[other];
-        times[other] = i;
+            plan->slots[i].offset = TARN__SEQUENCES_OUTSIDE;
     }
+    plan->count = COUNT;
+    plan->height = PAGES * PAGE_QUANTA;
+    return plan;
+}
+
+static void make_table(struct tarn__next_uses *uses, const tarn_plan *plan)
+{
+    uint32_t *times = calloc(COUNT, sizeof *times);
+
+    CHECK(times != NULL);
+    CHECK(tarn__next_uses_init(uses, plan, times));
 }
 
 TEST(the_next_use_is_that_of_the_first_slot_with_some_of_the_pages)
 {
-    struct tarn__sequences_slot slots[COUNT];
     struct tarn__next_uses uses;
     uint64_t seed = 1;
 
     for (int round = 0; round < 5; round++) {
-        uint32_t *times = malloc(COUNT * sizeof *times);
-        CHECK(times != NULL);
-        draw_slots(slots, times, &seed);
-        CHECK(tarn__next_uses_init(&uses, slots, times, COUNT, PAGES * PAGE_QUANTA));
+        tarn_plan *plan = plan_of_small(&seed);
+        make_table(&uses, plan);
         CHECK(tarn__next_uses_bytes(&uses) <= 12 * COUNT + 4 * (PAGES + 1));
         for (int i = 0; i < 2000; i++) {
             uint64_t page = random_plan_below(&seed, PAGES + 3);
             uint64_t pages = 1 + random_plan_below(&seed, 3);
             uint32_t now = random_plan_below(&seed, COUNT);
-            CHECK_EQUAL(
-                expected(slots, times, page * PAGE_QUANTA, pages * PAGE_QUANTA, now),
-                tarn__next_uses_distance(&uses, page * PAGE_QUANTA, pages * PAGE_QUANTA,
-                                         now));
+            CHECK_EQUAL(expected(plan, page * PAGE_QUANTA, pages * PAGE_QUANTA, now),
+                        tarn__next_uses_distance(&uses, page * PAGE_QUANTA,
+                                                 pages * PAGE_QUANTA, now));
         }
         tarn__next_uses_free(&uses);
+        tarn_plan_release(plan);
     }
 }
 
 TEST(large_blocks_make_no_large_table)
 {
-    struct tarn__sequences_slot slots[COUNT];
     struct tarn__next_uses uses;
-    uint32_t *times = malloc(COUNT * sizeof *times);
+    tarn_plan *plan;
 
-    CHECK(times != NULL);
-    for (uint32_t i = 0; i < COUNT; i++) {
-        slots[i] = (struct tarn__sequences_slot){.quanta = 100 * PAGE_QUANTA,
-                                                 .offset = i % 7 * 512 * PAGE_QUANTA};
-        times[i] = i;
-    }
-    CHECK(tarn__next_uses_init(&uses, slots, times, COUNT, 7 * 512 * PAGE_QUANTA));
+    CHECK_OK(tarn__make_empty(COUNT, &plan));
+    for (uint32_t i = 0; i < COUNT; i++)
+        plan->slots[i] = (struct tarn__plan_slot){.quanta = 100 * PAGE_QUANTA,
+                                                  .offset = i % 7 * 512 * PAGE_QUANTA};
+    plan->count = COUNT;
+    plan->height = 7 * 512 * PAGE_QUANTA;
+    make_table(&uses, plan);
     CHECK(tarn__next_uses_bytes(&uses) <= 16 * COUNT);
     CHECK_EQUAL(3, tarn__next_uses_distance(&uses, (3 * 512 + 50) * PAGE_QUANTA, 1, 0));
     CHECK_EQUAL(5, tarn__next_uses_distance(&uses, (512 + 50) * PAGE_QUANTA, 1, 3));
     tarn__next_uses_free(&uses);
+    tarn_plan_release(plan);
+}
+
+/* Threads and streams in turn: the slots of the sequences are in another order than those of
+ * the plan. */
+TEST(each_slot_of_the_sequences_knows_its_number_in_the_plan)
+{
+    size_t sizes[SLOTS];
+
+    draw_sizes(sizes, SLOTS, 3);
+    tarn_plan *plan = plan_of(sizes, COUNT, 20, 3);
+    plan->peak_live_bytes /= 2; /* the plan is far higher */
+    struct tarn__sequences *sequences = tarn__sequences_new(plan, false);
+    CHECK(sequences != NULL && sequences->next_uses.pages.count > 0);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const struct tarn__plan_slot *slot = &plan->slots[sequences->next_uses.times[i]];
+        CHECK_EQUAL(slot->offset, sequences->slots[i].offset);
+        CHECK_EQUAL(slot->quanta, sequences->slots[i].quanta);
+        CHECK_EQUAL(i / (COUNT / 3), slot->stream);
+    }
+    tarn__sequences_free(sequences);
+    tarn_plan_release(plan);
 }
 
 /* --- pools --- */
@@ -143,7 +172,7 @@ static uint32_t aim_part_of(const tarn_plan *plan, bool is_whole)
     CHECK(sequences != NULL);
     uint32_t part = sequences->aim_part;
     CHECK_EQUAL(sequences->height > sequences->peak_live + sequences->peak_live / part,
-                sequences->next_uses.count > 0);
+                sequences->next_uses.pages.count > 0);
     tarn__sequences_free(sequences);
     return part;
 }
