@@ -7,19 +7,29 @@ enum { PAIRS = 60, BYTES = 256 * 1024 };
 
 static tarn_stream raw, stream; /* the same, not registered and registered */
 
+static void open_stream(tarn_stream *raw_out, tarn_stream *registered_out)
+{
+    CU(cuStreamCreate(raw_out, NON_BLOCKING));
+    CHECK_OK(tarn_stream_register(0, *raw_out, registered_out));
+}
+
+static void close_stream(tarn_stream its_raw, tarn_stream registered)
+{
+    CHECK_OK(tarn_stream_unregister(registered));
+    CU(cuStreamDestroy_v2(its_raw));
+}
+
 static void begin(void)
 {
     use_driver(0);
-    CU(cuStreamCreate(&raw, NON_BLOCKING));
-    CHECK_OK(tarn_stream_register(0, raw, &stream));
+    open_stream(&raw, &stream);
 }
 
 static void end(tarn_resource *pool)
 {
     CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
     adds_up(pool);
-    CHECK_OK(tarn_stream_unregister(stream));
-    CU(cuStreamDestroy_v2(raw));
+    close_stream(raw, stream);
     end_pool(pool);
 }
 
@@ -168,8 +178,7 @@ TEST(hits_without_a_plan_are_not_planned)
     tarn_stream other_raw, other;
 
     begin();
-    CU(cuStreamCreate(&other_raw, NON_BLOCKING));
-    CHECK_OK(tarn_stream_register(0, other_raw, &other));
+    open_stream(&other_raw, &other);
     set_sizes(sizes, PAIRS, BYTES);
     tarn_resource *pool = pool_of_pairs(sizes, PAIRS);
     run_pairs(pool, BYTES, PAIRS);
@@ -182,10 +191,8 @@ TEST(hits_without_a_plan_are_not_planned)
     CHECK(statistics(pool).cache_hits - hits > PAIRS / 2);
     CHECK_EQUAL(planned, statistics(pool).planned);
     adds_up(pool);
-    for (int i = 0; i < 2; i++) {
-        CHECK_OK(tarn_stream_unregister(i ? other : stream));
-        CU(cuStreamDestroy_v2(i ? other_raw : raw));
-    }
+    close_stream(other_raw, other);
+    close_stream(raw, stream);
     end_pool(pool);
 }
 
@@ -219,8 +226,7 @@ TEST(another_stream_gets_the_memory_of_a_repeated_block)
     tarn_stream other_raw, other;
 
     begin();
-    CU(cuStreamCreate(&other_raw, NON_BLOCKING));
-    CHECK_OK(tarn_stream_register(0, other_raw, &other));
+    open_stream(&other_raw, &other);
     set_sizes(sizes, COUNT, BYTES);
     tarn_plan *plan = plan_of(sizes, COUNT, 1, 1);
     for (uint32_t i = COUNT / 2; i < COUNT; i++)
@@ -238,8 +244,7 @@ TEST(another_stream_gets_the_memory_of_a_repeated_block)
     }
     CHECK(statistics(pool).cache_hits >= 3 * (COUNT - 2));
     CHECK(statistics(pool).peak_reserved <= 2 * MIB);
-    CHECK_OK(tarn_stream_unregister(other));
-    CU(cuStreamDestroy_v2(other_raw));
+    close_stream(other_raw, other);
     end_with_planned(pool, 3 * COUNT);
 }
 
