@@ -133,6 +133,8 @@ bool tarn__guard_note_allocation(struct tarn__pool *pool, uint32_t quanta)
     struct tarn__follow *follow = pool->follow;
     struct tarn__follow_step *step = &follow->step;
     uint64_t reserved = tarn__pages_reserved(pool->pages);
+    uint64_t allocated =
+        pool->heap.allocated_bytes + (uint64_t)quanta * TARN__PLAN_QUANTUM;
     if (!follow->is_marked && step->allocations >= step_allocations(follow))
         tarn__guard_end_step(pool);
     if (!follow->is_on)
@@ -141,8 +143,8 @@ bool tarn__guard_note_allocation(struct tarn__pool *pool, uint32_t quanta)
         step->first_reserved = reserved;
     step->quanta += quanta;
     follow->counts.missed++;
-    if (step->peak_allocated < pool->heap.allocated_bytes)
-        step->peak_allocated = pool->heap.allocated_bytes;
+    if (step->peak_allocated < allocated)
+        step->peak_allocated = allocated;
     if (step->peak_reserved < reserved)
         step->peak_reserved = reserved;
     return true;

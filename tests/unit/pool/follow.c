@@ -232,6 +232,31 @@ TEST(a_plan_of_far_less_than_the_pool_reserves_is_turned_off)
     CU(cuStreamDestroy_v2(stream));
 }
 
+/* The block that makes the peak of a step is part of it: the plan pays. */
+TEST(a_plan_whose_largest_block_makes_the_peak_is_followed_on)
+{
+    size_t sizes[SLOTS];
+    tarn_stream stream;
+
+    use_driver(0);
+    CU(cuStreamCreate(&stream, NON_BLOCKING));
+    for (uint32_t i = 0; i < SLOTS; i++)
+        sizes[i] = 2 * MIB;
+    sizes[SLOTS / 2] = 600 * MIB;
+    sizes[SLOTS / 2 + 1] = 900 * MIB;
+    tarn_plan *plan = plan_of(sizes, SLOTS, 2, 1);
+    tarn_resource *pool = follow(plan, 0);
+    tarn_plan_release(plan);
+    for (int pass = 0; pass < 4; pass++) {
+        CHECK_OK(tarn_pool_mark_step(pool));
+        run(pool, sizes, SLOTS, 2, &stream, 1);
+    }
+    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
+    CHECK_EQUAL(4 * SLOTS, statistics(pool).planned);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
 /* The plan gives two streams the same addresses, the device is far behind: the second
  * stream has to wait, or gets other addresses. */
 TEST(a_planned_address_waits_for_the_stream_that_freed_it)
