@@ -3,6 +3,8 @@
  * A box has blocks side by side, of one stream, that begin and end at nearly the same
  * times. It lives from the first begin to the last end. So a box wastes little, and there
  * are far fewer boxes than blocks. A block that no box suits is an item of its own.
+ *
+ * A row has blocks of one size and one stream, one after another at one address.
  */
 #ifndef TARN_PLAN_BOXES_H
 #define TARN_PLAN_BOXES_H
@@ -14,12 +16,13 @@ struct tarn__item {
     uint32_t stream, free_stream;
     uint32_t first;   /* its first slot; the others follow in `next` */
     bool never_waits; /* one of its slots does not */
+    bool is_row;      /* its slots are in a row; else side by side */
 };
 
 struct tarn__boxes {
     struct tarn__item *items; /* sorted by start; no two have the same */
     size_t count;
-    uint32_t *next; /* by slot: the slot above it in its box, or TARN__PLAN_NO_SLOT */
+    uint32_t *next; /* by slot: the next one of its item, or TARN__PLAN_NO_SLOT */
 };
 
 /* How blocks are grouped. */

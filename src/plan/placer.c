@@ -3,7 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STRIDE_MIN = 16, INSERTION_MAX = 48, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
+enum {
+    STRIDE_MIN = 16,
+    INSERTION_MAX = 24,
+    DIGIT_BITS_MAX = 10,
+    DIGITS_MAX = 1 << DIGIT_BITS_MAX
+};
 
 /* --- the structure ------------------------------------------------------------------- */
 
@@ -149,71 +154,97 @@ static void sort_few(uint64_t *keys, size_t count)
     }
 }
 
-/* Sort by one digit of the offset, from `keys` to `out`. */
-static void sort_by_digit(const uint64_t *keys, uint64_t *out, size_t count,
-                          unsigned shift)
+/* Move the keys to `out`, ordered by the `digits` values of the bits of their offsets from
+ * `shift` on. Returns in `ends` where each value ends, and the most keys of one value. */
+static uint32_t scatter(const uint64_t *keys, uint64_t *out, size_t count, unsigned shift,
+                        unsigned digits, uint32_t *ends)
 {
-    uint32_t begins[DIGITS] = {0}, sum = 0;
+    uint32_t sum = 0, most = 0;
 
+    memset(ends, 0, digits * sizeof *ends);
     for (size_t i = 0; i < count; i++)
-        begins[keys[i] >> shift & (DIGITS - 1)]++;
-    for (unsigned digit = 0; digit < DIGITS; digit++) {
-        uint32_t number = begins[digit];
-        begins[digit] = sum;
+        ends[keys[i] >> shift & (digits - 1)]++;
+    for (unsigned digit = 0; digit < digits; digit++) {
+        uint32_t number = ends[digit];
+        most = number > most ? number : most;
+        ends[digit] = sum;
         sum += number;
     }
     for (size_t i = 0; i < count; i++)
-        out[begins[keys[i] >> shift & (DIGITS - 1)]++] = keys[i];
+        out[ends[keys[i] >> shift & (digits - 1)]++] = keys[i];
+    return most;
 }
 
-/* Sort by offset; returns the array that has the result. */
-static const uint64_t *sort(uint64_t *keys, uint64_t *scratch, size_t count)
+/* Sort by offset, of which the lowest `bits` bits differ. Equal offsets have any order.
+ * Returns the array that has the result. */
+static uint64_t *sort(uint64_t *keys, uint64_t *scratch, size_t count, unsigned bits)
 {
-    uint64_t largest = 0;
+    uint32_t ends[DIGITS_MAX], begin = 0;
+    unsigned width = 6;
 
-    if (count <= INSERTION_MAX) {
+    if (count <= INSERTION_MAX)
         sort_few(keys, count);
+    if (count <= INSERTION_MAX || bits == 0)
         return keys;
+    while (width < DIGIT_BITS_MAX && count >> width > 1)
+        width++;
+    width = width < bits ? width : bits;
+    bits -= width;
+    uint32_t most = scatter(keys, scratch, count, 32 + bits, 1u << width, ends);
+    if (most <= INSERTION_MAX) {
+        sort_few(scratch, count);
+        return scratch;
     }
-    for (size_t i = 0; i < count; i++)
-        largest |= keys[i];
-    for (unsigned shift = 32; shift < 64 && largest >> shift; shift += DIGIT_BITS) {
-        sort_by_digit(keys, scratch, count, shift);
-        uint64_t *sorted = scratch;
-        scratch = keys;
-        keys = sorted;
+    for (unsigned digit = 0; digit < 1u << width; digit++) {
+        uint32_t number = ends[digit] - begin;
+        if (number > 1) {
+            uint64_t *sorted = sort(scratch + begin, keys + begin, number, bits);
+            if (sorted != scratch + begin)
+                memcpy(scratch + begin, sorted, number * sizeof *sorted);
+        }
+        begin = ends[digit];
     }
-    return keys;
+    return scratch;
 }
 
 /* --- placing ----------------------------------------------------------------------------- */
 
+static bool overlap(const struct tarn__place *a, const struct tarn__place *b)
+{
+    return a->start < b->end && b->start < a->end;
+}
+
+/* Does an item that starts at the end of another one, or later, conflict with it? */
+static bool is_too_early(const struct tarn__placer *placer, uint32_t end,
+                         uint32_t free_stream, const struct tarn__place *to)
+{
+    return to->start - end <
+           tarn__plan_margin(placer->rules, free_stream, to->stream, to->never_waits);
+}
+
 static bool conflicts(const struct tarn__placer *placer, const struct tarn__place *a,
                       const struct tarn__place *b)
 {
-    const struct tarn__place *from = a, *to = b;
-
-    if (a->start < b->end && b->start < a->end)
-        return true;
-    if (placer->lag == 0)
-        return false;
-    if (b->start < a->start) {
-        from = b;
-        to = a;
-    }
-    return to->start - from->end < tarn__plan_margin(placer->rules, from->free_stream,
-                                                     to->stream, to->never_waits);
+    if (overlap(a, b) || placer->lag == 0)
+        return overlap(a, b);
+    return a->start < b->start ? is_too_early(placer, a->end, a->free_stream, b)
+                               : is_too_early(placer, b->end, b->free_stream, a);
 }
 
-/* Add a candidate if it conflicts. */
-static size_t consider(struct tarn__placer *placer, const struct tarn__place *place,
-                       uint32_t candidate, size_t found)
+/* Add what conflicts of the list of items that began before this one. */
+static size_t search_list(struct tarn__placer *placer, const struct tarn__place *place,
+                          uint32_t list)
 {
-    const struct tarn__place *other = &placer->places[candidate];
+    const struct tarn__listed *entry = placer->lists + placer->list_begin[list];
+    const struct tarn__listed *end = entry + placer->list_count[list];
+    size_t found = 0;
 
-    if (conflicts(placer, place, other))
-        placer->conflicts[found++] =
-            (uint64_t)other->offset << 32 | (other->offset + other->quanta);
+    for (; entry < end; entry++) {
+        placer->conflicts[found] = (uint64_t)entry->offset << 32 | entry->top;
+        found += entry->end > place->start ||
+                 (placer->lag > 0 &&
+                  is_too_early(placer, entry->end, entry->free_stream, place));
+    }
     return found;
 }
 
@@ -221,20 +252,24 @@ static size_t consider(struct tarn__placer *placer, const struct tarn__place *pl
 static size_t find_conflicts(struct tarn__placer *placer, uint32_t item)
 {
     uint32_t list = item / placer->stride, from = list * placer->stride;
-    const uint32_t *entries = placer->lists + placer->list_begin[list];
     const struct tarn__place *place = &placer->places[item];
-    size_t found = 0;
+    const uint64_t *words = placer->placed.levels[0];
+    uint32_t end = placer->behind[item];
+    size_t found = search_list(placer, place, list);
 
-    for (uint32_t i = 0; i < placer->list_count[list]; i++)
-        found = consider(placer, place, entries[i], found);
     placer->visits += placer->list_count[list] + 1;
-    for (uint32_t candidate = tarn__bits_next(&placer->placed, from);
-         candidate < placer->behind[item];
-         candidate = candidate + 1 < placer->count
-                         ? tarn__bits_next(&placer->placed, candidate + 1)
-                         : TARN__BITS_NONE) {
-        found = consider(placer, place, candidate, found);
-        placer->visits++;
+    for (uint32_t begin = from; begin < end; begin = (begin / 64 + 1) * 64) {
+        uint64_t word = words[begin / 64] >> begin % 64;
+        if (end - begin < 64)
+            word &= ((uint64_t)1 << (end - begin)) - 1;
+        placer->visits += (unsigned)__builtin_popcountll(word);
+        for (; word; word &= word - 1) {
+            const struct tarn__place *other =
+                &placer->places[begin + (unsigned)__builtin_ctzll(word)];
+            placer->conflicts[found] =
+                (uint64_t)other->offset << 32 | (other->offset + other->quanta);
+            found += conflicts(placer, place, other);
+        }
     }
     return found;
 }
@@ -257,11 +292,14 @@ static uint32_t best_gap(const uint64_t *sorted, size_t count, uint32_t quanta)
 
 static void mark_placed(struct tarn__placer *placer, uint32_t item)
 {
+    const struct tarn__place *place = &placer->places[item];
+    const struct tarn__listed entry = {place->end, place->offset,
+                                       place->offset + place->quanta, place->free_stream};
     uint32_t end = end_of_lists(placer, item);
 
     tarn__bits_add(&placer->placed, item);
     for (uint32_t list = first_list(placer, item); list < end; list++)
-        placer->lists[placer->list_begin[list] + placer->list_count[list]++] = item;
+        placer->lists[placer->list_begin[list] + placer->list_count[list]++] = entry;
 }
 
 uint32_t tarn__placer_run(struct tarn__placer *placer, const uint32_t *order,
@@ -275,7 +313,9 @@ uint32_t tarn__placer_run(struct tarn__placer *placer, const uint32_t *order,
     for (size_t i = 0; i < placer->count; i++) {
         uint32_t item = order[i], quanta = placer->places[item].quanta;
         size_t found = find_conflicts(placer, item);
-        const uint64_t *sorted = sort(placer->conflicts, placer->scratch, found);
+        const uint64_t *sorted =
+            sort(placer->conflicts, placer->scratch, found,
+                 height ? 64 - (unsigned)__builtin_clzll(height) : 1);
         uint64_t offset = best_gap(sorted, found, quanta);
         if (offset + quanta > height)
             height = offset + quanta;
@@ -288,15 +328,15 @@ uint32_t tarn__placer_run(struct tarn__placer *placer, const uint32_t *order,
 }
 
 void tarn__placer_unpack(const struct tarn__placer *placer,
-                         const struct tarn__boxes *boxes, const struct tarn_plan *plan,
-                         uint32_t *offsets)
+                         const struct tarn__boxes *boxes, struct tarn_plan *plan)
 {
     for (size_t i = 0; i < boxes->count; i++) {
         uint32_t offset = placer->places[i].offset;
         for (uint32_t slot = boxes->items[i].first; slot != TARN__PLAN_NO_SLOT;
              slot = boxes->next[slot]) {
-            offsets[slot] = offset;
-            offset += plan->slots[slot].quanta;
+            plan->slots[slot].offset = offset;
+            if (!boxes->items[i].is_row)
+                offset += plan->slots[slot].quanta;
         }
     }
 }

@@ -22,16 +22,22 @@ struct tarn__place {
     bool never_waits;
 };
 
+/* What a list has of an item: all that a search reads, so that it reads one array. */
+struct tarn__listed {
+    uint32_t end, offset, top; /* top: the offset behind it */
+    uint32_t free_stream;
+};
+
 struct tarn__placer {
     struct tarn__place *places; /* by item */
     size_t count;
     const struct tarn__plan_rules *rules;
-    uint32_t lag;       /* the largest margin between two of the items */
-    uint32_t *behind;   /* by item: the first that starts its margin after its end */
-    uint64_t pairs;     /* of items that may conflict: what one layout costs */
-    uint32_t stride;    /* items from one list to the next */
-    uint32_t *lists;    /* the entries of all lists */
-    size_t *list_begin; /* by list, and the end of the last */
+    uint32_t lag;     /* the largest margin between two of the items */
+    uint32_t *behind; /* by item: the first that starts its margin after its end */
+    uint64_t pairs;   /* of items that may conflict: what one layout costs */
+    uint32_t stride;  /* items from one list to the next */
+    struct tarn__listed *lists; /* the entries of all lists */
+    size_t *list_begin;         /* by list, and the end of the last */
     uint32_t *list_count;
     struct tarn__bits placed;
     uint64_t *conflicts; /* of the present item: offset << 32 | end */
@@ -49,9 +55,8 @@ void tarn__placer_free(struct tarn__placer *placer);
 uint32_t tarn__placer_run(struct tarn__placer *placer, const uint32_t *order,
                           uint32_t limit);
 
-/* Write the offset of each slot of each item, by slot. */
+/* Set the offsets of the slots of all items. */
 void tarn__placer_unpack(const struct tarn__placer *placer,
-                         const struct tarn__boxes *boxes, const struct tarn_plan *plan,
-                         uint32_t *offsets);
+                         const struct tarn__boxes *boxes, struct tarn_plan *plan);
 
 #endif

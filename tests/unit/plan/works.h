@@ -251,6 +251,25 @@ static inline void make_small(struct work *work)
     }
 }
 
+/* A cache of many equal blocks, each of which is replaced at any time. Between them, there
+ * are activations. */
+static inline void make_cache(struct work *work)
+{
+    enum { BLOCKS = 3000 };
+    static uint32_t blocks[BLOCKS];
+
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = get(work, 512 * KIB, (uint32_t)i % work->streams);
+    for (int step = 0; step < 24000; step++) {
+        unsigned i = (unsigned)below(work, BLOCKS);
+        uint32_t s = i % work->streams;
+        if (step % 8 == 0)
+            drop(work, get(work, (1 + below(work, 24)) * MIB_, s));
+        drop(work, blocks[i]);
+        blocks[i] = get(work, 512 * KIB, s);
+    }
+}
+
 /* Anything: sizes, lives and streams at random, and some work without a stream. */
 static inline void make_random(struct work *work)
 {
@@ -281,12 +300,13 @@ struct kind {
 
 static const struct kind kinds[] = {{"etl", make_etl, 1005, 1090},
                                     {"joins", make_joins, 1005, 1150},
-                                    {"serving", make_serving, 1150, 1160},
+                                    {"serving", make_serving, 1150, 1180},
                                     {"training", make_training, 1005, 1010},
                                     {"images", make_images, 1030, 1100},
-                                    {"vectors", make_vectors, 1120, 1150},
+                                    {"vectors", make_vectors, 1120, 1180},
                                     {"small blocks", make_small, 1001, 1002},
-                                    {"random", make_random, 1090, 1170}};
+                                    {"cache", make_cache, 1005, 1020},
+                                    {"random", make_random, 1090, 1180}};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* The plan of some work, laid out; the caller releases it. */
