@@ -5,7 +5,7 @@
     tools/mutate.py --again
     tools/mutate.py --report
 
-Makes mutants of src/{pool,manager,adaptor,ipc,pointer}, python/ext and tarn/numba.py, each with one
+Makes mutants of src/{pool,plan,manager,adaptor,ipc,pointer}, python/ext and tarn/numba.py, each with one
 small change at a place that the seed chooses. It builds a copy of the last commit in build/mutation,
 and runs the tests of the changed module until one fails. Those of Python need the packages of .venv.
 Each result is a line of build/mutation/results.jsonl, so a second run goes on where the first one
@@ -57,6 +57,7 @@ TEST_LIMIT_S = 900
 # The source files of a module, as a pattern below the root.
 SOURCES = {
     "pool": "src/pool/**/*.c",
+    "plan": "src/plan/**/*.c",
     "manager": "src/manager/**/*.c",
     "adaptor": "src/adaptor/**/*.c",
     "ipc": "src/ipc/**/*.c",
@@ -68,16 +69,18 @@ SOURCES = {
 # The tests of a module in C, as a pattern of ctest.
 TESTS = {
     "pool": "^(unit-(pool|guard-annotations|driver-driver)|torture-(pool|plans|resource)|conformance-resources|host_failures-(pool|plans))",
+    "plan": "^(unit-(plan|pool-(follow|next_use))|host_failures-plans)",
     "manager": "^(unit-(manager|base-blocking_hook)|torture-manager|host_failures-managers)",
     "adaptor": "^(unit-(adaptor|device|guard-(guard|process))|torture-adaptor|host_failures-(resources|trace))",
     "ipc": "^(unit-ipc|torture-ipc|host_failures-(managers|ipc))",
     "pointer": "^(unit-(pointer|manager|base-blocking_hook|ipc-served)|torture-pointer|host_failures-resources)",
 }
 # Slow beside what they find for a mutant, or dependent on time; a mutant of background.c has its test.
-# learn_failures replaces functions of libc for the objects that it is linked with, and here it is
-# linked with a library.
+# learn_failures and plan-host_failures replace functions of libc for the objects that they are linked
+# with, and here they are linked with a library.
 WITHOUT = (
     "unit-pool-(learn-large|learn_unplanned-large|learn_failures|ended|locks|grants_threads)|"
+    "unit-plan-host_failures|"
     "unit-ipc-(many|threads)"
 )
 TEST_THAT_LOADS = "unit-pool-assemble"  # it loads the simulator

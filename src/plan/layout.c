@@ -184,8 +184,8 @@ static struct cost cost_of(struct search *search, uint32_t height)
     uint64_t limit = (search->room * TARN__PLAN_QUANTUM + page - 1) / page * page;
 
     search->plan->height = height;
-    if (tarn_plan_count_moves(search->plan, limit, &moves) != TARN_OK)
-        search->is_out_of_memory = true;
+    search->is_out_of_memory =
+        tarn_plan_count_moves(search->plan, limit, &moves) != TARN_OK;
     if (moves.allocations <= search->plan->count / FEW_MOVES)
         moves.allocations = 0;
     return (struct cost){moves.failures, moves.allocations, height};
@@ -235,7 +235,9 @@ static uint32_t place(struct search *search, struct attempt *attempt, uint32_t l
     visits += attempt->placer->visits;
     if (height < UINT32_MAX)
         visits += keep_best(search, attempt, height);
-    search->budget -= visits < search->budget ? visits : search->budget;
+    if (search->is_out_of_memory || visits > search->budget)
+        visits = search->budget;
+    search->budget -= visits;
     return height;
 }
 
