@@ -1,9 +1,8 @@
 /* layout.c -- lays out the blocks of a plan: the best of several orders.
  *
  * The blocks are grouped into boxes in several ways, and the boxes placed in several
- * orders: by size and life in several proportions, by time. The lowest layout wins that
- * takes few page moves in little more memory than the peak, else that of the fewest.
- * It is improved: items that end above a target come earlier in the next layout, again and
+ * orders: by size and life in several proportions, by time. The lowest layout wins. Then
+ * it is improved: items that end above a target come earlier in the next layout, again and
  * again.
  *
  * The work is bounded by a budget of candidates that the placer considers. Time would be
@@ -15,9 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Candidates for each block; and those that take as long as to sort and place an item, and
- * as to count the moves of a page that a block uses. */
-enum { CANDIDATES_A_BLOCK = 1200, CANDIDATES_AN_ITEM = 1, CANDIDATES_A_USE = 2 };
+/* Candidates for each block; and those that take as long as to sort and place an item. */
+enum { CANDIDATES_A_BLOCK = 1200, CANDIDATES_AN_ITEM = 1 };
 
 /* A way to group: blocks up to peak >> shift; 0: none. The finest come first. */
 struct level {
@@ -31,11 +29,6 @@ enum { LEVELS = 8, LEVELS_TRIED = 4, LEVEL_OF_ROWS = LEVELS };
 
 /* Rows are tried if they have so many items, or more, in the mean. */
 enum { ITEMS_A_ROW = 2 };
-
-/* The moves of a layout are those with the peak and such a part of it in memory. Several
- * streams complete their memory later. */
-enum { ROOM_PART = 118, ROOM_PART_OF_STREAMS = 40 };
-enum { PAGE_SHIFT = 12 }; /* of quanta */
 
 /* The orders, in the order of their trial: by size times so many fourth roots of the life,
  * or by start. */
@@ -58,29 +51,15 @@ struct attempt {
     uint32_t *order;
 };
 
-/* One of so many allocations may need a move. */
-enum { FEW_MOVES = 256 };
-
-/* What a layout costs; the first number counts most. */
-struct cost {
-    uint64_t failures; /* of allocations, within the room */
-    uint64_t moves;    /* that allocations need there; 0 if they are few */
-    uint32_t height;   /* UINT32_MAX: there is no layout */
-};
-
 struct search {
     struct tarn_plan *plan;
     uint64_t bound;  /* quanta: no layout is lower */
     uint64_t enough; /* quanta: no lower layout is searched for */
-    uint64_t room;   /* quanta: a layout that is no higher has no moves */
     uint64_t budget; /* candidates that are left */
-    uint64_t
-        counting;   /* candidates: to count the moves of a layout; 0: none are counted */
-    uint32_t *best; /* by slot: offsets of the best layout */
-    struct cost cost; /* of the best layout */
-    unsigned level;   /* of the best layout */
+    uint32_t *best;  /* by slot: offsets of the best layout */
+    uint32_t height; /* of the best layout; UINT32_MAX: there is none */
+    unsigned level;  /* of the best layout */
     unsigned order;
-    bool is_out_of_memory; /* moves could not be counted */
 };
 
 /* --- attempts ---------------------------------------------------------------------------- */
@@ -159,108 +138,45 @@ static void sort_by_keys(struct attempt *attempt)
 
 /* --- the search -------------------------------------------------------------------------- */
 
-static bool is_cheaper(struct cost a, struct cost b)
-{
-    if (a.failures != b.failures)
-        return a.failures < b.failures;
-    return a.moves != b.moves ? a.moves < b.moves : a.height < b.height;
-}
-
-static bool has_none(const struct search *search)
-{
-    return search->cost.height == UINT32_MAX;
-}
-
-static bool has_moves(struct cost cost)
-{
-    return cost.failures + cost.moves > 0;
-}
-
-/* Return what the present layout of the plan costs. */
-static struct cost cost_of(struct search *search, uint32_t height)
-{
-    const uint64_t page = (uint64_t)TARN__PLAN_QUANTUM << PAGE_SHIFT;
-    tarn_plan_moves moves = {.size = sizeof moves};
-    uint64_t limit = (search->room * TARN__PLAN_QUANTUM + page - 1) / page * page;
-
-    search->plan->height = height;
-    search->is_out_of_memory =
-        tarn_plan_count_moves(search->plan, limit, &moves) != TARN_OK;
-    if (moves.allocations <= search->plan->count / FEW_MOVES)
-        moves.allocations = 0;
-    return (struct cost){moves.failures, moves.allocations, height};
-}
-
-/* Can a layout of this height be the best? One that is much higher seldom is. */
-static bool can_be_best(const struct search *search, uint32_t height)
-{
-    uint64_t over = search->cost.height - search->bound;
-
-    if (has_none(search))
-        return true;
-    if (!has_moves(search->cost))
-        return height < search->cost.height;
-    return height - search->bound <= over + over / 4;
-}
-
-/* Keep the present layout of the items if it is the best so far. Returns the candidates that
- * this takes as long as. */
-static uint64_t keep_best(struct search *search, const struct attempt *attempt,
-                          uint32_t height)
-{
-    struct cost cost = {.height = height};
-    bool counts = height > search->room && search->counting > 0;
-
-    if (!can_be_best(search, height))
-        return 0;
-    tarn__placer_unpack(attempt->placer, &attempt->boxes, search->plan);
-    if (counts)
-        cost = cost_of(search, height);
-    if (is_cheaper(cost, search->cost)) {
-        search->cost = cost;
-        for (size_t i = 0; i < search->plan->count; i++)
-            search->best[i] = search->plan->slots[i].offset;
-    }
-    return counts ? search->counting : 0;
-}
-
-/* Place the items by their keys. Returns the height, or UINT32_MAX: it is not below
- * `limit`. */
+/* Place the items by their keys, and keep the layout if it is the lowest so far. Returns
+ * its height, or UINT32_MAX: it is not below `limit`. */
 static uint32_t place(struct search *search, struct attempt *attempt, uint32_t limit)
 {
-    uint64_t visits = CANDIDATES_AN_ITEM * attempt->boxes.count - attempt->placer->visits;
+    uint64_t before = attempt->placer->visits;
 
     sort_by_keys(attempt);
     uint32_t height = tarn__placer_run(attempt->placer, attempt->order, limit);
-    visits += attempt->placer->visits;
-    if (height < UINT32_MAX)
-        visits += keep_best(search, attempt, height);
-    if (search->is_out_of_memory || visits > search->budget)
-        visits = search->budget;
-    search->budget -= visits;
+    uint64_t visits =
+        attempt->placer->visits - before + CANDIDATES_AN_ITEM * attempt->boxes.count;
+    search->budget -= visits < search->budget ? visits : search->budget;
+    if (height < search->height) {
+        search->height = height;
+        tarn__placer_unpack(attempt->placer, &attempt->boxes, search->plan, search->best);
+    }
     return height;
 }
 
 static bool is_affordable(const struct search *search, const struct attempt *attempt)
 {
-    return attempt->placer->pairs * 3 / 2 + attempt->boxes.count + search->counting <=
-           search->budget;
+    return attempt->placer->pairs * 3 / 2 + attempt->boxes.count <= search->budget;
+}
+
+static bool has_none(const struct search *search)
+{
+    return search->height == UINT32_MAX;
 }
 
 static bool is_enough(const struct search *search)
 {
-    return search->cost.height <= search->enough;
+    return search->height <= search->enough;
 }
 
-/* Try an order, and note it if it is the best so far. */
+/* Try an order, and note it if its layout is the lowest so far. */
 static void try_order(struct search *search, struct attempt *attempt, unsigned level,
                       unsigned order)
 {
-    struct cost before = search->cost;
-
     set_keys(attempt, order);
-    place(search, attempt, has_moves(before) ? UINT32_MAX : before.height);
-    if (!is_cheaper(search->cost, before))
+    if (place(search, attempt, search->height) == UINT32_MAX)
         return;
     search->level = level;
     search->order = order;
@@ -295,8 +211,8 @@ static void raise_keys(const struct search *search, struct attempt *attempt,
                        unsigned round)
 {
     double target =
-        (double)search->bound + ((double)search->cost.height - (double)search->bound) *
-                                    (0.25 * (double)(round % 4));
+        (double)search->bound +
+        ((double)search->height - (double)search->bound) * (0.25 * (double)(round % 4));
     double root = 1.2 + 0.2 * (double)(round % 5), factor = root * root;
 
     for (size_t i = 0; i < attempt->boxes.count; i++) {
@@ -378,52 +294,20 @@ bool tarn__layout_bound(const struct tarn_plan *plan, uint64_t *out)
     return true;
 }
 
-/* The pages that all blocks use: what it takes to count the moves of a layout. */
-static uint64_t count_uses(const struct tarn_plan *plan)
-{
-    uint64_t uses = 0;
-
-    for (size_t i = 0; i < plan->count; i++)
-        uses += (plan->slots[i].quanta >> PAGE_SHIFT) + 1;
-    return uses;
-}
-
-static bool has_several_streams(const struct tarn_plan *plan)
-{
-    for (size_t i = 0; i < plan->count; i++)
-        if (plan->slots[i].stream != plan->slots[0].stream ||
-            plan->slots[i].free_stream != plan->slots[0].stream)
-            return true;
-    return false;
-}
-
-static void set_bounds(struct search *search, const struct tarn__layout_effort *effort)
-{
-    uint64_t part = has_several_streams(search->plan) ? ROOM_PART_OF_STREAMS : ROOM_PART;
-    uint64_t more = search->bound / part;
-    uint64_t uses = count_uses(search->plan) * CANDIDATES_A_USE;
-
-    search->enough =
-        search->bound + (effort->enough_part ? search->bound / effort->enough_part : 0);
-    search->room = search->bound + more;
-    if (!effort->enough_part && more >> PAGE_SHIFT && uses <= search->budget / 8)
-        search->counting = uses;
-}
-
 tarn_status tarn__layout_make(struct tarn_plan *plan,
                               const struct tarn__layout_effort *effort)
 {
     struct search search = {.plan = plan,
                             .budget = effort->blocks * CANDIDATES_A_BLOCK,
                             .best = malloc((plan->count + 1) * sizeof *search.best),
-                            .cost = {UINT64_MAX, UINT64_MAX, UINT32_MAX}};
+                            .height = UINT32_MAX};
     bool has_memory = search.best && tarn__layout_bound(plan, &search.bound);
 
-    if (has_memory && search.bound < UINT32_MAX && plan->count > 0) {
-        set_bounds(&search, effort);
+    search.enough =
+        search.bound + (effort->enough_part ? search.bound / effort->enough_part : 0);
+    if (has_memory && search.bound < UINT32_MAX && plan->count > 0)
         has_memory = try_rows(&search) && try_levels(&search) &&
-                     (has_none(&search) || improve(&search)) && !search.is_out_of_memory;
-    }
+                     (has_none(&search) || improve(&search));
     if (has_memory && !has_none(&search))
         for (size_t i = 0; i < plan->count; i++)
             plan->slots[i].offset = search.best[i];
@@ -435,6 +319,6 @@ tarn_status tarn__layout_make(struct tarn_plan *plan,
         return tarn_error_set(TARN_NOT_SUPPORTED,
                               "plan: %zu blocks need more than 2 TiB of addresses",
                               plan->count);
-    plan->height = plan->count ? search.cost.height : 0;
+    plan->height = plan->count ? search.height : 0;
     return TARN_OK;
 }

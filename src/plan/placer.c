@@ -328,13 +328,14 @@ uint32_t tarn__placer_run(struct tarn__placer *placer, const uint32_t *order,
 }
 
 void tarn__placer_unpack(const struct tarn__placer *placer,
-                         const struct tarn__boxes *boxes, struct tarn_plan *plan)
+                         const struct tarn__boxes *boxes, const struct tarn_plan *plan,
+                         uint32_t *offsets)
 {
     for (size_t i = 0; i < boxes->count; i++) {
         uint32_t offset = placer->places[i].offset;
         for (uint32_t slot = boxes->items[i].first; slot != TARN__PLAN_NO_SLOT;
              slot = boxes->next[slot]) {
-            plan->slots[slot].offset = offset;
+            offsets[slot] = offset;
             if (!boxes->items[i].is_row)
                 offset += plan->slots[slot].quanta;
         }

@@ -55,8 +55,9 @@ void tarn__placer_free(struct tarn__placer *placer);
 uint32_t tarn__placer_run(struct tarn__placer *placer, const uint32_t *order,
                           uint32_t limit);
 
-/* Set the offsets of the slots of all items. */
+/* Write the offset of each slot of each item, by slot. */
 void tarn__placer_unpack(const struct tarn__placer *placer,
-                         const struct tarn__boxes *boxes, struct tarn_plan *plan);
+                         const struct tarn__boxes *boxes, const struct tarn_plan *plan,
+                         uint32_t *offsets);
 
 #endif

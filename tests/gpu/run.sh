@@ -200,7 +200,7 @@ alone='freed_memory_is_free or test_a_run_reports_its_memory'
 tests() {
     setup
     phase c-tests 330 c_tests c-gpu -j 8 -LE memory &
-    phase python-tests 330 python_tests python-gpu -n $((jobs / 2)) -k "not ($alone)" &
+    phase python-tests 370 python_tests python-gpu -n $((jobs / 2)) -k "not ($alone)" &
     wait
     phase c-memory 90 c_tests c-memory-gpu -j 1 -L memory
     phase python-memory 60 python_tests python-memory-gpu -k "$alone"

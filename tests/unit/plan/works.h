@@ -300,13 +300,13 @@ struct kind {
 
 static const struct kind kinds[] = {{"etl", make_etl, 1005, 1090},
                                     {"joins", make_joins, 1005, 1150},
-                                    {"serving", make_serving, 1150, 1180},
+                                    {"serving", make_serving, 1150, 1160},
                                     {"training", make_training, 1005, 1010},
                                     {"images", make_images, 1030, 1100},
-                                    {"vectors", make_vectors, 1120, 1180},
+                                    {"vectors", make_vectors, 1120, 1150},
                                     {"small blocks", make_small, 1001, 1002},
                                     {"cache", make_cache, 1005, 1020},
-                                    {"random", make_random, 1090, 1180}};
+                                    {"random", make_random, 1090, 1170}};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* The plan of some work, laid out; the caller releases it. */
