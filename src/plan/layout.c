@@ -213,13 +213,13 @@ static void raise_keys(const struct search *search, struct attempt *attempt,
     double target =
         (double)search->bound +
         ((double)search->height - (double)search->bound) * (0.25 * (double)(round % 4));
-    double root = 1.2 + 0.2 * (double)(round % 5), factor = root * root;
+    double factor = 1.2 + 0.2 * (double)(round % 5);
 
     for (size_t i = 0; i < attempt->boxes.count; i++) {
         double end =
             (double)attempt->placer->places[i].offset + attempt->boxes.items[i].quanta;
         if (end > target)
-            attempt->keys[i] *= factor;
+            attempt->keys[i] *= factor * factor;
     }
 }
 

@@ -37,8 +37,8 @@ static bool can_be_in_a_row(const struct tarn__boxes *boxes,
            item->stream == item->free_stream && item->stream != TARN__PLAN_NO_STREAM;
 }
 
-/* List the events of all items that can be in a row, kind by kind, in order of time. No two
- * are at one time. */
+/* List the events of all items that can be in a row, kind by kind, in order of time. Only
+ * those at the end of the work are at one time. */
 static void list_events(struct joining *joining)
 {
     for (uint32_t i = 0; i < joining->boxes->count; i++) {

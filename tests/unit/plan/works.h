@@ -255,12 +255,12 @@ static inline void make_small(struct work *work)
  * are activations. */
 static inline void make_cache(struct work *work)
 {
-    enum { BLOCKS = 3000 };
+    enum { BLOCKS = 2000 };
     static uint32_t blocks[BLOCKS];
 
     for (int i = 0; i < BLOCKS; i++)
         blocks[i] = get(work, 512 * KIB, (uint32_t)i % work->streams);
-    for (int step = 0; step < 24000; step++) {
+    for (int step = 0; step < 12000; step++) {
         unsigned i = (unsigned)below(work, BLOCKS);
         uint32_t s = i % work->streams;
         if (step % 8 == 0)
