@@ -17,14 +17,13 @@
 /* Candidates for each block; and those that take as long as to sort and place an item. */
 enum { CANDIDATES_A_BLOCK = 1200, CANDIDATES_AN_ITEM = 1 };
 
-/* A way to group: blocks up to peak >> shift; 0: none. The finest come first. */
+/* A way to group: blocks up to peak >> shift; 0: none. The finest come first. The last one
+ * has rows, too. */
 struct level {
     unsigned shift, alike;
-    bool has_rows;
 };
-static const struct level levels[] = {{0, 0, false},  {14, 3, false}, {12, 3, false},
-                                      {10, 3, false}, {10, 2, false}, {8, 2, false},
-                                      {8, 1, false},  {6, 0, false},  {14, 3, true}};
+static const struct level levels[] = {{0, 0}, {14, 3}, {12, 3}, {10, 3}, {10, 2},
+                                      {8, 2}, {8, 1},  {6, 0},  {14, 3}};
 enum { LEVELS = 8, LEVELS_TRIED = 4, LEVEL_OF_ROWS = LEVELS };
 
 /* Rows are tried if they have so many items, or more, in the mean. */
@@ -84,7 +83,7 @@ static bool attempt_init(struct attempt *attempt, const struct search *search,
     if (!tarn__boxes_make(&attempt->boxes, search->plan, boxing))
         return false;
     attempt->grouped = attempt->boxes.count;
-    if (!levels[level].has_rows || tarn__rows_join(&attempt->boxes))
+    if (level != LEVEL_OF_ROWS || tarn__rows_join(&attempt->boxes))
         attempt->placer = tarn__placer_create(&attempt->boxes, &search->plan->rules);
     if (!attempt->placer) {
         tarn__boxes_free(&attempt->boxes);
