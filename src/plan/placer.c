@@ -6,6 +6,7 @@
 enum {
     STRIDE_MIN = 16,
     INSERTION_MAX = 24,
+    DIGIT_BITS_MIN = 6,
     DIGIT_BITS_MAX = 10,
     DIGITS_MAX = 1 << DIGIT_BITS_MAX
 };
@@ -180,7 +181,7 @@ static uint32_t scatter(const uint64_t *keys, uint64_t *out, size_t count, unsig
 static uint64_t *sort(uint64_t *keys, uint64_t *scratch, size_t count, unsigned bits)
 {
     uint32_t ends[DIGITS_MAX], begin = 0;
-    unsigned width = 6;
+    unsigned width = DIGIT_BITS_MIN;
 
     if (count <= INSERTION_MAX)
         sort_few(keys, count);
@@ -225,8 +226,10 @@ static bool is_too_early(const struct tarn__placer *placer, uint32_t end,
 static bool conflicts(const struct tarn__placer *placer, const struct tarn__place *a,
                       const struct tarn__place *b)
 {
-    if (overlap(a, b) || placer->lag == 0)
-        return overlap(a, b);
+    if (overlap(a, b))
+        return true;
+    if (placer->lag == 0)
+        return false;
     return a->start < b->start ? is_too_early(placer, a->end, a->free_stream, b)
                                : is_too_early(placer, b->end, b->free_stream, a);
 }

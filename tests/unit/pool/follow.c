@@ -236,10 +236,9 @@ TEST(a_plan_of_far_less_than_the_pool_reserves_is_turned_off)
 TEST(a_plan_whose_largest_block_makes_the_peak_is_followed_on)
 {
     size_t sizes[SLOTS];
-    tarn_stream stream;
 
     use_driver(0);
-    CU(cuStreamCreate(&stream, NON_BLOCKING));
+    tarn_stream stream = new_stream();
     for (uint32_t i = 0; i < SLOTS; i++)
         sizes[i] = 2 * MIB;
     sizes[SLOTS / 2] = 600 * MIB;
