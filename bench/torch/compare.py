@@ -3,6 +3,7 @@
     python bench/torch/compare.py                 all programs under all allocators, in turns
     python bench/torch/compare.py --programs resnet50 --allocators expandable tarn:policy=tight
     python bench/torch/compare.py --few-shapes 8 --allocators expandable tarn tarn:plan=learn
+    python bench/torch/compare.py --in-turns --few-shapes 8 --warm-up 48 --steps 240
     python bench/torch/compare.py --one PROGRAM ALLOCATOR
 
 The programs are an MLP, a transformer with changing lengths, and ResNet-50 with changing sizes. The
@@ -15,6 +16,10 @@ With --few-shapes N each program has N shapes, which come in a new order in each
 `tarn:plan=learn` can learn them: the optimizer marks its steps. The table has the peaks of the steps
 after the warm-up, and beside them the peak of reserved memory over all steps.
 
+With --in-turns all allocators of a program run at once, in turns of a few steps. The table has the
+medians of the time of a step, and of that until its work is queued, with ratios to the first
+allocator. A wait for the device is busy, so that CPU time tells nothing.
+
 On the driver simulator a run has the allocations of PyTorch, and shows memory, not time. It needs
 PYTHONPATH=tools/without_kernels, and the library of python/tests/torch_cudart.c in LD_PRELOAD:
 `./check torch` makes that, build/release/libtarn-cudart.so.
@@ -22,11 +27,13 @@ PYTHONPATH=tools/without_kernels, and the library of python/tests/torch_cudart.c
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pathlib
 import random
 import statistics
+import subprocess
 import sys
 import time
 
@@ -148,64 +155,193 @@ class FewShapes:
 
 
 PLAN = ("plan_state", "planned_share", "steps_learned", "plans_made", "plans_worse")
+WORK = ("allocations", "driver_calls", "moves", "growths", "device_synchronizations")
 
 
 def plan_figures(pool):
-    """Return the figures of a pool that learns plans; {} of another."""
+    """Return the figures of a pool that learns plans; {} without a pool."""
     if pool is None:
         return {}
     found = pool.statistics()
     return {name: getattr(found, name) for name in PLAN}
 
 
-def run_one(program, allocator, steps, warm_up, few_shapes=None):
-    """Train for a number of steps, and return the figures."""
-    kind, _, options = allocator.partition(":")
-    options = turns.pool_options(options)
-    pool = None
-    if kind == "tarn":
-        import tarn.torch
+class Training:
+    """A program under an allocator. Each step waits for the device before and behind it."""
 
-        if options:
-            pool = tarn.mr.PoolMemoryResource(device=0, **options)
-        tarn.torch.use(pool)
-    import torch
+    def __init__(self, program, allocator, few_shapes=None):
+        kind, _, options = allocator.partition(":")
+        options = turns.pool_options(options)
+        self.pool = None
+        if kind == "tarn":
+            import tarn.torch
 
-    torch.manual_seed(1)
-    rng = random.Random(1)
-    if few_shapes:
-        rng = FewShapes(rng, few_shapes)
-    model, step = globals()[f"make_{program}"](torch)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    if options.get("plan") == "learn":
-        tarn.torch.mark_steps(optimizer)
-    times, all_reserved = [], 0
-    for at in range(steps):
+            self.pool = tarn.mr.PoolMemoryResource(device=0, **options)
+            tarn.torch.use(self.pool)
+        import torch
+
+        self.torch = torch
+        torch.manual_seed(1)
+        rng = random.Random(1)
+        self.rng = FewShapes(rng, few_shapes) if few_shapes else rng
+        model, self.loss_of = globals()[f"make_{program}"](torch)
+        self.work_before = self.work()
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+        if options.get("plan") == "learn":
+            tarn.torch.mark_steps(self.optimizer)
+
+    def step(self):
+        """Take a step; return its milliseconds, and those until all its work was queued."""
+        torch = self.torch
         torch.cuda.synchronize()
-        if few_shapes and at == warm_up:
-            all_reserved = torch.cuda.max_memory_reserved()
-            torch.cuda.reset_peak_memory_stats()
         began = time.perf_counter()
         with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = step(rng)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+            self.loss = self.loss_of(self.rng)
+        self.loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        queued = time.perf_counter()
         torch.cuda.synchronize()
-        times.append((time.perf_counter() - began) * 1e3)
+        return (time.perf_counter() - began) * 1e3, (queued - began) * 1e3
+
+    def reset_peaks(self):
+        """Let memory() return figures of the steps from here on."""
+        self.torch.cuda.reset_peak_memory_stats()
+        self.work_before = self.work()
+
+    def work(self):
+        """Return counts of what the pool did; [] without one."""
+        found = self.pool and self.pool.statistics()
+        return [getattr(found, name) for name in WORK] if found else []
+
+    def memory(self):
+        """Return the peaks in GiB, the pool's figures, and the loss."""
+        cuda = self.torch.cuda
+        work = zip(WORK, self.work(), self.work_before)
+        return {
+            **{name: now - before for name, now, before in work},
+            "reserved": cuda.max_memory_reserved() / GIB,
+            "live": cuda.max_memory_allocated() / GIB,
+            **plan_figures(self.pool),
+            "loss": self.loss.item(),
+            "torch": self.torch.__version__,
+        }
+
+
+def run_one(program, allocator, steps, warm_up, few_shapes=None):
+    """Train for a number of steps, and return the figures."""
+    training = Training(program, allocator, few_shapes)
+    cuda = training.torch.cuda
+    times, all_reserved = [], 0
+    for at in range(steps):
+        if few_shapes and at == warm_up:
+            all_reserved = cuda.max_memory_reserved() / GIB
+            training.reset_peaks()
+        times.append(training.step()[0])
+    memory = training.memory()
     return {
         "program": program,
         "allocator": allocator,
         "ms": statistics.mean(times[warm_up:]),
         "first_ms": sum(times[:warm_up]),
         "median_ms": statistics.median(times[warm_up:]),
-        "reserved": torch.cuda.max_memory_reserved() / GIB,
-        "reserved_in_all": max(all_reserved, torch.cuda.max_memory_reserved()) / GIB,
-        "live": torch.cuda.max_memory_allocated() / GIB,
-        **plan_figures(pool),
-        "loss": loss.item(),
-        "torch": torch.__version__,
+        "reserved_in_all": max(all_reserved, memory["reserved"]),
+        **memory,
     }
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+def environment_of(allocator):
+    """Return the environment of a run."""
+    settings = turns.environment()
+    if allocator == "expandable":
+        settings["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    return settings
+
+
+def command_of(program, allocator, arguments, *names):
+    """Return the arguments of Python for a run, with those options of `names` that are given."""
+    command = [os.path.abspath(__file__), "--one", program, allocator]
+    return command + turns.options(arguments, *names)
+
+
+# --- steps in turns -------------------------------------------------------------------------------
+
+
+def serve_turns(program, allocator, few_shapes):
+    """Take as many steps as each line of the input says, and print their milliseconds.
+
+    These are the times of the steps, and the times until their work was queued. The first line is
+    the warm-up. The figures of memory are those behind it, and come last.
+    """
+    training = Training(program, allocator, few_shapes)
+    for at, line in enumerate(sys.stdin):
+        if at == 1:
+            training.reset_peaks()
+        times = [training.step() for _ in range(int(line))]
+        print(json.dumps([sum(column) for column in zip(*times)]), flush=True)
+    print(json.dumps(training.memory()), flush=True)
+
+
+class Peer:
+    """A process that takes steps under an allocator when it is told to."""
+
+    def __init__(self, program, allocator, arguments):
+        self.allocator, self.taken = allocator, []
+        command = command_of(program, allocator, arguments, "few_shapes")
+        self.process = subprocess.Popen(
+            [sys.executable, *command, "--serve-turns"], env=environment_of(allocator), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def _read(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.allocator}: the process ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def take(self, steps):
+        """Return the milliseconds of so many steps, and those until their work was queued."""
+        print(steps, file=self.process.stdin, flush=True)
+        return self._read()
+
+    def end(self):
+        """Return the figures of memory."""
+        self.process.stdin.close()
+        found = self._read()
+        self.process.wait()
+        return found
+
+
+def run_turns(program, arguments):
+    """Train under all allocators at once, one turn of steps after another; print a table.
+
+    Each turn has all shapes once. The ratios are those of turns that follow each other, so that
+    other work on the machine meets all allocators alike. An allocator that is named twice has two
+    processes, whose ratio is the noise.
+    """
+    length = arguments.few_shapes or 8
+    peers = [Peer(program, allocator, arguments) for allocator in arguments.allocators]
+    for peer in peers:
+        peer.take(arguments.warm_up)
+    for at in range(arguments.steps // length):
+        for peer in peers if at % 2 else peers[::-1]:
+            peer.taken.append(peer.take(length))
+    print(f"{program}: {arguments.steps // length} turns of {length} steps")
+    print("allocator             until   ms a step   ratio to the first: median (quartiles)")
+    for peer in peers:
+        for at, kind in enumerate(("all", "queued")):
+            values = [turn[at] / length for turn in peer.taken]
+            ratios = [turn[at] / own[at] for turn, own in zip(peer.taken, peers[0].taken)]
+            low, middle, high = statistics.quantiles(ratios, n=4)
+            print(
+                f"{peer.allocator:20}  {kind:6}  {statistics.median(values):9.2f}   "
+                f"{middle:.4f} ({low:.4f}, {high:.4f})"
+            )
+    for peer in peers:
+        print(f"{peer.allocator}: {json.dumps(peer.end())}", flush=True)
 
 
 # --- all runs -------------------------------------------------------------------------------------
@@ -213,12 +349,8 @@ def run_one(program, allocator, steps, warm_up, few_shapes=None):
 
 def run_process(program, allocator, arguments):
     """Run one program in a process, and return its figures; None if it failed."""
-    settings = turns.environment()
-    if allocator == "expandable":
-        settings["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
-    command = [os.path.abspath(__file__), "--one", program, allocator]
-    command += turns.options(arguments, "steps", "warm_up", "few_shapes")
-    return turns.run_process(f"{program} {allocator}", command, settings, LONGEST)
+    command = command_of(program, allocator, arguments, "steps", "warm_up", "few_shapes")
+    return turns.run_process(f"{program} {allocator}", command, environment_of(allocator), LONGEST)
 
 
 def print_table(runs, programs, allocators):
@@ -253,7 +385,16 @@ def main():
         allocators=ALLOCATORS, steps=40, warm_up=10, seconds=230,
     )  # fmt: skip
     parser.add_argument("--few-shapes", type=int, help="shapes of each program; see above")
+    parser.add_argument("--in-turns", action="store_true", help="compare times; see above")
+    parser.add_argument("--serve-turns", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.serve_turns:
+        serve_turns(*arguments.one, arguments.few_shapes)
+        return
+    if arguments.in_turns:
+        for program in arguments.programs:
+            run_turns(program, arguments)
+        return
     if arguments.one:
         figures = run_one(*arguments.one, arguments.steps, arguments.warm_up, arguments.few_shapes)
         print(json.dumps(figures), flush=True)
