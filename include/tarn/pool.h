@@ -522,7 +522,8 @@ typedef struct tarn_pool_statistics {
     uint64_t steps_learned;
     uint64_t plans_made; /**< Number of plans that it made of them. @since 0.2 */
     /** Number of plans that it does not follow, since the pool would reserve more than
-     * without a plan, or did. @since 0.2 */
+     * without a plan, or did. Those with whose beginnings other work begins count, too.
+     * @since 0.2 */
     uint64_t plans_worse;
 } tarn_pool_statistics;
 

@@ -119,6 +119,7 @@ class PoolStatistics(NamedTuple):
         Number of steps that a pool with `plan="learn"` recorded; and of the plans made of them.
     plans_worse : int
         Number of plans that it does not follow, since it would reserve more than without one.
+        Those with whose beginnings other work begins count, too.
     size_classes : dict of int to int
         Number of allocations of n to 2n - 1 requested bytes, by n, a power of two.
     """

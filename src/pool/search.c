@@ -301,6 +301,16 @@ static tarn__index shared_area(struct search *search)
     return index ? index : coalesced(search);
 }
 
+/* Do the same before a pool that learns has more memory than without a plan. */
+static tarn__index shared_before_growth(struct search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+
+    return pool->follow && tarn__follow_share_before_growth(pool, search->request)
+               ? available(search)
+               : 0;
+}
+
 static tarn__index (*const steps[])(struct search *) = {
     planned,
     available,
@@ -311,6 +321,7 @@ static tarn__index (*const steps[])(struct search *) = {
     stolen_before_growth,
     no_stream_frees,
     prepared,
+    shared_before_growth,
     grown,
     shared_area,
     stolen,

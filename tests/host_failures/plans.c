@@ -103,7 +103,7 @@ static tarn_status run_other_work(void)
     static size_t serial;
     tarn_status status = TARN_OK;
 
-    for (int step = 0; step < 2 && status == TARN_OK; step++) {
+    for (int step = 0; step < 8 && status == TARN_OK; step++) {
         mark(pool);
         status = run_beginning();
         serial++;

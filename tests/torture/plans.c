@@ -240,13 +240,14 @@ TEST(a_pool_with_a_plan_ends_after_a_reset_whatever_call_fails)
 
 /* --- a plan that does not pay --- */
 
-/* Run steps that begin as the learned one does. No two are equal, so none is learned. */
+/* Run so many steps that begin as the learned one does that its plan is given up. No two are equal,
+ * so none is learned. */
 static void run_other_work(void)
 {
     static size_t serial;
     tarn_device_ptr blocks[OTHERS];
 
-    for (int step = 0; step < 2; step++) {
+    for (int step = 0; step < 8; step++) {
         mark(learner);
         run_beginning();
         size_t bytes = 768 * KIB + ++serial % 256 * 512;

@@ -78,6 +78,11 @@ static bool asks(struct tarn__pool *pool, uint64_t key, uint32_t quanta,
 {
     struct tarn__follow *follow = pool->follow;
 
+    if (follow->learn && tarn__guard_is_other_work(pool)) {
+        tarn__repeat_end_all(pool);
+        tarn__guard_end_step(pool);
+        tarn__learn_leave(pool);
+    }
     if (follow->learn && tarn__learn_note_request(pool, key, quanta))
         replay(follow);
     *followed = (struct tarn__followed){.is_made = true, .version = follow->version};
@@ -114,6 +119,7 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
             continue;
         if (slot->offset == TARN__SEQUENCES_OUTSIDE) {
             tarn__match_accept(&match);
+            tarn__guard_note_slot(pool, true);
             tarn__guard_note_outside(pool, request->quanta);
             return TARN__AREA_BLOCKED;
         }
@@ -126,6 +132,7 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
         if (use == TARN__AREA_BLOCKED)
             continue;
         tarn__match_accept(&match);
+        tarn__guard_note_slot(pool, true);
         follow->counts.resynchronized += match.is_realigned;
         followed->has_slot = true;
         followed->offset = slot->offset;
@@ -133,7 +140,8 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
         followed->number = sequence->first + match.place;
         return use;
     }
-    tarn__match_reject(&match);
+    bool is_next = tarn__match_reject(&match);
+    tarn__guard_note_slot(pool, is_next || is_blocked);
     if (is_blocked)
         follow->step.blocked_quanta += request->quanta;
     return TARN__AREA_BLOCKED;
@@ -532,6 +540,24 @@ bool tarn__follow_share(struct tarn__pool *pool)
                   (tarn__follow_is_on(pool) && !tarn__area_is_shared(&pool->heap));
     if (shares)
         tarn__area_share(&pool->heap, 0);
+    tarn__pool_unlock(pool);
+    return shares;
+}
+
+bool tarn__follow_share_before_growth(struct tarn__pool *pool,
+                                      const struct tarn__request *request)
+{
+    uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
+
+    tarn__pool_lock(pool);
+    bool shares = tarn__follow_is_on(pool) && pool->follow->learn &&
+                  !tarn__area_is_shared(&pool->heap) &&
+                  request->quanta >= TARN__STATE_SHARED_LEAST &&
+                  tarn__pages_reserved(pool->pages) + bytes >
+                      tarn__learn_most_reserved(pool->follow->learn,
+                                                pool->heap.allocated_bytes + bytes);
+    if (shares)
+        tarn__area_share(&pool->heap, TARN__STATE_SHARED_LEAST);
     tarn__pool_unlock(pool);
     return shares;
 }

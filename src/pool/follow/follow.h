@@ -43,6 +43,10 @@ tarn__index tarn__follow_search(struct tarn__caller *caller,
 /* Share the free memory at planned addresses with other requests, until the step ends.
  * Returns false if that is so already. No lock held. */
 bool tarn__follow_share(struct tarn__pool *pool);
+/* Share it with requests of 1 MiB and more, if this is one, and growth for it would have a pool
+ * that learns reserve more than a plan may. Returns false if it does not. No lock held. */
+bool tarn__follow_share_before_growth(struct tarn__pool *pool,
+                                      const struct tarn__request *request);
 /* Note that a block, in transit, is about to be freed in the order of a stream. Returns true
  * if the pool follows no plan any more. */
 bool tarn__follow_forget(struct tarn__pool *pool, tarn__index index,

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Steps in a row that do not pay; allocations of the shortest step without marks. */
-enum { BAD_STEPS = 2, STEP_MIN = 256 };
+/* Steps in a row that do not pay; steps in a row that begin as a learned plan, and go on as
+ * other work; allocations of the shortest step without marks. */
+enum { BAD_STEPS = 2, OTHER_STEPS = 8, STEP_MIN = 256 };
 
 /* The most that a plain pool reserved in trials was 1.27 times the peak live of the work,
  * or a few handles more where that is little (docs/design/plans.md). */
@@ -44,12 +45,41 @@ static double share_of(const struct tarn__follow_step *step)
     return all ? (double)step->planned_quanta / (double)all : 0.0;
 }
 
-/* Judge the plan by the step that ends. Return how many steps of it in a row did not pay.
+/* A request without a slot counts as so many with one. More than so many without one in excess,
+ * and the step is other work. */
+enum { UNLIKE = 4, UNLIKE_MOST = 32 };
+
+bool tarn__guard_is_other_work(const struct tarn__pool *pool)
+{
+    tarn__assert_held(&pool->lock);
+    return pool->follow->step.unlike > UNLIKE_MOST;
+}
+
+void tarn__guard_note_slot(struct tarn__pool *pool, bool has_slot)
+{
+    struct tarn__follow_step *step = &pool->follow->step;
+
+    tarn__assert_held(&pool->lock);
+    if (!has_slot)
+        step->unlike += UNLIKE;
+    else if (step->unlike > 0)
+        step->unlike--;
+}
+
+/* Return true if the step has few planned bytes because it became other work than that of a
+ * learned plan. */
+static bool has_left(const struct tarn__follow *follow)
+{
+    return follow->learn && follow->step.unlike > UNLIKE_MOST &&
+           has_few_planned(&follow->step);
+}
+
+/* Judge the plan by the step that ends. Return true if it has not paid for too long.
  *
  * A pool that learns may have reserved memory for steps that have no plan yet, and the steps
  * of this plan do not need it. So a step is only bad if the pool grew in it. Then the pool
  * returns what it does not use, and the next step of this plan tells whether it needs it. */
-static unsigned judge(struct tarn__follow *follow)
+static bool judge(struct tarn__follow *follow)
 {
     const struct tarn__follow_step *step = &follow->step;
     struct tarn__sequences *sequences = follow->sequences;
@@ -57,17 +87,20 @@ static unsigned judge(struct tarn__follow *follow)
     bool needs_more =
         is_over && (!follow->learn || step->peak_reserved > step->first_reserved);
 
-    if (has_few_planned(step) || needs_more) {
-        sequences->bad_steps++;
-    } else if (!is_over) {
+    if (needs_more && follow->learn)
+        follow->learn->is_trim_due = true;
+    if (has_left(follow))
+        return ++sequences->other_steps == OTHER_STEPS;
+    if (has_few_planned(step) || needs_more)
+        return ++sequences->bad_steps == BAD_STEPS;
+    sequences->other_steps = 0;
+    if (!is_over) {
         sequences->bad_steps = 0;
         follow->moves = 0;
         if (follow->learn)
             follow->learn->over = 0;
     }
-    if (needs_more && follow->learn)
-        follow->learn->is_trim_due = true;
-    return sequences->bad_steps;
+    return false;
 }
 
 /* Stop following the plan, and keep the message of the warning. A pool that learns may make
@@ -78,6 +111,10 @@ static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     const struct tarn__follow_step *step = &follow->step;
 
     follow->sequences->bad_steps = 0;
+    if (has_left(follow)) {
+        tarn__learn_give_up(pool);
+        return;
+    }
     if (follow->learn && tarn__learn_drop(pool, !has_few_planned(step)))
         return;
     if (has_few_planned(step)) {
@@ -112,7 +149,7 @@ void tarn__guard_end_step(struct tarn__pool *pool)
     follow->share = share_of(step);
     if (follow->is_borrowed)
         tarn__learn_note_borrowed(pool, !has_few_planned(step));
-    else if (judge(follow) == BAD_STEPS)
+    else if (judge(follow))
         end(pool);
     if (follow->is_on && !follow->is_borrowed)
         tarn__area_separate(&pool->heap, follow->area_bytes);

@@ -26,6 +26,13 @@ void tarn__guard_note_outside(struct tarn__pool *pool, uint32_t quanta)
 /* Note `count` allocations of `quanta` quanta each, which got planned addresses. */
 void tarn__guard_note_repeats(struct tarn__pool *pool, uint32_t quanta, uint64_t count)
     TARN__REQUIRES(pool_lock);
+/* Note whether the plan has a slot for it. */
+void tarn__guard_note_slot(struct tarn__pool *pool, bool has_slot)
+    TARN__REQUIRES(pool_lock);
+/* Return true if the step has become other work: too many requests had no slot. An evaluation
+ * behind the mark of a training step may begin as that does. A plan that is followed on would
+ * keep its memory from the other work, and the same memory would move there and back. */
+bool tarn__guard_is_other_work(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* End a step. If the plan did not pay twice, the pool follows it no longer. */
 void tarn__guard_end_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* Warn if a plan has ended since the last call. No lock held. */

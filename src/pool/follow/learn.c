@@ -248,6 +248,13 @@ bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t qu
     return false;
 }
 
+void tarn__learn_leave(struct tarn__pool *pool)
+{
+    tarn__assert_held(&pool->lock);
+    if (pool->follow->learn->is_on)
+        follow_shape(pool, NULL);
+}
+
 void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t key)
 {
     struct tarn__learn *learn = pool->follow->learn;
@@ -469,6 +476,18 @@ static bool has_moved_layouts(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     return true;
 }
 
+/* Forget the plan that is followed. */
+static void drop_active(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    forget_shape(pool, learn->active);
+    pool->follow->state = TARN_POOL_PLAN_LEARNING;
+    for (int i = 0; i < TARN__LEARN_SHAPES; i++)
+        if (learn->shapes[i].sequences)
+            pool->follow->state = TARN_POOL_PLAN_FOLLOWED;
+}
+
 bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
 {
     struct tarn__learn *learn = pool->follow->learn;
@@ -483,12 +502,17 @@ bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
         end(pool);
         return false;
     }
-    forget_shape(pool, shape);
-    pool->follow->state = TARN_POOL_PLAN_LEARNING;
-    for (int i = 0; i < TARN__LEARN_SHAPES; i++)
-        if (learn->shapes[i].sequences)
-            pool->follow->state = TARN_POOL_PLAN_FOLLOWED;
+    drop_active(pool);
     return true;
+}
+
+void tarn__learn_give_up(struct tarn__pool *pool)
+{
+    struct tarn__learn *learn = pool->follow->learn;
+
+    tarn__assert_held(&pool->lock);
+    note_worse(learn, learn->active->signature);
+    drop_active(pool);
 }
 
 /* --- marks --- */

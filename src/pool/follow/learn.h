@@ -10,6 +10,9 @@
  * A step that is recorded borrows a plan: it uses addresses of the shape that requests the
  * most bytes, where its blocks are smaller.
  *
+ * A step may begin as a shape, and go on as other work. Then the pool leaves the plan for the rest
+ * of the step.
+ *
  * A plan is not to make a pool reserve more than it did without one. A plan from which that
  * is to be expected is not followed. One that does it is dropped, and its shape gets no other.
  *
@@ -118,6 +121,8 @@ bool tarn__learn_detect(struct tarn__pool *pool, uint32_t quanta)
  * on, in which its earlier requests have slots, too. */
 bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t quanta)
     TARN__REQUIRES(pool_lock);
+/* Follow no plan for the rest of the step, which has become other work. */
+void tarn__learn_leave(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* Note that it got this block, which is in transit. */
 void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t key)
     TARN__REQUIRES(pool_lock);
@@ -141,6 +146,9 @@ uint64_t tarn__learn_most_reserved(const struct tarn__learn *learn, uint64_t all
  * all layouts go elsewhere; else forget it. `is_worse`: it has the pool reserve more than
  * tarn__learn_most_reserved(). Returns false if learning ends. */
 bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse) TARN__REQUIRES(pool_lock);
+/* Forget the plan that is followed, and make no other one of its shape: steps begin as it does,
+ * and go on otherwise. */
+void tarn__learn_give_up(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* Return true if the mark that calls this is to return free memory: a new plan has other
  * addresses, or a step needed too much memory. The pool returns it for the first plan at
  * once. For later ones it does so when no further plan has come for TARN__LEARN_SETTLED

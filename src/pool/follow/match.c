@@ -204,13 +204,14 @@ void tarn__match_accept(struct tarn__match *match)
     pass(sequence, 1);
 }
 
-void tarn__match_reject(struct tarn__match *match)
+bool tarn__match_reject(struct tarn__match *match)
 {
     struct tarn__sequence *sequence = match->sequence;
+    bool is_next = sequence->slots[sequence->cursor].quanta == match->quanta;
 
-    if (sequence->slots[sequence->cursor].quanta != match->quanta)
-        return;
-    pass(sequence, 1); /* its addresses are in use */
+    if (is_next)
+        pass(sequence, 1);
+    return is_next;
 }
 
 /* --- runs of slots with the same addresses --- */

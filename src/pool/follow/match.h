@@ -36,8 +36,9 @@ void tarn__match_begin(struct tarn__match *match);
 bool tarn__match_next(struct tarn__match *match);
 /* The allocation is the slot that was found: the cursor goes behind it. */
 void tarn__match_accept(struct tarn__match *match);
-/* The allocation is no slot. */
-void tarn__match_reject(struct tarn__match *match);
+/* The allocation gets no slot. Returns true if it is that at the cursor, whose addresses are in
+ * use. Then the cursor goes behind it. */
+bool tarn__match_reject(struct tarn__match *match);
 
 /* Return how many of the next slots, at most `most`, have these addresses, one after the
  * other. */

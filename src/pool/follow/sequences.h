@@ -68,9 +68,10 @@ struct tarn__sequences {
     uint64_t outside;                 /* most bytes outside of the layout in that step */
     /* the pool's aim is this part higher than the peak: beyond it, pages move */
     uint32_t aim_part;
-    uint32_t price;     /* quanta: tarn__plan_rules */
-    unsigned bad_steps; /* of this plan, in a row */
-    size_t bytes;       /* of host memory */
+    uint32_t price;       /* quanta: tarn__plan_rules */
+    unsigned bad_steps;   /* of this plan, in a row */
+    unsigned other_steps; /* in a row that began as this plan does, and were other work */
+    size_t bytes;         /* of host memory */
 };
 
 /* Make the sequences of a plan that is valid (plan/check.h). `is_whole`: no slot is outside of

@@ -80,11 +80,6 @@ void tarn__state_restart(struct tarn__pool *pool)
         tarn__sequences_restart(follow->sequences);
 }
 
-/* A step without a plan shares the area, but for requests below 1 MiB. A block that outlives
- * it, for example the tensor of its loss, would be in the way of the next step's plan. Small
- * blocks have room elsewhere. */
-enum { SHARED_LEAST = (1 << 20) >> TARN__QUANTUM_SHIFT };
-
 void tarn__state_use(struct tarn__pool *pool, struct tarn__sequences *sequences,
                      bool is_borrowed)
 {
@@ -96,7 +91,7 @@ void tarn__state_use(struct tarn__pool *pool, struct tarn__sequences *sequences,
     if (sequences && !is_borrowed)
         tarn__area_separate(&pool->heap, follow->area_bytes);
     else if (follow->sequences)
-        tarn__area_share(&pool->heap, SHARED_LEAST);
+        tarn__area_share(&pool->heap, TARN__STATE_SHARED_LEAST);
     follow_sequences(pool, sequences);
     follow->is_borrowed = is_borrowed;
     tarn__state_restart(pool);

@@ -6,6 +6,11 @@
 #include "pool/follow/sequences.h"
 #include "pool/pool.h"
 
+/* A step without a plan shares the area, but for requests below 1 MiB. A block that outlives
+ * it, for example the tensor of its loss, would be in the way of the next step's plan. Small
+ * blocks have room elsewhere. */
+enum { TARN__STATE_SHARED_LEAST = (1 << 20) >> TARN__QUANTUM_SHIFT };
+
 /* The figures of a step. */
 struct tarn__follow_step {
     uint64_t allocations;
@@ -14,6 +19,7 @@ struct tarn__follow_step {
     uint64_t blocked_quanta; /* missed: the addresses of each candidate were in use */
     uint64_t peak_allocated, peak_reserved;
     uint64_t first_reserved; /* as it began */
+    uint32_t unlike;         /* grows by requests that have no slot; see guard.c */
 };
 
 struct tarn__follow {

@@ -46,9 +46,9 @@ TEST(a_step_that_requests_most_has_a_plan_whatever_the_others_are)
 /* Too small for a place of the plan, but one time in five. */
 static void run_other_work(tarn_resource *pool, size_t i)
 {
+    run_equal_blocks(pool, MIB + i * 512, 4);
     for (int j = 0; j < 4; j++)
         run_equal_blocks(pool, 64 * KIB + i * 512, 4);
-    run_equal_blocks(pool, MIB + i * 512, 4);
 }
 
 /* Two steps that get few addresses of a plan are enough to see that it is of other work. */
