@@ -3,7 +3,7 @@
  *     bench-plan [--passes N] [--cap PERCENT] [--plain | --learn | --detect] [--threads] [--raw]
  *                [--json FILE] LOG...
  *     bench-plan --training [--passes N] [--plain | --learn | --detect] [--shapes N] [--noise N]
- *                [--step-ms N]
+ *                [--step-ms N] [--cold KIB]
  *     bench-plan --pairs
  *
  * Makes a plan of the first LOG, and replays each LOG on one pool that follows it: so the
@@ -17,8 +17,10 @@
  * step frees. Sizes and order are the same in each step. A step is a pass. --shapes: steps of
  * so many shapes come in a random order, and each has other sizes. --noise: activations and
  * temporary blocks of each step are smaller by a drawn part, at most one in N. --step-ms: a step takes so
- * long, so that the planner has the time that it has on a GPU. The last line tells
- * the memory of the second half of the passes.
+ * long, so that the planner has the time that it has on a GPU. --cold: before each operation the
+ * program writes so much other memory, as a framework does, so that the processor's caches have
+ * less of the pool. The last lines tell the memory of the second half of the passes, and the time
+ * of an allocation or free.
  *
  * --pairs measures one allocation and its free: a cache hit, the heap's, and a planned
  * one.
@@ -33,8 +35,8 @@
 
 static struct {
     unsigned passes;
-    unsigned cap; /* percent; 0: none */
-    unsigned shapes, noise, step_ms;
+    unsigned cap;                          /* percent; 0: none */
+    unsigned shapes, noise, step_ms, cold; /* cold: KiB */
     bool plain, learn, detect, threads, raw;
 } bench = {.passes = 3, .shapes = 1};
 
@@ -202,8 +204,13 @@ struct training {
     uint64_t live, peak;  /* bytes */
     unsigned shape, pass; /* of the step */
     uint64_t random;
-    uint64_t most_live, most_reserved; /* of the second half of the passes */
+    /* of the second half of the passes */
+    uint64_t most_live, most_reserved, operations, ns;
+    unsigned char *other; /* OTHER_BYTES of the program's own memory */
+    size_t other_at;
 };
+
+enum { OTHER_BYTES = 64 << 20, LINE_BYTES = 64 };
 
 enum { GRADIENT = 1, SHAPES_MOST = 64 };
 
@@ -222,12 +229,32 @@ static size_t training_bytes(const struct training *training, unsigned kind,
     return bench.noise ? bytes - bytes / bench.noise * (noise % 1001) / 1000 : bytes;
 }
 
+/* Write other memory, and return the time at which an operation begins. */
+static uint64_t training_begin(struct training *training)
+{
+    for (size_t i = 0; i < (size_t)bench.cold << 10; i += LINE_BYTES) {
+        training->other[training->other_at]++;
+        training->other_at = (training->other_at + LINE_BYTES) % OTHER_BYTES;
+    }
+    return bench_now_ns();
+}
+
+static void training_end(struct training *training, uint64_t begin)
+{
+    if (training->pass <= bench.passes / 2)
+        return;
+    training->ns += bench_now_ns() - begin;
+    training->operations++;
+}
+
 static tarn_device_ptr training_take(struct training *training, size_t bytes)
 {
+    uint64_t begin = training_begin(training);
     tarn_device_ptr block;
 
     bench_must(tarn_resource_allocate(training->pool, bytes, 0, training->stream, &block),
                "allocate");
+    training_end(training, begin);
     training->live += bytes;
     training->peak = training->live > training->peak ? training->live : training->peak;
     return block;
@@ -237,9 +264,11 @@ static void training_put(struct training *training, tarn_device_ptr block, size_
 {
     if (!block)
         return;
+    uint64_t begin = training_begin(training);
     bench_must(
         tarn_resource_deallocate(training->pool, block, bytes, 0, training->stream),
         "free");
+    training_end(training, begin);
     training->live -= bytes;
 }
 
@@ -316,6 +345,7 @@ static void run_training(void)
     struct training training = {.live = 0};
     tarn_stream raw;
 
+    training.other = bench_allocate(1, OTHER_BYTES);
     bench_must(tarn_stream_create(0, true, &raw), "stream");
     bench_must(tarn_stream_register(0, raw, &training.stream), "register");
     bench_must(tarn_pool_create(0, NULL, &options, &training.pool), "pool");
@@ -327,6 +357,8 @@ static void run_training(void)
     printf("second half: reserved : live %.4f, %.3f GiB live\n",
            (double)training.most_reserved / (double)training.most_live,
            (double)training.most_live / (1 << 30));
+    printf("second half: %.0f ns an operation\n",
+           (double)training.ns / (double)training.operations);
     for (unsigned i = 0; i < LAYERS; i++) {
         size_t bytes = training_bytes(&training, GRADIENT, i);
         training_put(&training, training.weights[i], bytes);
@@ -335,6 +367,7 @@ static void run_training(void)
     tarn_resource_release(training.pool);
     bench_must(tarn_stream_unregister(training.stream), "unregister");
     bench_must(tarn_stream_destroy(0, raw), "destroy");
+    free(training.other);
 }
 
 /* --- pairs ----------------------------------------------------------------------------- */
@@ -438,6 +471,7 @@ int main(int argc, char **argv)
                                             {"shapes", required_argument, NULL, 's'},
                                             {"noise", required_argument, NULL, 'o'},
                                             {"step-ms", required_argument, NULL, 'm'},
+                                            {"cold", required_argument, NULL, 'k'},
                                             {NULL, 0, NULL, 0}};
     int option;
     bool pairs = false, training = false;
@@ -455,6 +489,8 @@ int main(int argc, char **argv)
             bench.noise = (unsigned)strtoul(optarg, NULL, 10);
         if (option == 'm')
             bench.step_ms = (unsigned)strtoul(optarg, NULL, 10);
+        if (option == 'k')
+            bench.cold = (unsigned)strtoul(optarg, NULL, 10);
         bench.plain = bench.plain || option == 'n';
         bench.learn = bench.learn || option == 'l' || option == 'd';
         bench.detect = bench.detect || option == 'd';
