@@ -71,6 +71,16 @@ static enum tarn__area_use look(struct tarn__pool *pool,
     return tarn__area_look(&pool->heap, stream_state, node, address, bytes, out);
 }
 
+/* Leave a learned plan if the step has become other work. */
+static void leave_other_work(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    if (!tarn__guard_is_other_work(pool))
+        return;
+    tarn__repeat_end_all(pool);
+    tarn__guard_end_step(pool);
+    tarn__learn_leave(pool);
+}
+
 /* Begin to ask the plan, for an allocation of a stream. Returns false if the pool follows
  * none. */
 static bool asks(struct tarn__pool *pool, uint64_t key, uint32_t quanta,
@@ -78,11 +88,8 @@ static bool asks(struct tarn__pool *pool, uint64_t key, uint32_t quanta,
 {
     struct tarn__follow *follow = pool->follow;
 
-    if (follow->learn && tarn__guard_is_other_work(pool)) {
-        tarn__repeat_end_all(pool);
-        tarn__guard_end_step(pool);
-        tarn__learn_leave(pool);
-    }
+    if (follow->learn)
+        leave_other_work(pool);
     if (follow->learn && tarn__learn_note_request(pool, key, quanta))
         replay(follow);
     *followed = (struct tarn__followed){.is_made = true, .version = follow->version};
