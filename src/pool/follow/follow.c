@@ -96,6 +96,25 @@ static bool asks(struct tarn__pool *pool, uint64_t key, uint32_t quanta,
     return follow->is_on;
 }
 
+/* The allocation is the slot that was found. */
+static void accept(struct tarn__pool *pool, struct tarn__match *match)
+    TARN__REQUIRES(pool_lock)
+{
+    tarn__match_accept(match);
+    tarn__guard_note_slot(pool, true);
+}
+
+/* The allocation gets no slot. `is_blocked`: the addresses of all candidates are in use. */
+static void reject(struct tarn__pool *pool, struct tarn__match *match, bool is_blocked)
+    TARN__REQUIRES(pool_lock)
+{
+    bool is_next = tarn__match_reject(match);
+
+    tarn__guard_note_slot(pool, is_next || is_blocked);
+    if (is_blocked)
+        pool->follow->step.blocked_quanta += match->quanta;
+}
+
 /* Choose the slot of an allocation: the first candidate whose addresses are not in
  * use. */
 static enum tarn__area_use choose(struct tarn__pool *pool,
@@ -125,8 +144,7 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
         if (slot->offset == TARN__SEQUENCES_OUTSIDE && tries > 0)
             continue;
         if (slot->offset == TARN__SEQUENCES_OUTSIDE) {
-            tarn__match_accept(&match);
-            tarn__guard_note_slot(pool, true);
+            accept(pool, &match);
             tarn__guard_note_outside(pool, request->quanta);
             return TARN__AREA_BLOCKED;
         }
@@ -138,8 +156,7 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
                                     is_aligned(&pool->heap, slot->offset, request));
         if (use == TARN__AREA_BLOCKED)
             continue;
-        tarn__match_accept(&match);
-        tarn__guard_note_slot(pool, true);
+        accept(pool, &match);
         follow->counts.resynchronized += match.is_realigned;
         followed->has_slot = true;
         followed->offset = slot->offset;
@@ -147,10 +164,7 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
         followed->number = sequence->first + match.place;
         return use;
     }
-    bool is_next = tarn__match_reject(&match);
-    tarn__guard_note_slot(pool, is_next || is_blocked);
-    if (is_blocked)
-        follow->step.blocked_quanta += request->quanta;
+    reject(pool, &match, is_blocked);
     return TARN__AREA_BLOCKED;
 }
 
@@ -556,10 +570,10 @@ bool tarn__follow_share_before_growth(struct tarn__pool *pool,
 {
     uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
 
+    if (!pool->follow->learn || request->quanta < TARN__STATE_SHARED_LEAST)
+        return false;
     tarn__pool_lock(pool);
-    bool shares = tarn__follow_is_on(pool) && pool->follow->learn &&
-                  !tarn__area_is_shared(&pool->heap) &&
-                  request->quanta >= TARN__STATE_SHARED_LEAST &&
+    bool shares = tarn__follow_is_on(pool) && !tarn__area_is_shared(&pool->heap) &&
                   tarn__pages_reserved(pool->pages) + bytes >
                       tarn__learn_most_reserved(pool->follow->learn,
                                                 pool->heap.allocated_bytes + bytes);

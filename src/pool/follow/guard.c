@@ -49,10 +49,15 @@ static double share_of(const struct tarn__follow_step *step)
  * and the step is other work. */
 enum { UNLIKE = 4, UNLIKE_MOST = 32 };
 
+static bool is_other_work(const struct tarn__follow_step *step)
+{
+    return step->unlike > UNLIKE_MOST;
+}
+
 bool tarn__guard_is_other_work(const struct tarn__pool *pool)
 {
     tarn__assert_held(&pool->lock);
-    return pool->follow->step.unlike > UNLIKE_MOST;
+    return is_other_work(&pool->follow->step);
 }
 
 void tarn__guard_note_slot(struct tarn__pool *pool, bool has_slot)
@@ -70,7 +75,7 @@ void tarn__guard_note_slot(struct tarn__pool *pool, bool has_slot)
  * learned plan. */
 static bool has_left(const struct tarn__follow *follow)
 {
-    return follow->learn && follow->step.unlike > UNLIKE_MOST &&
+    return follow->learn && is_other_work(&follow->step) &&
            has_few_planned(&follow->step);
 }
 

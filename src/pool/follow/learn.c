@@ -491,13 +491,12 @@ static void drop_active(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse)
 {
     struct tarn__learn *learn = pool->follow->learn;
-    struct tarn__learn_shape *shape = learn->active;
 
     tarn__assert_held(&pool->lock);
     if (!is_worse && has_moved_layouts(pool))
         return true;
     if (is_worse)
-        note_worse(learn, shape->signature);
+        note_worse(learn, learn->active->signature);
     if (++learn->failures == TARN__LEARN_FAILURES) {
         end(pool);
         return false;

@@ -43,7 +43,8 @@ TEST(a_step_that_requests_most_has_a_plan_whatever_the_others_are)
     end(pool);
 }
 
-/* Too small for a place of the plan, but one time in five. */
+/* Too small for a place of the plan, but the first time. Behind the others the step has left the
+ * plan. */
 static void run_other_work(tarn_resource *pool, size_t i)
 {
     run_equal_blocks(pool, MIB + i * 512, 4);

@@ -1,0 +1,107 @@
+/* Test the memory of a pool that learns where a step is not as its plan: it becomes other work, or
+ * addresses of the plan are in use. */
+#include "learn_blocks.h"
+
+/* Take and free small blocks, one after another. */
+static void run_small(tarn_resource *pool)
+{
+    for (size_t i = 1; i <= 40; i++)
+        put(pool, take(pool, i * 8 * KIB, streams[0]), i * 8 * KIB, streams[0]);
+}
+
+enum { KEPT_BLOCKS = 100, OTHER_BLOCKS = 24 };
+
+/* Run work whose sizes change: blocks that are live at once, in four rounds. */
+static void run_evaluation(tarn_resource *pool)
+{
+    tarn_device_ptr blocks[OTHER_BLOCKS];
+    size_t sizes[OTHER_BLOCKS];
+
+    for (size_t round = 0; round < 4; round++) {
+        for (size_t i = 0; i < OTHER_BLOCKS; i++) {
+            sizes[i] = (2 + (i * 7 + round * 3) % 5) * MIB + (i + 1) * 4 * KIB;
+            blocks[i] = take(pool, sizes[i], streams[0]);
+        }
+        for (size_t i = 0; i < OTHER_BLOCKS; i++)
+            put(pool, blocks[i], sizes[i], streams[0]);
+    }
+}
+
+/* Run a step of small blocks, and of others that are live at once. */
+static void run_training(tarn_resource *pool, bool evaluates)
+{
+    tarn_device_ptr blocks[KEPT_BLOCKS];
+
+    run_small(pool);
+    if (evaluates)
+        run_evaluation(pool);
+    for (size_t i = 0; i < KEPT_BLOCKS; i++)
+        blocks[i] = take(pool, (i + 1) * 32 * KIB, streams[0]);
+    for (size_t i = 0; i < KEPT_BLOCKS; i++)
+        put(pool, blocks[i], (i + 1) * 32 * KIB, streams[0]);
+}
+
+/* An evaluation behind the same mark, for example. The pool leaves the plan where it begins, and
+ * the free memory of the area serves it. */
+TEST(other_work_within_a_step_uses_the_memory_of_the_plan)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int i = 0; i < 4; i++) {
+        mark(pool);
+        run_training(pool, false);
+        if (i == 2)
+            wait_for_plans(pool, 1);
+    }
+    uint64_t moves = statistics(pool).moves;
+    for (int i = 0; i < 20; i++) {
+        bool has_other = i % 2 == 0;
+        uint64_t planned = statistics(pool).planned;
+        mark(pool);
+        run_training(pool, has_other);
+        CHECK(has_other || statistics(pool).planned - planned == 40 + KEPT_BLOCKS);
+    }
+    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
+    /* 659 if the pool stays with the plan */
+    CHECK(statistics(pool).moves - moves <= 300);
+    end(pool);
+}
+
+/* Run a step whose first large block has half of the addresses of its plan. */
+static void run_halves(tarn_resource *pool)
+{
+    const size_t first = 60 * MIB, half = 64 * MIB;
+
+    run_small(pool);
+    put(pool, take(pool, first, streams[0]), first, streams[0]);
+    tarn_device_ptr one = take(pool, half, streams[0]),
+                    other = take(pool, half, streams[0]);
+    put(pool, one, half, streams[0]);
+    put(pool, other, half, streams[0]);
+}
+
+/* A block that stays has some of the addresses of the first large block. The other half is free,
+ * and no memory moves for it. */
+TEST(a_block_whose_addresses_are_in_use_gets_other_memory_of_the_plan)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int i = 0; i < 5; i++) {
+        mark(pool);
+        run_halves(pool);
+        if (i == 2)
+            wait_for_plans(pool, 1);
+    }
+    mark(pool);
+    tarn_device_ptr kept = take(pool, 2 * MIB, streams[0]);
+    mark(pool);
+    run_small(pool);
+    tarn_pool_statistics before = statistics(pool);
+    put(pool, take(pool, 60 * MIB, streams[0]), 60 * MIB, streams[0]);
+    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
+    CHECK_EQUAL(before.planned, statistics(pool).planned);
+    CHECK_EQUAL(before.moves, statistics(pool).moves);
+    CHECK_EQUAL(before.reserved, statistics(pool).reserved);
+    put(pool, kept, 2 * MIB, streams[0]);
+    end(pool);
+}
