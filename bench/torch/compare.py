@@ -158,12 +158,12 @@ PLAN = ("plan_state", "planned_share", "steps_learned", "plans_made", "plans_wor
 WORK = ("allocations", "driver_calls", "moves", "growths", "device_synchronizations")
 
 
-def plan_figures(pool):
-    """Return the figures of a pool that learns plans; {} without a pool."""
+def figures_of(pool, names):
+    """Return the statistics of a pool with these names; {} without a pool."""
     if pool is None:
         return {}
     found = pool.statistics()
-    return {name: getattr(found, name) for name in PLAN}
+    return {name: getattr(found, name) for name in names}
 
 
 class Training:
@@ -185,7 +185,7 @@ class Training:
         rng = random.Random(1)
         self.rng = FewShapes(rng, few_shapes) if few_shapes else rng
         model, self.loss_of = globals()[f"make_{program}"](torch)
-        self.work_before = self.work()
+        self.work_before = figures_of(self.pool, WORK)
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
         if options.get("plan") == "learn":
             tarn.torch.mark_steps(self.optimizer)
@@ -207,22 +207,17 @@ class Training:
     def reset_peaks(self):
         """Let memory() return figures of the steps from here on."""
         self.torch.cuda.reset_peak_memory_stats()
-        self.work_before = self.work()
-
-    def work(self):
-        """Return counts of what the pool did; [] without one."""
-        found = self.pool and self.pool.statistics()
-        return [getattr(found, name) for name in WORK] if found else []
+        self.work_before = figures_of(self.pool, WORK)
 
     def memory(self):
         """Return the peaks in GiB, the pool's figures, and the loss."""
         cuda = self.torch.cuda
-        work = zip(WORK, self.work(), self.work_before)
+        work = figures_of(self.pool, WORK)
         return {
-            **{name: now - before for name, now, before in work},
+            **{name: count - self.work_before[name] for name, count in work.items()},
             "reserved": cuda.max_memory_reserved() / GIB,
             "live": cuda.max_memory_allocated() / GIB,
-            **plan_figures(self.pool),
+            **figures_of(self.pool, PLAN),
             "loss": self.loss.item(),
             "torch": self.torch.__version__,
         }
@@ -286,7 +281,7 @@ def serve_turns(program, allocator, few_shapes):
 
 
 class Peer:
-    """A process that takes steps under an allocator when it is told to."""
+    """A process that takes steps under an allocator on request."""
 
     def __init__(self, program, allocator, arguments):
         self.allocator, self.taken = allocator, []
