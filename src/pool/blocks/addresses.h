@@ -76,6 +76,16 @@ static inline struct tarn__chains *tarn__addresses_chains(
     return atomic_load_explicit(&addresses->chains, memory_order_relaxed);
 }
 
+/* Load the chain of an address, at which a block is soon entered, into the processor's
+ * caches. There is a chain. */
+static inline void tarn__addresses_prefetch(const struct tarn__addresses *addresses,
+                                            uint64_t address)
+{
+    const struct tarn__chains *chains = tarn__addresses_chains(addresses);
+
+    __builtin_prefetch(&chains->first[tarn__addresses_chain_of(chains, address)], 1);
+}
+
 static inline tarn__index tarn__addresses_chain_load(const _Atomic tarn__index *link)
 {
     return atomic_load_explicit(link, memory_order_relaxed);

@@ -10,8 +10,8 @@
  *             younger epoch counts), or a completed one that joins a stream state. A
  *             split-off part keeps its stream state and epoch.
  *    borders  `before` and `after` are 0 where another address range begins.
- *    area     Free blocks and unmapped ranges in the area of a plan are in bins of their
- *             own. A search by size does not find them, a look-up by address does
+ *    area     Free blocks and unmapped ranges in the area of a plan are in no bins. A
+ *             search by size does not find them, a look-up by address does
  *             (follow/area.h). Where the area is shared, they are in the bins of all.
  *
  * The owner holds the heap's lock around every call. Nothing here calls the driver.
@@ -45,7 +45,6 @@ struct tarn__heap {
     unsigned area_range; /* the one in which layouts are */
     /* While others share the area: a request of fewer quanta gets none of its addresses. */
     uint32_t area_least;
-    struct tarn__bins area_free, area_unmapped; /* what is free and unmapped there */
     uint64_t *starts; /* first address of each segment, unsorted */
     size_t segments, segment_capacity;
 
@@ -214,31 +213,26 @@ static inline bool tarn__heap_may_serve(const struct tarn__heap *heap,
     return quanta >= heap->area_least || node->address < heap->area_address;
 }
 
-/* Return the bins of a free node of `stream_state` (NULL: a completed one). */
+/* Return the bins of a free node of `stream_state` (NULL: a completed one), outside of the
+ * area. */
 static inline struct tarn__bins *tarn__heap_bins(struct tarn__heap *heap,
-                                                 const struct tarn__node *node,
                                                  struct tarn__stream_state *stream_state)
 {
-    if (__builtin_expect(tarn__heap_in_area(heap, node), false))
-        return &heap->area_free;
     return stream_state ? &stream_state->free.bins : &heap->completed;
 }
 
-/* Return the bins of an unmapped range. */
-static inline struct tarn__bins *tarn__heap_unmapped_bins(struct tarn__heap *heap,
-                                                          const struct tarn__node *node)
-{
-    return tarn__heap_in_area(heap, node) ? &heap->area_unmapped : &heap->unmapped;
-}
-
-/* Enter a free node into its bins, and count it. */
+/* Enter a free node into its bins, and count it. A node in the area has no next one: a visit
+ * of bins that goes on with it ends there. */
 static inline void tarn__heap_into_bins(struct tarn__heap *heap, tarn__index index,
                                         struct tarn__stream_state *stream_state)
     TARN__REQUIRES(pool_lock)
 {
-    const struct tarn__node *node = tarn__heap_node(heap, index);
+    struct tarn__node *node = tarn__heap_node(heap, index);
 
-    tarn__bins_add(tarn__heap_bins(heap, node, stream_state), &heap->nodes, index);
+    if (__builtin_expect(tarn__heap_in_area(heap, node), false))
+        node->next = 0;
+    else
+        tarn__bins_add(tarn__heap_bins(heap, stream_state), &heap->nodes, index);
     tarn__heap_count(heap, stream_state, node->epoch, tarn__node_bytes(node));
 }
 
@@ -248,8 +242,30 @@ static inline void tarn__heap_out_of_bins(struct tarn__heap *heap, tarn__index i
 {
     const struct tarn__node *node = tarn__heap_node(heap, index);
 
-    tarn__bins_remove(tarn__heap_bins(heap, node, stream_state), &heap->nodes, index);
+    if (__builtin_expect(!tarn__heap_in_area(heap, node), true))
+        tarn__bins_remove(tarn__heap_bins(heap, stream_state), &heap->nodes, index);
     tarn__heap_count(heap, stream_state, node->epoch, -tarn__node_bytes(node));
+}
+
+/* Enter an unmapped range into the bins, and count it. */
+static inline void tarn__heap_add_unmapped(struct tarn__heap *heap, tarn__index index)
+    TARN__REQUIRES(pool_lock)
+{
+    const struct tarn__node *node = tarn__heap_node(heap, index);
+
+    if (!tarn__heap_in_area(heap, node))
+        tarn__bins_add(&heap->unmapped, &heap->nodes, index);
+    heap->unmapped_bytes += tarn__node_bytes(node);
+}
+
+static inline void tarn__heap_remove_unmapped(struct tarn__heap *heap, tarn__index index)
+    TARN__REQUIRES(pool_lock)
+{
+    const struct tarn__node *node = tarn__heap_node(heap, index);
+
+    if (!tarn__heap_in_area(heap, node))
+        tarn__bins_remove(&heap->unmapped, &heap->nodes, index);
+    heap->unmapped_bytes -= tarn__node_bytes(node);
 }
 
 /* Give a free node another size. Within its class it stays where it is. */
@@ -258,13 +274,13 @@ static inline void tarn__heap_resize(struct tarn__heap *heap, tarn__index index,
 {
     struct tarn__node *node = tarn__heap_node(heap, index);
     struct tarn__stream_state *stream_state = tarn__heap_state_of(heap, node);
-    struct tarn__bins *bins = tarn__heap_bins(heap, node, stream_state);
+    struct tarn__bins *bins = tarn__heap_bins(heap, stream_state);
     unsigned from = tarn__bins_class(node->quanta), to = tarn__bins_class(quanta);
     uint64_t more = ((uint64_t)quanta - node->quanta) << TARN__QUANTUM_SHIFT;
 
     tarn__node_size(node, quanta);
     tarn__heap_count(heap, stream_state, node->epoch, more);
-    if (from == to)
+    if (from == to || tarn__heap_in_area(heap, node))
         return;
     tarn__bins_remove_from(bins, &heap->nodes, index, from);
     tarn__bins_add_to(bins, &heap->nodes, index, to);

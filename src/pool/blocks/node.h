@@ -54,12 +54,16 @@ struct tarn__node {
             tarn__index older, younger;
         } age;
     };
-    uint64_t epoch;            /* FREE with a stream state: of that stream state */
+    union {
+        uint64_t epoch; /* FREE with a stream state: of that stream state */
+        uint64_t step;  /* LIVE: of the record in which its place is; 0: in none */
+    };
     uint32_t quanta;           /* size */
     tarn__index before, after; /* neighbours by address; 0 at a border */
     tarn__index next,
         previous; /* FREE and UNMAPPED: in the bin; THREAD_CACHED: `next` in the stack;
-                   * LIVE: `previous` is the place in a record (follow/record.h) */
+                   * LIVE: `previous` is its place in the record of its step
+                   * (follow/record.h) */
     /* FREE: the stream that orders it; 0: completed, for any stream */
     tarn__index stream_state;
     _Atomic tarn__index chain; /* the next one of its chain: addresses.h */

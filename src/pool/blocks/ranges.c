@@ -130,12 +130,6 @@ static bool coalesces_with_unmapped(const struct tarn__heap *heap,
            NODE(neighbour)->quanta <= UINT32_MAX - node->quanta;
 }
 
-static void remove_unmapped(struct tarn__heap *heap, tarn__index index)
-{
-    tarn__bins_remove(tarn__heap_unmapped_bins(heap, NODE(index)), &heap->nodes, index);
-    heap->unmapped_bytes -= tarn__node_bytes(NODE(index));
-}
-
 tarn__index tarn__ranges_make_unmapped(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
@@ -143,18 +137,17 @@ tarn__index tarn__ranges_make_unmapped(struct tarn__heap *heap, tarn__index inde
     heap->allocated_bytes -= tarn__node_bytes(node);
     tarn__heap_leave(heap, index);
     if (coalesces_with_unmapped(heap, node, node->after)) {
-        remove_unmapped(heap, node->after);
+        tarn__heap_remove_unmapped(heap, node->after);
         tarn__heap_absorb(heap, index);
     }
     if (coalesces_with_unmapped(heap, node, node->before)) {
         tarn__index before = node->before;
-        remove_unmapped(heap, before);
+        tarn__heap_remove_unmapped(heap, before);
         tarn__heap_absorb(heap, before);
         index = before;
     }
     tarn__node_set(NODE(index), TARN__UNMAPPED);
-    tarn__bins_add(tarn__heap_unmapped_bins(heap, NODE(index)), &heap->nodes, index);
-    heap->unmapped_bytes += tarn__node_bytes(NODE(index));
+    tarn__heap_add_unmapped(heap, index);
     return index;
 }
 

@@ -64,8 +64,7 @@ void tarn__take_whole(struct tarn__heap *heap, tarn__index index)
     struct tarn__node *node = NODE(index);
 
     if (tarn__node_state(node) == TARN__UNMAPPED) {
-        tarn__bins_remove(tarn__heap_unmapped_bins(heap, node), &heap->nodes, index);
-        heap->unmapped_bytes -= tarn__node_bytes(node);
+        tarn__heap_remove_unmapped(heap, index);
         tarn__node_set(node, TARN__IN_TRANSIT);
     } else {
         tarn__heap_detach(heap, index);
@@ -92,12 +91,9 @@ static inline void resize_in_place(struct tarn__heap *heap, tarn__index index,
         tarn__heap_resize(heap, index, quanta);
         return;
     }
-    struct tarn__bins *bins = tarn__heap_unmapped_bins(heap, node);
-    tarn__bins_remove(bins, &heap->nodes, index);
-    heap->unmapped_bytes -= tarn__node_bytes(node);
+    tarn__heap_remove_unmapped(heap, index);
     tarn__node_size(node, quanta);
-    heap->unmapped_bytes += tarn__node_bytes(node);
-    tarn__bins_add(bins, &heap->nodes, index);
+    tarn__heap_add_unmapped(heap, index);
 }
 
 /* The bug of the mutation remainder_without_fence: the rest counts as of an older
@@ -153,8 +149,7 @@ static tarn__index split_off(struct tarn__heap *heap, tarn__index index, uint64_
     resize_in_place(heap, index, node->quanta - quanta);
     tarn__index upper = split(heap, index, quanta);
     if (tarn__node_state(node) == TARN__UNMAPPED) {
-        tarn__bins_add(tarn__heap_unmapped_bins(heap, NODE(upper)), &heap->nodes, upper);
-        heap->unmapped_bytes += tarn__node_bytes(NODE(upper));
+        tarn__heap_add_unmapped(heap, upper);
         return upper;
     }
     struct tarn__stream_state *stream_state = tarn__heap_state_of(heap, node);

@@ -30,7 +30,7 @@ static bool note(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
     const struct tarn__node *node = tarn__node(&reclaimable->pool->heap.nodes, index);
     struct tarn__span span = {node->address, tarn__node_bytes(node)};
 
-    /* The bins of the area have the blocks of all streams. */
+    /* The area has the blocks of all streams. */
     if (tarn__pages_span_has(reclaimable->excluded, node->address) ||
         (visit->stream_state
              ? !tarn__stream_state_has_fenced(visit->stream_state, node)
@@ -67,6 +67,60 @@ static void note_blocks(struct tarn__reclaimable *reclaimable,
     while (tarn__bins_visit_part(bins, &pool->heap.nodes, least_quanta(pool), &cursor,
                                  LOOKS, note, &visit))
         tarn__pool_relock(pool);
+    tarn__pool_unlock(pool);
+}
+
+/* Drop the part with the fewest bytes. */
+static void drop_smallest(struct tarn__reclaimable *reclaimable)
+{
+    unsigned smallest = 0;
+
+    for (unsigned i = 1; i < reclaimable->count; i++)
+        if (reclaimable->parts[i].span.bytes < reclaimable->parts[smallest].span.bytes)
+            smallest = i;
+    reclaimable->parts[smallest] = reclaimable->parts[--reclaimable->count];
+}
+
+/* Let other threads have the lock. Returns the node again; 0: it is another one's by now. */
+static tarn__index let_others_at(struct tarn__pool *pool, tarn__index index)
+    TARN__REQUIRES(pool_lock)
+{
+    const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+    uint64_t address = node->address;
+
+    tarn__pool_relock(pool);
+    return tarn__node_state(node) != TARN__UNUSED && node->address == address ? index : 0;
+}
+
+/* Note the completed blocks of a range of the area, from its first address on. They are in no
+ * bins, so the walk passes all its blocks. */
+static void note_range(struct tarn__reclaimable *reclaimable, uint64_t address)
+    TARN__REQUIRES(pool_lock)
+{
+    struct tarn__pool *pool = reclaimable->pool;
+    struct visit visit = {reclaimable, NULL};
+    tarn__index i = tarn__heap_find(&pool->heap, address);
+
+    for (unsigned looks = 1; i; looks++) {
+        const struct tarn__node *node = tarn__node(&pool->heap.nodes, i);
+        if (tarn__node_state(node) == TARN__FREE && node->quanta >= least_quanta(pool) &&
+            !note(&visit, i))
+            drop_smallest(reclaimable);
+        i = node->after;
+        if (i && looks % LOOKS == 0)
+            i = let_others_at(pool, i);
+    }
+}
+
+/* Note the completed blocks of the area. Where it is shared, the bins have them. */
+static void note_area(struct tarn__reclaimable *reclaimable)
+{
+    struct tarn__pool *pool = reclaimable->pool;
+
+    tarn__pool_lock(pool);
+    for (unsigned i = 0; i < pool->heap.area_range_count && pool->heap.area_bytes > 0;
+         i++)
+        note_range(reclaimable, pool->heap.area_ranges[i]);
     tarn__pool_unlock(pool);
 }
 
@@ -149,7 +203,7 @@ static void find(struct tarn__pool *pool, uint64_t wanted, uint64_t room,
         return;
     note_blocks(out, &pool->heap.completed, NULL);
     if (out->count < TARN__RECLAIMABLE_MAX)
-        note_blocks(out, &pool->heap.area_free, NULL);
+        note_area(out);
     if (!TARN_MUTATION(unmapped_with_fence_pending))
         return;
     for (tarn__index i = 1; i < pool->heap.states_made; i++)

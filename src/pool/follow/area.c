@@ -124,48 +124,48 @@ bool tarn__area_move(struct tarn__heap *heap, uint64_t bytes)
     return false;
 }
 
-/* Return true if the node is in the bins of the area. */
-static bool is_in_bins(const struct tarn__node *node)
-{
-    return tarn__node_state(node) == TARN__FREE ||
-           tarn__node_state(node) == TARN__UNMAPPED;
-}
-
+/* Return the bins of a node of the shared area; NULL: it is in none. */
 static struct tarn__bins *bins_of(struct tarn__heap *heap, const struct tarn__node *node)
 {
-    return tarn__node_state(node) == TARN__UNMAPPED
-               ? tarn__heap_unmapped_bins(heap, node)
-               : tarn__heap_bins(heap, node, tarn__heap_state_of(heap, node));
+    if (tarn__node_state(node) == TARN__UNMAPPED)
+        return &heap->unmapped;
+    return tarn__node_state(node) == TARN__FREE
+               ? tarn__heap_bins(heap, tarn__heap_state_of(heap, node))
+               : NULL;
 }
 
-/* Let the bins of all nodes of the area be those for `bytes` of area. This is one hold of
- * the lock, since neighbours coalesce in the bins that their addresses tell. It happens
+/* Add all nodes of the area to the bins, or remove them, while it has no addresses. This is
+ * one hold of the lock, since neighbours coalesce by the bins in which both are. It happens
  * twice in a step at most, and only where the memory is exhausted. */
-static void change_bins(struct tarn__heap *heap, uint64_t bytes) TARN__REQUIRES(pool_lock)
+static void change_bins(struct tarn__heap *heap, bool adds) TARN__REQUIRES(pool_lock)
 {
     for (unsigned range = 0; range < heap->area_range_count; range++)
         for (tarn__index i = tarn__heap_find(heap, heap->area_ranges[range]); i;
-             i = NODE(i)->after)
-            if (is_in_bins(NODE(i)))
-                tarn__bins_remove(bins_of(heap, NODE(i)), &heap->nodes, i);
-    heap->area_bytes = bytes;
-    for (unsigned range = 0; range < heap->area_range_count; range++)
-        for (tarn__index i = tarn__heap_find(heap, heap->area_ranges[range]); i;
-             i = NODE(i)->after)
-            if (is_in_bins(NODE(i)))
-                tarn__bins_add(bins_of(heap, NODE(i)), &heap->nodes, i);
+             i = NODE(i)->after) {
+            struct tarn__bins *bins = bins_of(heap, NODE(i));
+            if (bins && adds)
+                tarn__bins_add(bins, &heap->nodes, i);
+            else if (bins)
+                tarn__bins_remove(bins, &heap->nodes, i);
+            if (bins && !adds)
+                NODE(i)->next = 0;
+        }
 }
 
 void tarn__area_share(struct tarn__heap *heap, uint32_t least)
 {
     heap->area_least = least;
-    if (!tarn__area_is_shared(heap))
-        change_bins(heap, 0);
+    if (tarn__area_is_shared(heap))
+        return;
+    heap->area_bytes = 0;
+    change_bins(heap, true);
 }
 
 void tarn__area_separate(struct tarn__heap *heap, uint64_t bytes)
 {
     heap->area_least = 0;
-    if (tarn__area_is_shared(heap))
-        change_bins(heap, bytes);
+    if (!tarn__area_is_shared(heap))
+        return;
+    change_bins(heap, false);
+    heap->area_bytes = bytes;
 }

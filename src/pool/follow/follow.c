@@ -62,6 +62,10 @@ static enum tarn__area_use look(struct tarn__pool *pool,
     const struct tarn__sequences *sequences = pool->follow->sequences;
     uint64_t address = address_of(&pool->heap, offset);
     uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
+
+    /* Both are written once the block is taken. */
+    tarn__addresses_prefetch(&pool->heap.addresses, address);
+    __builtin_prefetch(&sequences->nodes[rank], 1);
     uint32_t before = tarn__bits_previous(&sequences->live, rank);
 
     if (!is_aligned(&pool->heap, offset, request))
@@ -522,9 +526,7 @@ static bool mark_learned(struct tarn__pool *pool)
 
 bool tarn__follow_detect(struct tarn__pool *pool, uint32_t quanta)
 {
-    struct tarn__learn *learn = pool->follow->learn;
-
-    if (!learn || !atomic_load(&learn->detect.is_on))
+    if (!pool->follow->learn || !tarn__learn_detects(pool))
         return false;
     tarn__pool_lock(pool);
     bool begins = tarn__learn_detect(pool, quanta);

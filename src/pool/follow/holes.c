@@ -45,10 +45,9 @@ bool tarn__holes_take(struct tarn__holes *holes, uint32_t quanta)
 enum { HOLES_LOOKS = 1 << 14 };
 
 /* Return true if the node is a block that was live during the whole step. */
-static bool stays(const struct tarn__record *record, const struct tarn__node *node,
-                  tarn__index index)
+static bool stays(const struct tarn__record *record, const struct tarn__node *node)
 {
-    return tarn__node_state(node) == TARN__LIVE && !tarn__record_has(record, node, index);
+    return tarn__node_state(node) == TARN__LIVE && !tarn__record_has(record, node);
 }
 
 /* List the holes of a segment from its first node on. Returns how many nodes there are, at
@@ -64,7 +63,7 @@ static unsigned add_holes(const struct tarn__pool *pool,
     for (tarn__index i = first; i && seen < looks; seen++) {
         const struct tarn__node *node = tarn__node(&pool->heap.nodes, i);
         uint64_t address = node->address, end = tarn__node_end(node);
-        bool stays_there = stays(record, node, i);
+        bool stays_there = stays(record, node);
         i = node->after;
         if (!stays_there)
             continue;

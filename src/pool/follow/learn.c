@@ -9,7 +9,7 @@
 
 bool tarn__learn_open(struct tarn__pool *pool)
 {
-    struct tarn__learn *learn = calloc(1, sizeof *learn);
+    struct tarn__learn *learn = tarn__cache_line_allocate(sizeof *learn);
 
     pool->follow->learn = learn;
     if (!learn)
@@ -58,16 +58,21 @@ size_t tarn__learn_metadata(const struct tarn__pool *pool)
     return bytes;
 }
 
-bool tarn__learn_is_on(const struct tarn__pool *pool)
+bool tarn__learn_detects(const struct tarn__pool *pool)
 {
-    struct tarn__learn *learn = pool->follow->learn;
-
-    return learn && (learn->is_on || atomic_load(&learn->detect.is_on));
+    return pool->options.detect_steps && atomic_load(&pool->follow->learn->detect.is_on);
 }
 
-bool tarn__learn_sees_requests(const struct tarn__learn *learn)
+bool tarn__learn_is_on(const struct tarn__pool *pool)
 {
-    return learn->is_recording || atomic_load(&learn->detect.is_on);
+    const struct tarn__learn *learn = pool->follow->learn;
+
+    return learn && (learn->is_on || tarn__learn_detects(pool));
+}
+
+bool tarn__learn_sees_requests(const struct tarn__pool *pool)
+{
+    return pool->follow->learn->is_recording || tarn__learn_detects(pool);
 }
 
 /* --- shapes --- */
@@ -160,9 +165,10 @@ enum { UNLIKE_STEPS = 2 };
 
 /* Return false if the pool finds the steps itself, and marks only some of them: what it takes
  * for one may be several. */
-static bool has_whole_steps(const struct tarn__learn *learn)
+static bool has_whole_steps(const struct tarn__pool *pool)
 {
-    return !atomic_load(&learn->detect.is_on) || tarn__detect_marks_all(&learn->detect);
+    return !tarn__learn_detects(pool) ||
+           tarn__detect_marks_all(&pool->follow->learn->detect);
 }
 
 /* Use the plan of the largest shape for a step without one, which is recorded as such. It is
@@ -174,7 +180,7 @@ static void borrow_plan(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     struct tarn__learn_shape *largest = largest_shape(learn);
 
     follow_shape(pool, NULL);
-    if (largest && learn->unlike < UNLIKE_STEPS && has_whole_steps(learn))
+    if (largest && learn->unlike < UNLIKE_STEPS && has_whole_steps(pool))
         tarn__state_use(pool, largest->sequences, true);
 }
 
@@ -263,8 +269,7 @@ void tarn__learn_note_block(struct tarn__pool *pool, tarn__index index, uint64_t
     if (!learn->is_on)
         return;
     uint64_t reserved = tarn__pages_reserved(pool->pages);
-    tarn__record_allocate(&learn->record, tarn__node(&pool->heap.nodes, index), index,
-                          key, tarn__thread_id());
+    tarn__record_allocate(&learn->record, tarn__node(&pool->heap.nodes, index), key);
     if (learn->record.peak_allocated < pool->heap.allocated_bytes)
         learn->record.peak_allocated = pool->heap.allocated_bytes;
     if (learn->record.peak_reserved < reserved)
@@ -283,7 +288,7 @@ void tarn__learn_note_repeats(struct tarn__pool *pool, tarn__index index, uint64
     bool is_live = tarn__node_state(node) == TARN__LIVE;
     tarn__record_skip(&learn->record, count - is_live);
     if (is_live)
-        tarn__record_allocate(&learn->record, node, index, key, tarn__thread_id());
+        tarn__record_allocate(&learn->record, node, key);
 }
 
 void tarn__learn_note_free(struct tarn__pool *pool, tarn__index index, uint64_t key)
@@ -293,7 +298,7 @@ void tarn__learn_note_free(struct tarn__pool *pool, tarn__index index, uint64_t 
     tarn__assert_held(&pool->lock);
     if (learn->is_on)
         tarn__record_deallocate(&learn->record, tarn__node(&pool->heap.nodes, index),
-                                index, key);
+                                key);
 }
 
 /* --- steps to be planned --- */
@@ -534,10 +539,10 @@ bool tarn__learn_detect(struct tarn__pool *pool, uint32_t quanta)
     bool was_found = learn->detect.is_found;
 
     tarn__assert_held(&pool->lock);
-    if (!atomic_load(&learn->detect.is_on))
+    if (!tarn__learn_detects(pool))
         return false;
     bool begins = tarn__detect_note(&learn->detect, pool->heap.allocated_bytes, quanta);
-    if (!atomic_load(&learn->detect.is_on))
+    if (!tarn__learn_detects(pool))
         end_undetected(pool);
     else if (was_found && !learn->detect.is_found && learn->is_on)
         pause_learning(pool);
@@ -634,7 +639,7 @@ static void plan_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
         return;
     }
     bool is_seen = is_repeated(learn, learn->present.signature) ||
-                   (atomic_load(&learn->detect.is_on) && learn->detect.is_repeated);
+                   (tarn__learn_detects(pool) && learn->detect.is_repeated);
     if (is_worse_than_none(learn, learn->present.signature) || !is_seen ||
         !has_space_for_shape(learn)) {
         learn->unrepeated++;

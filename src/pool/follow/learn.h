@@ -65,13 +65,15 @@ struct tarn__learn_request {
     uint32_t quanta;
 };
 
+/* What each allocation uses comes first, on one cache line. */
 struct tarn__learn {
-    bool is_on; /* from the first mark on, until learning ends */
-    bool
-        is_recording; /* this step in full: its shape is not decided, or it has no plan */
-    struct tarn__detect detect; /* steps that the program does not mark */
+    /* from the first mark on, until learning ends */
+    _Alignas(TARN__CACHE_LINE) bool is_on;
+    /* this step in full: its shape is not decided, or it has no plan */
+    bool is_recording;
     struct tarn__record record;
-    uint32_t allocations; /* of this step, while it is recorded */
+    struct tarn__detect detect; /* steps that the program does not mark */
+    uint32_t allocations;       /* of this step, while it is recorded */
     struct tarn__learn_shape
         present; /* of this step; its signature is of what was so far */
     struct tarn__learn_request requests[TARN__LEARN_PREFIX];
@@ -110,8 +112,10 @@ size_t tarn__learn_metadata(const struct tarn__pool *pool) TARN__REQUIRES(pool_l
  * for. */
 bool tarn__learn_is_on(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 
+/* Return true if a pool that learns looks for steps, which the program does not mark. */
+bool tarn__learn_detects(const struct tarn__pool *pool);
 /* Return true if it has to see each request: it records the step, or looks for steps. */
-bool tarn__learn_sees_requests(const struct tarn__learn *learn);
+bool tarn__learn_sees_requests(const struct tarn__pool *pool);
 
 /* Look for steps: note a request, before it is served. Returns true if a step begins with
  * it, which the caller marks. */

@@ -1,15 +1,9 @@
 /* match.c -- which slot of its sequence an allocation is. */
 #include "pool/follow/match.h"
-#include <string.h>
 
 static void note_size(struct tarn__sequence *sequence, uint32_t quanta)
 {
-    if (sequence->size_count == TARN__SEQUENCES_GRAM)
-        memmove(sequence->sizes, sequence->sizes + 1,
-                (TARN__SEQUENCES_GRAM - 1) * sizeof *sequence->sizes);
-    else
-        sequence->size_count++;
-    sequence->sizes[sequence->size_count - 1] = quanta;
+    sequence->sizes[sequence->size_count++ % TARN__SEQUENCES_GRAM] = quanta;
 }
 
 void tarn__match_begin(struct tarn__match *match)
@@ -46,7 +40,7 @@ static uint32_t place_in_window(const struct tarn__sequence *sequence, uint32_t 
 
 static bool is_live(const struct tarn__match *match, uint32_t place)
 {
-    return match->sequences->nodes[match->sequence->slots[place].rank] != 0;
+    return tarn__bits_has(&match->sequences->live, match->sequence->slots[place].rank);
 }
 
 /* A larger slot has at most so many times the bytes. Else blocks that the larger step does not
@@ -88,11 +82,11 @@ static bool is_candidate(const struct tarn__match *match, uint32_t look,
 
 /* --- realigning by the last sizes --- */
 
-static bool leads_to(const struct tarn__sequence *sequence, uint32_t place)
+static bool leads_to(const struct tarn__sequence *sequence, uint32_t place,
+                     const uint32_t sizes[TARN__SEQUENCES_GRAM])
 {
     for (uint32_t i = 0; i < TARN__SEQUENCES_GRAM; i++)
-        if (sequence->slots[place - (TARN__SEQUENCES_GRAM - 1) + i].quanta !=
-            sequence->sizes[i])
+        if (sequence->slots[place - (TARN__SEQUENCES_GRAM - 1) + i].quanta != sizes[i])
             return false;
     return true;
 }
@@ -123,16 +117,18 @@ static uint32_t distance(uint32_t one, uint32_t other)
 static bool realign(struct tarn__match *match)
 {
     const struct tarn__sequence *sequence = match->sequence;
-    uint32_t best = UINT32_MAX;
+    uint32_t best = UINT32_MAX, sizes[TARN__SEQUENCES_GRAM];
 
     if (sequence->size_count < TARN__SEQUENCES_GRAM)
         return false;
-    uint32_t hash = tarn__sequences_hash(sequence->sizes);
+    for (uint32_t i = 0; i < TARN__SEQUENCES_GRAM; i++)
+        sizes[i] = sequence->sizes[(sequence->size_count + i) % TARN__SEQUENCES_GRAM];
+    uint32_t hash = tarn__sequences_hash(sizes);
     uint32_t above = first_gram(sequence, hash, sequence->cursor);
     for (uint32_t i = above > 0 ? above - 1 : 0; i <= above && i < sequence->gram_count;
          i++) {
         uint32_t place = sequence->grams[i].place;
-        if (sequence->grams[i].hash == hash && leads_to(sequence, place) &&
+        if (sequence->grams[i].hash == hash && leads_to(sequence, place, sizes) &&
             !is_live(match, place) &&
             (best == UINT32_MAX ||
              distance(place, sequence->cursor) < distance(best, sequence->cursor)))

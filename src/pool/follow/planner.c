@@ -20,17 +20,6 @@ struct circle {
     uint64_t hole_quanta; /* of these blocks */
 };
 
-/* Return the operation after which a block is free; TARN__RECORD_LIVE: it lives for a step
- * or more. If that is not after its start, the free is one of the next step. */
-static uint32_t end_of(const struct tarn__record_block *block)
-{
-    if (block->end != TARN__RECORD_LIVE)
-        return block->end;
-    return block->wrapped_end > 0 && block->wrapped_end <= block->start
-               ? block->wrapped_end - 1
-               : TARN__RECORD_LIVE;
-}
-
 /* --- the cut and the peak --- */
 
 /* Return an operation, counted from the cut on. */
@@ -52,7 +41,7 @@ static void find_cut_and_peak(struct circle *circle)
 
     for (uint32_t i = 0; i < record->count; i++) {
         const struct tarn__record_block *block = tarn__record_at(record, i);
-        uint32_t end = end_of(block);
+        uint32_t end = tarn__record_end(record, block);
         if (end == TARN__RECORD_LIVE)
             continue;
         change[block->start + 1] += block->quanta;
@@ -88,7 +77,7 @@ static uint32_t place_from_cut(const struct circle *circle, uint32_t i)
 static bool is_within_step(const struct circle *circle,
                            const struct tarn__record_block *block)
 {
-    uint32_t end = end_of(block);
+    uint32_t end = tarn__record_end(circle->record, block);
 
     return end != TARN__RECORD_LIVE &&
            from_cut(circle, block->start) < from_cut(circle, end);
@@ -104,7 +93,7 @@ static bool is_live_at_peak(const struct circle *circle,
 {
     return is_within_step(circle, block) &&
            from_cut(circle, block->start) < circle->peak &&
-           from_cut(circle, end_of(block)) >= circle->peak;
+           from_cut(circle, tarn__record_end(circle->record, block)) >= circle->peak;
 }
 
 /* Have blocks use the holes, as the pool will: in order of time, the smallest hole that has
@@ -159,7 +148,7 @@ static uint32_t renumber(struct circle *circle)
         const struct tarn__record_block *block =
             tarn__record_at(circle->record, circle->order[i]);
         circle->times[from_cut(circle, block->start)] = 1;
-        circle->times[from_cut(circle, end_of(block))] = 1;
+        circle->times[from_cut(circle, tarn__record_end(circle->record, block))] = 1;
     }
     for (uint32_t i = 0; i < circle->record->operations; i++) {
         uint32_t is_used = circle->times[i];
@@ -220,7 +209,8 @@ static bool add_planned(struct circle *circle, tarn_plan *plan)
             tarn__record_at(circle->record, circle->order[i]);
         plan->slots[i] = slot_of(block);
         plan->slots[i].start = circle->times[from_cut(circle, block->start)];
-        plan->slots[i].end = circle->times[from_cut(circle, end_of(block))];
+        plan->slots[i].end =
+            circle->times[from_cut(circle, tarn__record_end(circle->record, block))];
     }
     plan->count = circle->planned;
     plan->streams = circle->record->streams.next;

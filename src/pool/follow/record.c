@@ -1,12 +1,16 @@
 /* record.c -- a step of the program in host memory. */
 #include "pool/follow/record.h"
+#include "base/thread.h"
 #include "pool/blocks/stream_state.h"
 #include <stdlib.h>
 #include <string.h>
 
+/* above all epochs of streams, which begin with 0 */
+#define FIRST_STEP (UINT64_C(1) << 63)
+
 void tarn__record_init(struct tarn__record *record)
 {
-    *record = (struct tarn__record){.is_whole = true};
+    *record = (struct tarn__record){.step = FIRST_STEP, .is_whole = true};
     tarn__ordinals_init(&record->threads);
     tarn__ordinals_init(&record->streams);
 }
@@ -43,7 +47,7 @@ void tarn__record_restart(struct tarn__record *record, uint64_t allocated)
     tarn__ordinals_clear(&record->threads);
     tarn__ordinals_clear(&record->streams);
     record->count = record->operations = 0;
-    record->parity ^= 1;
+    record->step++;
     record->begin_allocated = record->peak_allocated = allocated;
     record->peak_reserved = 0;
     record->is_whole = true;
@@ -54,8 +58,9 @@ size_t tarn__record_metadata(const struct tarn__record *record)
 {
     size_t bytes = 0;
 
-    for (int i = 0; i < TARN__RECORD_CHUNKS && record->chunks[i]; i++)
-        bytes += TARN__RECORD_CHUNK * sizeof *record->chunks[i];
+    for (int i = 0; i < TARN__RECORD_CHUNKS; i++)
+        if (record->chunks[i])
+            bytes += TARN__RECORD_CHUNK * sizeof *record->chunks[i];
     return bytes;
 }
 
@@ -88,65 +93,73 @@ uint16_t tarn__record_thread(struct tarn__record *record, uint64_t id)
 
 /* --- blocks --- */
 
-/* Provide the memory of the next block. */
-static bool has_room(struct tarn__record *record)
+/* Provide the memory of a place. */
+static bool has_room(struct tarn__record *record, uint32_t place)
 {
-    uint32_t chunk = record->count / TARN__RECORD_CHUNK;
+    uint32_t chunk = place / TARN__RECORD_CHUNK;
 
-    if (chunk == TARN__RECORD_CHUNKS)
-        return false;
     if (!record->chunks[chunk])
         record->chunks[chunk] = calloc(TARN__RECORD_CHUNK, sizeof *record->chunks[chunk]);
     return record->chunks[chunk];
 }
 
-void tarn__record_allocate(struct tarn__record *record, struct tarn__node *node,
-                           tarn__index index, uint64_t key, uint64_t thread)
+/* Give the node the next place. */
+static uint32_t give_place(struct tarn__record *record, struct tarn__node *node)
 {
-    record->is_whole = record->is_whole && has_room(record);
-    if (!record->is_whole)
-        return;
-    struct tarn__record_block *block = tarn__record_at(record, record->count);
-    block->start = record->operations++;
-    if (!record->has_places_alone) {
-        block->end = TARN__RECORD_LIVE;
-        block->quanta = node->quanta;
-        block->stream = block->free_stream = tarn__record_stream(record, key);
-        block->thread = tarn__record_thread(record, thread);
-    }
-    block->node[record->parity] = index;
-    if (block->node[!record->parity]) /* it may be freed later in this step */
-        block->wrapped_end = 0;
+    node->step = record->step;
     node->previous = record->count++;
+    return node->previous;
 }
 
-void tarn__record_deallocate(struct tarn__record *record, const struct tarn__node *node,
-                             tarn__index index, uint64_t key)
+void tarn__record_allocate(struct tarn__record *record, struct tarn__node *node,
+                           uint64_t key)
 {
-    uint32_t place = node->previous;
-
-    if (!record->is_whole || place >= TARN__RECORD_MOST ||
-        !record->chunks[place / TARN__RECORD_CHUNK])
+    if (record->has_places_alone) {
+        give_place(record, node);
         return;
-    struct tarn__record_block *block = tarn__record_at(record, place);
-    if (tarn__record_has(record, node, index)) {
-        block->end = record->operations++;
-        if (!record->has_places_alone)
-            block->free_stream = tarn__record_stream(record, key);
-        block->node[record->parity] = 0;
-    } else if (block->node[!record->parity] == index) {
-        block->wrapped_end = ++record->operations;
-        block->node[!record->parity] = 0;
     }
+    record->is_whole = record->is_whole && record->count < TARN__RECORD_MOST &&
+                       has_room(record, record->count);
+    if (!record->is_whole)
+        return;
+    struct tarn__record_block *block = tarn__record_at(record, give_place(record, node));
+    block->start = record->operations++;
+    block->end = TARN__RECORD_LIVE;
+    block->quanta = node->quanta;
+    block->stream = block->free_stream = tarn__record_stream(record, key);
+    block->thread = tarn__record_thread(record, tarn__thread_id());
+}
+
+/* Note the free of a block that has a place in this record, or in that of the step before. */
+static void note_end(struct tarn__record *record, const struct tarn__node *node,
+                     uint64_t key)
+{
+    if (node->previous >= TARN__RECORD_MOST)
+        return;
+    record->is_whole = record->is_whole && has_room(record, node->previous);
+    if (!record->is_whole)
+        return;
+    struct tarn__record_block *block = tarn__record_at(record, node->previous);
+    if (tarn__record_has(record, node)) {
+        block->end = record->operations++;
+        block->free_stream = tarn__record_stream(record, key);
+    } else {
+        block->wrapped_end = record->operations++;
+        block->wrapped_step = record->step;
+    }
+}
+
+void tarn__record_deallocate(struct tarn__record *record, struct tarn__node *node,
+                             uint64_t key)
+{
+    bool is_noted = node->step == record->step || node->step == record->step - 1;
+
+    if (is_noted && !record->has_places_alone)
+        note_end(record, node, key);
+    node->step = 0;
 }
 
 void tarn__record_skip(struct tarn__record *record, uint64_t count)
 {
-    for (; count > 0; count--) {
-        record->is_whole = record->is_whole && has_room(record);
-        if (!record->is_whole)
-            return;
-        tarn__record_at(record, record->count++)->node[record->parity] = 0;
-        record->operations += 2;
-    }
+    record->count += (uint32_t)count;
 }

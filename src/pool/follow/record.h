@@ -7,11 +7,12 @@
  * The next step has a block at the same place, and the record notes there when the old
  * one was freed: its wrapped end. So a repeated record has whole lives, on a circle.
  *
- * A step that follows a plan needs no record. Only the places of its blocks are noted, for
- * the wrapped ends of the next step.
+ * A live block knows its step, and its place in the record of that: `step` and `previous` of
+ * its node. No other block has this step: numbers of steps are above all epochs, with which
+ * they share memory, and a free block has none.
  *
- * A live block knows its place in the record: `previous` of its node. A place is its own
- * only where the record names the node, too. So a stale place is never mistaken.
+ * A step that follows a plan needs no record. Its blocks get places alone, for the wrapped
+ * ends of the next step.
  *
  * A step of more than TARN__RECORD_MOST blocks, or without host memory for it, is not
  * whole.
@@ -26,10 +27,9 @@
 struct tarn__record_block {
     uint32_t start, end; /* operations; TARN__RECORD_LIVE: it has not ended */
     uint32_t quanta;
-    /* of the live block, by parity of the step; 0: it was freed */
-    tarn__index node[2];
-    /* operation of the free of the block of the step before, plus 1; 0: none */
+    /* operation of the free of the block of the step before, in the step `wrapped_step` */
     uint32_t wrapped_end;
+    uint64_t wrapped_step;
     uint16_t stream, free_stream; /* ordinals; TARN__RECORD_NO_STREAM: none */
     uint16_t thread;
 };
@@ -46,15 +46,15 @@ enum {
 };
 
 struct tarn__record {
-    struct tarn__record_block *chunks[TARN__RECORD_CHUNKS];
     uint32_t count, operations;
-    unsigned parity; /* of the step: 0 or 1 */
+    uint64_t step; /* its number */
     bool is_whole;
     bool has_places_alone; /* from here on: the step follows a plan */
-    struct tarn__ordinals threads, streams;
     /* bytes of the pool that were live when the step began, and most during it */
     uint64_t begin_allocated, peak_allocated;
-    uint64_t peak_reserved;   /* most bytes that the pool reserved at an allocation */
+    uint64_t peak_reserved; /* most bytes that the pool reserved at an allocation */
+    struct tarn__record_block *chunks[TARN__RECORD_CHUNKS];
+    struct tarn__ordinals threads, streams;
     struct tarn__holes holes; /* beside blocks that stay */
 };
 
@@ -79,23 +79,35 @@ static inline struct tarn__record_block *tarn__record_at(
 uint16_t tarn__record_stream(struct tarn__record *record, uint64_t key);
 uint16_t tarn__record_thread(struct tarn__record *record, uint64_t id);
 
-/* Note an allocation, whose node is not live yet. A record that is not whole stays as it
- * is. */
+/* Note an allocation of the calling thread, whose node is not live yet. A record that is
+ * not whole stays as it is. */
 void tarn__record_allocate(struct tarn__record *record, struct tarn__node *node,
-                           tarn__index index, uint64_t key, uint64_t thread);
+                           uint64_t key);
 /* Note a free. */
-void tarn__record_deallocate(struct tarn__record *record, const struct tarn__node *node,
-                             tarn__index index, uint64_t key);
+void tarn__record_deallocate(struct tarn__record *record, struct tarn__node *node,
+                             uint64_t key);
 
-/* Note `count` blocks that were allocated and freed. */
+/* Give places to `count` blocks that were allocated and freed, of a step that follows a
+ * plan. */
 void tarn__record_skip(struct tarn__record *record, uint64_t count);
 
 /* Return true if the live block of a node was allocated in the present step. */
 static inline bool tarn__record_has(const struct tarn__record *record,
-                                    const struct tarn__node *node, tarn__index index)
+                                    const struct tarn__node *node)
 {
-    return node->previous < record->count &&
-           tarn__record_at(record, node->previous)->node[record->parity] == index;
+    return node->step == record->step;
+}
+
+/* Return the operation after which a block is free; TARN__RECORD_LIVE: it lives for a step
+ * or more. If that is not after its start, the free is one of the next step. */
+static inline uint32_t tarn__record_end(const struct tarn__record *record,
+                                        const struct tarn__record_block *block)
+{
+    if (block->end != TARN__RECORD_LIVE)
+        return block->end;
+    return block->wrapped_step == record->step && block->wrapped_end < block->start
+               ? block->wrapped_end
+               : TARN__RECORD_LIVE;
 }
 
 #endif

@@ -7,13 +7,15 @@
 #include "pool/follow/match.h"
 
 /* Return true if the pool need not see the requests of the cache's stream. */
-static bool may_repeat(const struct tarn__follow *follow,
+static bool may_repeat(const struct tarn__pool *pool,
                        const struct tarn__thread_cache *cache)
 {
+    const struct tarn__follow *follow = pool->follow;
+
     if (!follow->is_on || follow->is_borrowed ||
         (!follow->sequences->has_one_stream && !cache->registration))
         return false;
-    return !follow->learn || !tarn__learn_sees_requests(follow->learn);
+    return !follow->learn || !tarn__learn_sees_requests(pool);
 }
 
 /* The most hits of a repeat: of the first one; of any. */
@@ -37,7 +39,7 @@ bool tarn__repeat_begin(struct tarn__pool *pool, struct tarn__thread_cache *cach
         (node->address - tarn__area_begin(&pool->heap)) >> TARN__QUANTUM_SHIFT;
 
     tarn__assert_held(&pool->lock);
-    if (cache->keeps_last_freed || !may_repeat(follow, cache))
+    if (cache->keeps_last_freed || !may_repeat(pool, cache))
         return false;
     const struct tarn__sequence *sequence = tarn__find_sequence_of_cache(follow, cache);
     uint32_t run =

@@ -44,23 +44,25 @@ struct tarn__sequence {
     /* --- where the pool is (match.c) --- */
     uint32_t cursor;        /* place of the next slot */
     uint64_t ahead, behind; /* bit i: place cursor + i, cursor - 1 - i, was used */
-    uint32_t sizes[TARN__SEQUENCES_GRAM]; /* the last ones, the oldest first */
-    unsigned size_count;
+    /* the last ones; the next one takes the place of the oldest: size_count modulo
+     * TARN__SEQUENCES_GRAM */
+    uint32_t sizes[TARN__SEQUENCES_GRAM];
+    unsigned size_count; /* of all that were noted */
 };
 
 struct tarn__sequences {
+    tarn__index *nodes;       /* by rank: the node of a live slot; 0: it is not live */
+    struct tarn__bits live;   /* ranks of live slots */
+    bool has_one_stream;      /* one allocates and frees all blocks */
+    struct tarn__bits handed; /* ranks of slots that may have another stream next */
     struct tarn__sequences_slot *slots; /* by sequence, then by time */
     uint32_t slot_count;
     struct tarn__sequences_gram *grams;
     struct tarn__sequence *all;
     uint32_t count;
-    uint32_t longest;          /* the sequence with the most slots */
-    struct tarn__map by;       /* thread and stream -> sequence */
-    uint32_t threads, streams; /* that allocate */
-    bool has_one_stream;       /* one allocates and frees all blocks */
-    tarn__index *nodes;        /* by rank: the node of a live slot; 0: it is not live */
-    struct tarn__bits live;    /* ranks of live slots */
-    struct tarn__bits handed;  /* ranks of slots that may have another stream next */
+    uint32_t longest;                 /* the sequence with the most slots */
+    struct tarn__map by;              /* thread and stream -> sequence */
+    uint32_t threads, streams;        /* that allocate */
     struct tarn__next_uses next_uses; /* of a plan that moves pages */
     uint64_t height;                  /* bytes of addresses */
     uint64_t peak_live;               /* bytes */

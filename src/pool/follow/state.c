@@ -152,7 +152,7 @@ tarn_status tarn__state_open(struct tarn__pool *pool, const struct tarn_plan *pl
                               "pool: a plan needs memory of VMM: device %d has none, or "
                               "the pool has an upstream",
                               pool->device);
-    struct tarn__follow *follow = calloc(1, sizeof *follow);
+    struct tarn__follow *follow = tarn__cache_line_allocate(sizeof *follow);
     pool->follow = follow;
     if (follow && plan)
         sequences = tarn__sequences_new(plan, true);

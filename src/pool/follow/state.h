@@ -11,19 +11,20 @@
  * blocks have room elsewhere. */
 enum { TARN__STATE_SHARED_LEAST = (1 << 20) >> TARN__QUANTUM_SHIFT };
 
-/* The figures of a step. */
+/* The figures of a step. Those that each allocation changes come first. */
 struct tarn__follow_step {
     uint64_t allocations;
     uint64_t quanta, planned_quanta;
+    uint64_t peak_allocated, peak_reserved;
+    uint32_t unlike;         /* grows by requests that have no slot; see guard.c */
     uint64_t outside_quanta; /* of slots outside of the layout; no part of `quanta` */
     uint64_t blocked_quanta; /* missed: the addresses of each candidate were in use */
-    uint64_t peak_allocated, peak_reserved;
     uint64_t first_reserved; /* as it began */
-    uint32_t unlike;         /* grows by requests that have no slot; see guard.c */
 };
 
+/* What each allocation uses comes first, on two cache lines. */
 struct tarn__follow {
-    bool is_on;
+    _Alignas(TARN__CACHE_LINE) bool is_on;
     /* It follows a plan, records steps or looks for them: allocations ask it. Read without
      * the lock, too. */
     atomic_bool is_asked;
@@ -33,18 +34,18 @@ struct tarn__follow {
     bool is_borrowed;
     struct tarn__sequences *sequences; /* NULL: there is none to follow at present */
     struct tarn__learn *learn; /* NULL: the plan is given, and `sequences` owned */
-    struct tarn__ordinals threads, streams;
     /* changes whenever a thread and a stream may get another sequence; from 1 */
     uint64_t version;
+    struct {
+        uint64_t planned, missed, resynchronized, steps;
+    } counts;
+    struct tarn__follow_step step;
+    struct tarn__ordinals threads, streams;
     uint32_t price; /* quanta; in the plan a smaller block waits for no other stream */
     uint64_t area_bytes;
     unsigned moves; /* of the layouts, since a step paid */
     uint64_t aim;   /* reserved bytes beyond which the pool moves memory into the area */
-    struct tarn__follow_step step;
-    struct {
-        uint64_t planned, missed, resynchronized, steps;
-    } counts;
-    double share; /* of the bytes of the last step that were planned */
+    double share;   /* of the bytes of the last step that were planned */
     tarn_pool_plan_state state;
     atomic_bool has_news; /* the plan has ended, and nobody was told */
     char news[200];

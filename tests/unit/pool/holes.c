@@ -38,9 +38,10 @@ TEST(the_largest_holes_are_kept)
 
 static struct tarn__holes holes_of(tarn_resource *resource)
 {
-    const struct tarn__record nothing = {0}; /* so all live blocks stay */
+    struct tarn__record nothing; /* so all live blocks stay */
     struct tarn__pool *pool;
 
+    tarn__record_init(&nothing);
     CHECK_OK(tarn__pool_of(resource, "test", &pool));
     tarn__pool_lock(pool);
     struct tarn__holes holes = tarn__holes_find(pool, &nothing);

@@ -921,11 +921,11 @@ TEST(a_record_becomes_sequences)
     tarn__record_init(&record);
     for (uint32_t i = 0; i < 40; i++) {
         nodes[i].quanta = 1 + i;
-        tarn__record_allocate(&record, &nodes[i], i + 1, 7 + i % 2, 1);
+        tarn__record_allocate(&record, &nodes[i], 7 + i % 2);
         if (i % 4 == 3) /* every fourth block is freed, on the other stream */
-            tarn__record_deallocate(&record, &nodes[i], i + 1, 8 - i % 2);
+            tarn__record_deallocate(&record, &nodes[i], 8 - i % 2);
     }
-    tarn__record_deallocate(&record, &nodes[3], 4, 7); /* it was freed already */
+    tarn__record_deallocate(&record, &nodes[3], 7); /* it was freed already */
     CHECK(record.is_whole);
     CHECK_EQUAL(40, record.count);
     CHECK_EQUAL(50, record.operations);
@@ -957,8 +957,8 @@ TEST(a_step_that_is_too_long_is_not_whole)
     tarn__record_init(&record);
     for (uint32_t i = 0; i <= TARN__RECORD_MOST; i++) {
         CHECK(record.is_whole);
-        tarn__record_allocate(&record, &node, 1, 7, 1);
-        tarn__record_deallocate(&record, &node, 1, 7);
+        tarn__record_allocate(&record, &node, 7);
+        tarn__record_deallocate(&record, &node, 7);
     }
     CHECK(!record.is_whole);
     CHECK_EQUAL(TARN__RECORD_MOST, record.count);

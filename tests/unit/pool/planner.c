@@ -67,8 +67,7 @@ static void record_frees(struct tarn__record *record, struct step *step, uint32_
             if (step->blocks[i].to != time + age * step->period)
                 continue;
             step->ends[i] = record->operations;
-            tarn__record_deallocate(record, &nodes[number], number + 1,
-                                    step->blocks[i].free_key);
+            tarn__record_deallocate(record, &nodes[number], step->blocks[i].free_key);
         }
 }
 
@@ -81,7 +80,7 @@ static void record_allocations(struct tarn__record *record, struct step *step,
             continue;
         step->starts[i] = record->operations;
         nodes[number].quanta = step->blocks[i].quanta;
-        tarn__record_allocate(record, &nodes[number], number + 1, step->blocks[i].key, 1);
+        tarn__record_allocate(record, &nodes[number], step->blocks[i].key);
     }
 }
 
@@ -467,9 +466,9 @@ static void record_single(struct tarn__record *record, uint32_t count, bool stay
 
     tarn__record_restart(record, 0);
     for (uint32_t i = 0; i < count; i++) {
-        tarn__record_allocate(record, &node, 1, keys[0], 1);
+        tarn__record_allocate(record, &node, keys[0]);
         if (!stays)
-            tarn__record_deallocate(record, &node, 1, keys[0]);
+            tarn__record_deallocate(record, &node, keys[0]);
     }
     CHECK_EQUAL(count, record->count);
 }
