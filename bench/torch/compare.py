@@ -18,7 +18,9 @@ after the warm-up, and beside them the peak of reserved memory over all steps.
 
 With --in-turns all allocators of a program run at once, in turns of a few steps. The table has the
 medians of the time of a step, and of that until its work is queued, with ratios to the first
-allocator. A wait for the device is busy, so that CPU time tells nothing.
+allocator. A wait for the device is busy, so that CPU time tells nothing. The noise of a ratio is
+some percent. --call-times build/release/bench/libbench_call_times.so measures the calls of Tarn
+themselves, each with 25 ns for the clock: milliseconds a step, and nanoseconds a call.
 
 On the driver simulator a run has the allocations of PyTorch, and shows memory, not time. It needs
 PYTHONPATH=tools/without_kernels, and the library of python/tests/torch_cudart.c in LD_PRELOAD:
@@ -28,6 +30,7 @@ PYTHONPATH=tools/without_kernels, and the library of python/tests/torch_cudart.c
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import pathlib
@@ -166,12 +169,43 @@ def figures_of(pool, names):
     return {name: getattr(found, name) for name in names}
 
 
+class CallTimes:
+    """The times of PyTorch's calls of the allocator that it gets next; see call_times.c."""
+
+    def __init__(self, path):
+        import torch
+
+        self.library = ctypes.CDLL(os.path.abspath(path))
+        self.set_allocator = torch._C._cuda_customAllocator
+        torch._C._cuda_customAllocator = self._use
+        two = ctypes.c_ulonglong * 2
+        self.ns = two.in_dll(self.library, "call_times_ns")
+        self.counts = two.in_dll(self.library, "call_times_counts")
+
+    def _use(self, *functions):
+        for name, function in zip(("allocate", "deallocate"), functions):
+            ctypes.c_void_p.in_dll(self.library, f"call_times_{name}").value = function
+        return self.set_allocator(
+            *(
+                ctypes.cast(self.library[f"call_times_timed_{name}"], ctypes.c_void_p).value
+                for name in ("allocate", "deallocate")
+            )
+        )
+
+    def take(self):
+        """Return the ns of an allocation and of a free since the last call, and their number."""
+        ns, counts = list(self.ns), list(self.counts)
+        self.ns[:] = self.counts[:] = [0, 0]
+        return [ns[0] / (counts[0] or 1), ns[1] / (counts[1] or 1), counts[0]]
+
+
 class Training:
     """A program under an allocator. Each step waits for the device before and behind it."""
 
-    def __init__(self, program, allocator, few_shapes=None):
+    def __init__(self, program, allocator, few_shapes=None, call_times=None):
         kind, _, options = allocator.partition(":")
         options = turns.pool_options(options)
+        self.call_times = CallTimes(call_times) if call_times and kind == "tarn" else None
         self.pool = None
         if kind == "tarn":
             import tarn.torch
@@ -265,18 +299,20 @@ def command_of(program, allocator, arguments, *names):
 # --- steps in turns -------------------------------------------------------------------------------
 
 
-def serve_turns(program, allocator, few_shapes):
+def serve_turns(program, allocator, arguments):
     """Take as many steps as each line of the input says, and print their milliseconds.
 
-    These are the times of the steps, and the times until their work was queued. The first line is
-    the warm-up. The figures of memory are those behind it, and come last.
+    These are the times of the steps, and the times until their work was queued; behind them are
+    those of calls. The first line is the warm-up. The figures of memory are those behind it, and
+    come last.
     """
-    training = Training(program, allocator, few_shapes)
+    training = Training(program, allocator, arguments.few_shapes, arguments.call_times)
     for at, line in enumerate(sys.stdin):
         if at == 1:
             training.reset_peaks()
         times = [training.step() for _ in range(int(line))]
-        print(json.dumps([sum(column) for column in zip(*times)]), flush=True)
+        calls = training.call_times.take() if training.call_times else []
+        print(json.dumps([sum(column) for column in zip(*times)] + calls), flush=True)
     print(json.dumps(training.memory()), flush=True)
 
 
@@ -285,7 +321,7 @@ class Peer:
 
     def __init__(self, program, allocator, arguments):
         self.allocator, self.taken = allocator, []
-        command = command_of(program, allocator, arguments, "few_shapes")
+        command = command_of(program, allocator, arguments, "few_shapes", "call_times")
         self.process = subprocess.Popen(
             [sys.executable, *command, "--serve-turns"], env=environment_of(allocator), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -298,7 +334,7 @@ class Peer:
         return json.loads(line)
 
     def take(self, steps):
-        """Return the milliseconds of so many steps, and those until their work was queued."""
+        """Return what serve_turns() prints of so many steps."""
         print(steps, file=self.process.stdin, flush=True)
         return self._read()
 
@@ -334,6 +370,14 @@ def run_turns(program, arguments):
             print(
                 f"{peer.allocator:20}  {kind:6}  {statistics.median(values):9.2f}   "
                 f"{middle:.4f} ({low:.4f}, {high:.4f})"
+            )
+        if len(peer.taken[0]) > 2:
+            allocate, free, count = (
+                statistics.median(turn[at] for turn in peer.taken) for at in (2, 3, 4)
+            )
+            print(
+                f"{peer.allocator:20}  calls   {(allocate + free) * count / length / 1e6:9.3f}   "
+                f"{allocate:.0f} ns an allocation, {free:.0f} ns a free, {count / length:.0f} a step"
             )
     for peer in peers:
         print(f"{peer.allocator}: {json.dumps(peer.end())}", flush=True)
@@ -381,10 +425,11 @@ def main():
     )  # fmt: skip
     parser.add_argument("--few-shapes", type=int, help="shapes of each program; see above")
     parser.add_argument("--in-turns", action="store_true", help="compare times; see above")
+    parser.add_argument("--call-times", metavar="LIBRARY", help="see above")
     parser.add_argument("--serve-turns", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve_turns:
-        serve_turns(*arguments.one, arguments.few_shapes)
+        serve_turns(*arguments.one, arguments)
         return
     if arguments.in_turns:
         for program in arguments.programs:
