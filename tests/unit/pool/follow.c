@@ -1,7 +1,10 @@
 /* Test that a pool follows a plan: matching, order, misses, its end, and bad plans. */
 #include "plans_of_blocks.h"
+#include "pool/compact/reclaimable.h"
 #include "pool/follow/match.h"
 #include "pool/follow/sequences.h"
+#include "pool/order/fence.h"
+#include "pool/pool.h"
 
 /* --- matching, without a pool --- */
 
@@ -415,6 +418,56 @@ TEST(a_maximum_below_the_height_is_followed_with_moves)
     CHECK_EQUAL(SLOTS, statistics(pool).planned + statistics(pool).plan_missed);
     CHECK(statistics(pool).planned > SLOTS / 2 && statistics(pool).moves > 10);
     CHECK(statistics(pool).peak_reserved <= 4 * MIB);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+/* Find what the pool can reclaim: all of it. */
+static void find_reclaimable(tarn_resource *resource, struct tarn__reclaimable *out)
+{
+    struct tarn__pool *pool;
+
+    CHECK_OK(tarn__pool_of(resource, "test", &pool));
+    CHECK_OK(tarn__fences_wait_for_device(pool));
+    CHECK_OK(tarn__pool_take_growth(pool));
+    tarn__pool_assert_growth(pool);
+    tarn__reclaimable_find(pool, UINT64_MAX, UINT64_MAX, (struct tarn__span){0, 0}, out);
+    tarn__pool_leave_growth(pool);
+}
+
+/* More blocks of a plan are free than the pool takes at once, and the last one is the largest.
+ * Between two of them are addresses without memory. */
+TEST(the_largest_free_blocks_of_a_plan_are_reclaimed)
+{
+    enum { MANY = TARN__RECLAIMABLE_MAX + 50 };
+    static tarn_device_ptr blocks[MANY];
+    static struct tarn__reclaimable found;
+    static size_t sizes[MANY];
+    uint32_t offset = 0;
+    bool has_largest = false;
+
+    use_driver(0);
+    tarn_stream stream = new_stream();
+    for (int i = 0; i < MANY; i++)
+        sizes[i] = (i < MANY - 1 ? 2 : 64) * MIB;
+    tarn_plan *plan = plan_of(sizes, MANY, MANY, 1);
+    for (int i = 0; i < MANY; i++) {
+        plan->slots[i].offset = offset;
+        offset += (uint32_t)(2 * sizes[i] / QUANTUM);
+    }
+    plan->height = offset;
+    tarn_resource *pool = follow(plan, 0);
+    tarn_plan_release(plan);
+    for (int i = 0; i < MANY; i++)
+        blocks[i] = take(pool, sizes[i], stream);
+    CHECK_EQUAL(MANY, statistics(pool).planned);
+    for (int i = 0; i < MANY; i++)
+        put(pool, blocks[i], sizes[i], stream);
+    find_reclaimable(pool, &found);
+    CHECK_EQUAL(TARN__RECLAIMABLE_MAX - 1, found.count);
+    for (unsigned i = 0; i < found.count; i++)
+        has_largest = has_largest || found.parts[i].span.bytes > 32 * MIB;
+    CHECK(has_largest);
     end_pool(pool);
     CU(cuStreamDestroy_v2(stream));
 }

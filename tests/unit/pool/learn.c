@@ -949,6 +949,27 @@ TEST(a_record_becomes_sequences)
     tarn__record_free(&record);
 }
 
+TEST(an_end_that_an_earlier_step_noted_is_forgotten)
+{
+    struct tarn__record record;
+    struct tarn__node first = {.quanta = 1}, second = first, other = first, third = first;
+
+    tarn__record_init(&record);
+    tarn__record_allocate(&record, &first, 7);
+    tarn__record_restart(&record, 0);
+    tarn__record_deallocate(&record, &first, 7);
+    tarn__record_allocate(&record, &second, 7);
+    CHECK_EQUAL(0, tarn__record_end(&record, tarn__record_at(&record, 0)));
+    tarn__record_deallocate(&record, &second, 7);
+    tarn__record_allocate(&record, &other, 7);
+    tarn__record_restart(&record, 0);
+    tarn__record_deallocate(&record, &other, 7);
+    tarn__record_allocate(&record, &third, 7); /* after the operation 0 */
+    CHECK_EQUAL(TARN__RECORD_LIVE,
+                tarn__record_end(&record, tarn__record_at(&record, 0)));
+    tarn__record_free(&record);
+}
+
 TEST(a_step_that_is_too_long_is_not_whole)
 {
     struct tarn__record record;
