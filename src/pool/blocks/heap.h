@@ -229,11 +229,11 @@ static inline void tarn__heap_into_bins(struct tarn__heap *heap, tarn__index ind
 {
     struct tarn__node *node = tarn__heap_node(heap, index);
 
+    tarn__heap_count(heap, stream_state, node->epoch, tarn__node_bytes(node));
     if (__builtin_expect(tarn__heap_in_area(heap, node), false))
         node->next = 0;
     else
         tarn__bins_add(tarn__heap_bins(heap, stream_state), &heap->nodes, index);
-    tarn__heap_count(heap, stream_state, node->epoch, tarn__node_bytes(node));
 }
 
 static inline void tarn__heap_out_of_bins(struct tarn__heap *heap, tarn__index index,
@@ -242,9 +242,9 @@ static inline void tarn__heap_out_of_bins(struct tarn__heap *heap, tarn__index i
 {
     const struct tarn__node *node = tarn__heap_node(heap, index);
 
+    tarn__heap_count(heap, stream_state, node->epoch, -tarn__node_bytes(node));
     if (__builtin_expect(!tarn__heap_in_area(heap, node), true))
         tarn__bins_remove(tarn__heap_bins(heap, stream_state), &heap->nodes, index);
-    tarn__heap_count(heap, stream_state, node->epoch, -tarn__node_bytes(node));
 }
 
 /* Enter an unmapped range into the bins, and count it. */
@@ -280,7 +280,7 @@ static inline void tarn__heap_resize(struct tarn__heap *heap, tarn__index index,
 
     tarn__node_size(node, quanta);
     tarn__heap_count(heap, stream_state, node->epoch, more);
-    if (from == to || tarn__heap_in_area(heap, node))
+    if (from == to || __builtin_expect(tarn__heap_in_area(heap, node), false))
         return;
     tarn__bins_remove_from(bins, &heap->nodes, index, from);
     tarn__bins_add_to(bins, &heap->nodes, index, to);

@@ -56,7 +56,7 @@ struct tarn__node {
     };
     union {
         uint64_t epoch; /* FREE with a stream state: of that stream state */
-        uint64_t step;  /* LIVE: of the record in which its place is; 0: in none */
+        uint64_t step;  /* LIVE: of the record in which its place is, if it has one */
     };
     uint32_t quanta;           /* size */
     tarn__index before, after; /* neighbours by address; 0 at a border */
