@@ -306,7 +306,9 @@ static tarn__index shared_before_growth(struct search *search)
 {
     struct tarn__pool *pool = search->caller->pool;
 
-    return pool->follow && tarn__follow_share_before_growth(pool, search->request)
+    return search->caller->followed &&
+                   tarn__follow_share_before_growth(pool, search->request,
+                                                    search->caller->followed)
                ? available(search)
                : 0;
 }

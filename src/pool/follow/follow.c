@@ -169,6 +169,7 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
         return use;
     }
     reject(pool, &match, is_blocked);
+    followed->is_blocked = is_blocked;
     return TARN__AREA_BLOCKED;
 }
 
@@ -568,11 +569,13 @@ bool tarn__follow_share(struct tarn__pool *pool)
 }
 
 bool tarn__follow_share_before_growth(struct tarn__pool *pool,
-                                      const struct tarn__request *request)
+                                      const struct tarn__request *request,
+                                      const struct tarn__followed *followed)
 {
     uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
 
-    if (!pool->follow->learn || request->quanta < TARN__STATE_SHARED_LEAST)
+    if (!pool->follow->learn || !followed->is_blocked ||
+        request->quanta < TARN__STATE_SHARED_LEAST)
         return false;
     tarn__pool_lock(pool);
     bool shares = tarn__follow_is_on(pool) && !tarn__area_is_shared(&pool->heap) &&

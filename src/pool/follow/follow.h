@@ -17,8 +17,9 @@
 
 /* What the plan proposes for one allocation. */
 struct tarn__followed {
-    bool is_made;  /* the plan was asked */
-    bool has_slot; /* and proposes a slot, of this version of the plan: */
+    bool is_made;    /* the plan was asked */
+    bool is_blocked; /* and the addresses of the slots that fit are in use */
+    bool has_slot;   /* or it proposes a slot, of this version of the plan: */
     uint64_t version;
     uint32_t offset, rank, number;
 };
@@ -43,10 +44,12 @@ tarn__index tarn__follow_search(struct tarn__caller *caller,
 /* Share the free memory at planned addresses with other requests, until the step ends.
  * Returns false if that is so already. No lock held. */
 bool tarn__follow_share(struct tarn__pool *pool);
-/* Share it with requests of 1 MiB and more, if this is one, and growth for it would have a pool
- * that learns reserve more than a plan may. Returns false if it does not. No lock held. */
+/* Share it with requests of 1 MiB and more, if this is one whose slots are in use, and growth for
+ * it would have a pool that learns reserve more than a plan may. Returns false if it does not. No
+ * lock held. */
 bool tarn__follow_share_before_growth(struct tarn__pool *pool,
-                                      const struct tarn__request *request);
+                                      const struct tarn__request *request,
+                                      const struct tarn__followed *followed);
 /* Note that a block, in transit, is about to be freed in the order of a stream. Returns true
  * if the pool follows no plan any more. */
 bool tarn__follow_forget(struct tarn__pool *pool, tarn__index index,

@@ -67,12 +67,11 @@ TEST(other_work_within_a_step_uses_the_memory_of_the_plan)
     end(pool);
 }
 
-/* Run a step whose first large block has half of the addresses of its plan. */
-static void run_halves(tarn_resource *pool)
+/* Run large blocks, of which the first has half of the addresses of the plan. */
+static void run_large(tarn_resource *pool)
 {
     const size_t first = 60 * MIB, half = 64 * MIB;
 
-    run_small(pool);
     put(pool, take(pool, first, streams[0]), first, streams[0]);
     tarn_device_ptr one = take(pool, half, streams[0]),
                     other = take(pool, half, streams[0]);
@@ -80,12 +79,17 @@ static void run_halves(tarn_resource *pool)
     put(pool, other, half, streams[0]);
 }
 
-/* A block that stays has some of the addresses of the first large block. The other half is free,
- * and no memory moves for it. */
-TEST(a_block_whose_addresses_are_in_use_gets_other_memory_of_the_plan)
+static void run_halves(tarn_resource *pool)
 {
-    begin();
+    run_small(pool);
+    run_large(pool);
+}
+
+/* Learn the plan of run_halves(), and follow it. */
+static tarn_resource *pool_of_halves(void)
+{
     tarn_resource *pool = learning_pool();
+
     for (int i = 0; i < 5; i++) {
         mark(pool);
         run_halves(pool);
@@ -93,6 +97,15 @@ TEST(a_block_whose_addresses_are_in_use_gets_other_memory_of_the_plan)
             wait_for_plans(pool, 1);
     }
     mark(pool);
+    return pool;
+}
+
+/* A block that stays has some of the addresses of the first large block. The other half is free,
+ * and no memory moves for it. */
+TEST(a_block_whose_addresses_are_in_use_gets_other_memory_of_the_plan)
+{
+    begin();
+    tarn_resource *pool = pool_of_halves();
     tarn_device_ptr kept = take(pool, 2 * MIB, streams[0]);
     mark(pool);
     run_small(pool);
@@ -103,5 +116,19 @@ TEST(a_block_whose_addresses_are_in_use_gets_other_memory_of_the_plan)
     CHECK_EQUAL(before.moves, statistics(pool).moves);
     CHECK_EQUAL(before.reserved, statistics(pool).reserved);
     put(pool, kept, 2 * MIB, streams[0]);
+    end(pool);
+}
+
+/* Else it would be in the way of the step's next blocks. */
+TEST(a_block_that_no_slot_fits_gets_no_memory_of_the_plan)
+{
+    begin();
+    tarn_resource *pool = pool_of_halves();
+    uint64_t planned = statistics(pool).planned;
+    run_small(pool);
+    tarn_device_ptr kept = take(pool, 50 * MIB, streams[0]);
+    run_large(pool);
+    CHECK_EQUAL(40 + 3, statistics(pool).planned - planned);
+    put(pool, kept, 50 * MIB, streams[0]);
     end(pool);
 }
