@@ -182,14 +182,15 @@ class CallTimes:
         self.ns = two.in_dll(self.library, "call_times_ns")
         self.counts = two.in_dll(self.library, "call_times_counts")
 
-    def _use(self, *functions):
-        for name, function in zip(("allocate", "deallocate"), functions):
-            ctypes.c_void_p.in_dll(self.library, f"call_times_{name}").value = function
+    def _timed(self, name, function):
+        """Return the address of a function that calls this one, and measures it."""
+        ctypes.c_void_p.in_dll(self.library, f"call_times_{name}").value = function
+        timed = self.library[f"call_times_timed_{name}"]
+        return ctypes.cast(timed, ctypes.c_void_p).value
+
+    def _use(self, allocate, deallocate):
         return self.set_allocator(
-            *(
-                ctypes.cast(self.library[f"call_times_timed_{name}"], ctypes.c_void_p).value
-                for name in ("allocate", "deallocate")
-            )
+            self._timed("allocate", allocate), self._timed("deallocate", deallocate)
         )
 
     def take(self):

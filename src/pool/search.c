@@ -304,13 +304,11 @@ static tarn__index shared_area(struct search *search)
 /* Do the same before a pool that learns has more memory than without a plan. */
 static tarn__index shared_before_growth(struct search *search)
 {
-    struct tarn__pool *pool = search->caller->pool;
+    const struct tarn__followed *followed = search->caller->followed;
+    bool shares = followed && tarn__follow_share_before_growth(search->caller->pool,
+                                                               search->request, followed);
 
-    return search->caller->followed &&
-                   tarn__follow_share_before_growth(pool, search->request,
-                                                    search->caller->followed)
-               ? available(search)
-               : 0;
+    return shares ? available(search) : 0;
 }
 
 static tarn__index (*const steps[])(struct search *) = {

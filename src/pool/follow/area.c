@@ -143,12 +143,12 @@ static void change_bins(struct tarn__heap *heap, bool adds) TARN__REQUIRES(pool_
         for (tarn__index i = tarn__heap_find(heap, heap->area_ranges[range]); i;
              i = NODE(i)->after) {
             struct tarn__bins *bins = bins_of(heap, NODE(i));
-            if (bins && adds)
+            if (bins && adds) {
                 tarn__bins_add(bins, &heap->nodes, i);
-            else if (bins)
+            } else if (bins) {
                 tarn__bins_remove(bins, &heap->nodes, i);
-            if (bins && !adds)
                 NODE(i)->next = 0;
+            }
         }
 }
 

@@ -527,7 +527,7 @@ static bool mark_learned(struct tarn__pool *pool)
 
 bool tarn__follow_detect(struct tarn__pool *pool, uint32_t quanta)
 {
-    if (!pool->follow->learn || !tarn__learn_detects(pool))
+    if (!tarn__learn_detects(pool))
         return false;
     tarn__pool_lock(pool);
     bool begins = tarn__learn_detect(pool, quanta);

@@ -112,7 +112,7 @@ size_t tarn__learn_metadata(const struct tarn__pool *pool) TARN__REQUIRES(pool_l
  * for. */
 bool tarn__learn_is_on(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 
-/* Return true if a pool that learns looks for steps, which the program does not mark. */
+/* Return true if the pool learns, and looks for steps, which the program does not mark. */
 bool tarn__learn_detects(const struct tarn__pool *pool);
 /* Return true if it has to see each request: it records the step, or looks for steps. */
 bool tarn__learn_sees_requests(const struct tarn__pool *pool);

@@ -1,5 +1,5 @@
-/* Test the layout that a pool makes of a recorded step: the planner, without a pool. Lives and
- * addresses are compared pair by pair. */
+/* Test the layout that a pool makes of a recorded step: the record and the planner, without a
+ * pool. Lives and addresses are compared pair by pair. */
 #include "test.h"
 #include "random_plan.h"
 #include "pool/blocks/stream_state.h"
@@ -570,5 +570,82 @@ TEST(a_planner_that_never_began_has_no_plan)
     struct tarn__planner *planner = tarn__planner_new(&record);
     CHECK(planner != NULL);
     CHECK(tarn__planner_finish(planner) == NULL);
+    tarn__record_free(&record);
+}
+
+/* --- records --- */
+
+/* The blocks that end are laid out, and the others have a place in the sequence. */
+TEST(a_record_becomes_sequences)
+{
+    struct tarn__record record;
+    struct tarn__node blocks[40] = {{0}};
+
+    tarn__record_init(&record);
+    for (uint32_t i = 0; i < 40; i++) {
+        blocks[i].quanta = 1 + i;
+        tarn__record_allocate(&record, &blocks[i], 7 + i % 2);
+        if (i % 4 == 3) /* every fourth block is freed, on the other stream */
+            tarn__record_deallocate(&record, &blocks[i], 8 - i % 2);
+    }
+    tarn__record_deallocate(&record, &blocks[3], 7); /* it was freed already */
+    CHECK(record.is_whole);
+    CHECK_EQUAL(40, record.count);
+    CHECK_EQUAL(50, record.operations);
+    struct tarn__sequences *sequences = tarn__planner_plan(&record);
+    CHECK(sequences != NULL);
+    CHECK_EQUAL(40, sequences->slot_count);
+    CHECK_EQUAL(2, sequences->count);
+    CHECK_EQUAL(40 * 512, sequences->peak_live);
+    uint32_t outside = 0;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < 40; i++)
+        if (sequences->slots[i].offset == TARN__SEQUENCES_OUTSIDE) {
+            outside++;
+            bytes += (uint64_t)sequences->slots[i].quanta * TARN__QUANTUM;
+        }
+    CHECK_EQUAL(30, outside);
+    CHECK_EQUAL(bytes, sequences->outside);
+    tarn__sequences_free(sequences);
+    tarn__record_restart(&record, 0);
+    CHECK(tarn__planner_plan(&record) == NULL); /* nothing to plan */
+    tarn__record_free(&record);
+}
+
+TEST(an_end_that_an_earlier_step_noted_is_forgotten)
+{
+    struct tarn__record record;
+    struct tarn__node first = {.quanta = 1}, second = first, other = first, third = first;
+
+    tarn__record_init(&record);
+    tarn__record_allocate(&record, &first, 7);
+    tarn__record_restart(&record, 0);
+    tarn__record_deallocate(&record, &first, 7);
+    tarn__record_allocate(&record, &second, 7);
+    CHECK_EQUAL(0, tarn__record_end(&record, tarn__record_at(&record, 0)));
+    tarn__record_deallocate(&record, &second, 7);
+    tarn__record_allocate(&record, &other, 7);
+    tarn__record_restart(&record, 0);
+    tarn__record_deallocate(&record, &other, 7);
+    tarn__record_allocate(&record, &third, 7); /* after the operation 0 */
+    CHECK_EQUAL(TARN__RECORD_LIVE,
+                tarn__record_end(&record, tarn__record_at(&record, 0)));
+    tarn__record_free(&record);
+}
+
+TEST(a_step_that_is_too_long_is_not_whole)
+{
+    struct tarn__record record;
+    struct tarn__node node = {.quanta = 1};
+
+    tarn__record_init(&record);
+    for (uint32_t i = 0; i <= TARN__RECORD_MOST; i++) {
+        CHECK(record.is_whole);
+        tarn__record_allocate(&record, &node, 7);
+        tarn__record_deallocate(&record, &node, 7);
+    }
+    CHECK(!record.is_whole);
+    CHECK_EQUAL(TARN__RECORD_MOST, record.count);
+    CHECK(tarn__record_metadata(&record) <= (size_t)32 * TARN__RECORD_MOST);
     tarn__record_free(&record);
 }
