@@ -7,8 +7,10 @@
 #include <stdlib.h>
 
 enum { LAG_DEFAULT = 500, EFFORT_MAX = 1000, PRICE_SHARE = 1024 };
-/* Blocks that a small plan counts as, for the time of its search: of a log, and of a step. */
-enum { BLOCKS_MIN = 20000, STEP_BLOCKS_MIN = 1000 };
+/* Blocks that a small plan counts as, for the time of its search. A step counts as at least
+ * STEP_BLOCKS_MIN, and as STEP_FACTOR times its blocks at most: a short step takes little time,
+ * and comes again soon. */
+enum { BLOCKS_MIN = 20000, STEP_BLOCKS_MIN = 1000, STEP_FACTOR = 16 };
 /* A layout of a step that is higher than the peak by such a part of it is good enough. */
 enum { STEP_ENOUGH_PART = 256 };
 
@@ -83,11 +85,20 @@ tarn_status tarn__make_layout(tarn_plan *plan, const tarn_plan_options *given)
     return status == TARN_OK ? tarn__waits_count(plan) : status;
 }
 
+/* Return the blocks that a step counts as. */
+static uint64_t blocks_of_step(uint64_t count)
+{
+    uint64_t blocks = STEP_FACTOR * count;
+
+    blocks = blocks > STEP_BLOCKS_MIN ? blocks : STEP_BLOCKS_MIN;
+    blocks = blocks < BLOCKS_MIN ? blocks : BLOCKS_MIN;
+    return blocks > count ? blocks : count;
+}
+
 tarn_status tarn__make_layout_of_step(tarn_plan *plan)
 {
-    const struct tarn__layout_effort effort = {
-        .blocks = plan->count > STEP_BLOCKS_MIN ? plan->count : STEP_BLOCKS_MIN,
-        .enough_part = STEP_ENOUGH_PART};
+    const struct tarn__layout_effort effort = {.blocks = blocks_of_step(plan->count),
+                                               .enough_part = STEP_ENOUGH_PART};
 
     plan->rules =
         (struct tarn__plan_rules){.lag = LAG_DEFAULT,
