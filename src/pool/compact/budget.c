@@ -96,7 +96,8 @@ void tarn__budget_note_move(struct tarn__pool *pool, unsigned handles)
 {
     tarn__assert_held(&pool->lock);
 
-    pool->moves_ns += (uint64_t)handles * MOVE_NS;
+    if (!pool->moves_freely)
+        pool->moves_ns += (uint64_t)handles * MOVE_NS;
 }
 
 /* Return true if the budget is spent and the pool may have `need` bytes more. With a
