@@ -117,6 +117,8 @@ struct tarn__pool {
     /* A search found nothing immediately available while another stream had free memory.
      * It stays set: from then on the streams fence their frees for each other. */
     bool is_shared TARN__GUARDED_BY(pool_lock);
+    /* tarn__state_next_use(), of a pool that follows plans; else NULL */
+    uint64_t (*next_use)(const struct tarn__pool *pool, struct tarn__span handles);
     /* operations that no thread cache counted */
     struct tarn__counts counts TARN__GUARDED_BY(pool_lock);
     /* Number of the poll round. A round queries the oldest event fence of each stream

@@ -32,6 +32,9 @@ struct tarn__state_list {
 
 enum { TARN__AREA_RANGES = 8 };
 
+/* A time at which a plan needs addresses again (follow/state.h): not in this step. */
+#define TARN__NEXT_STEP ((uint64_t)1 << 32)
+
 struct tarn__heap {
     struct tarn__nodes nodes;
     struct tarn__addresses addresses;
@@ -43,6 +46,8 @@ struct tarn__heap {
     uint64_t area_ranges[TARN__AREA_RANGES]; /* the first address of each */
     unsigned area_range_count;
     unsigned area_range; /* the one in which layouts are */
+    /* of that range: the addresses of the plan that is followed; 0: there is none */
+    uint64_t planned_bytes;
     /* While others share the area: a request of fewer quanta gets none of its addresses. */
     uint32_t area_least;
     uint64_t *starts; /* first address of each segment, unsorted */
@@ -203,6 +208,12 @@ static inline bool tarn__heap_in_area(const struct tarn__heap *heap,
                                       const struct tarn__node *node)
 {
     return node->address - heap->area_address < heap->area_bytes;
+}
+
+/* Return true if a plan that is followed has the address. */
+static inline bool tarn__heap_is_planned(const struct tarn__heap *heap, uint64_t address)
+{
+    return address - heap->area_ranges[heap->area_range] < heap->planned_bytes;
 }
 
 /* Return true if a request of so many quanta may have addresses of the node, which lie in the

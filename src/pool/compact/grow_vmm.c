@@ -401,12 +401,7 @@ static void find_for(struct tarn__caller *caller, const struct tarn__grow_at *at
         tarn__fence_same_stream(caller);
     }
     tarn__fences_poll_all(pool);
-    if (at->next_use)
-        tarn__reclaimable_find_last_needed(pool, at->need.bytes, room, at->kept,
-                                           at->next_use, out);
-    else
-        tarn__reclaimable_find(pool, at->need.bytes, room, at->kept, out);
-    tarn__reclaimable_find_fenced(caller, out);
+    tarn__reclaimable_find_last_needed(caller, at->need.bytes, room, at->kept, out);
     tarn__reclaimable_fit(out);
 }
 

@@ -12,11 +12,10 @@ tarn_status tarn__grow_vmm(struct tarn__caller *caller,
 /* A place for memory: whole pages of an unmapped range of the area. */
 struct tarn__grow_at {
     tarn__index range;
-    struct tarn__span need;                /* has to be mapped */
-    struct tarn__span kept;                /* what begins here does not move */
-    uint64_t end;                          /* more may be mapped, up to this address */
-    uint64_t aim;                          /* reserved bytes beyond which memory moves */
-    const struct tarn__next_use *next_use; /* NULL: that is not known */
+    struct tarn__span need; /* has to be mapped */
+    struct tarn__span kept; /* what begins here does not move */
+    uint64_t end;           /* more may be mapped, up to this address */
+    uint64_t aim;           /* reserved bytes beyond which memory moves */
 };
 
 /* Map memory there. Up to the aim the pool grows; beyond it, free memory from elsewhere moves

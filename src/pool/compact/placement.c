@@ -9,8 +9,8 @@
  *     before free memory      [live]  unmapped  [ moved ][free]
  *     between, filling it     [free][ moved ][free]
  *
- * The pool takes large handles first. Of one size it takes those in short pieces first,
- * so that long pieces stay whole.
+ * The pool takes large handles first, but those at addresses of a followed plan last. Of
+ * one size it takes those in short pieces first, so that long pieces stay whole.
  */
 #include "pool/compact/placement.h"
 #include "pool/blocks/runs.h"
@@ -32,9 +32,10 @@ enum rank { COMPLETED, SAME_STREAM, OTHER_STREAMS };
 
 struct handle {
     struct tarn__span span;
-    uint64_t piece; /* bytes of reclaimable handles that lie together with it */
-    uint64_t sum;   /* of this handle and the ones before it in the list */
-    unsigned part;  /* index in `all` */
+    uint64_t piece;  /* bytes of reclaimable handles that lie together with it */
+    uint64_t sum;    /* of this handle and the ones before it in the list */
+    unsigned part;   /* index in `all` */
+    bool is_planned; /* a plan that is followed has its addresses */
     enum rank rank;
 };
 
@@ -76,6 +77,8 @@ static int by_worth(const void *one, const void *other)
 
     if (a->rank != b->rank)
         return compare(a->rank, b->rank);
+    if (a->is_planned != b->is_planned)
+        return a->is_planned ? 1 : -1;
     if (a->span.bytes != b->span.bytes)
         return compare(b->span.bytes, a->span.bytes);
     if (a->piece != b->piece)
@@ -102,6 +105,7 @@ static void list_part(struct look *look, unsigned which)
         *handle = (struct handle){.span = tarn__pages_handle_at(pages, at),
                                   .piece = part->span.bytes,
                                   .part = which,
+                                  .is_planned = part->is_planned,
                                   .rank = rank_of(look, part)};
         at += handle->span.bytes;
     }

@@ -20,6 +20,55 @@ struct visit {
     struct tarn__stream_state *stream_state;
 };
 
+/* Return how many of the first bytes have addresses of a followed plan, in whole handles. */
+static uint64_t planned_bytes(const struct tarn__pool *pool, struct tarn__span span)
+    TARN__REQUIRES(pool_lock)
+{
+    const struct tarn__heap *heap = &pool->heap;
+    uint64_t begin = heap->area_ranges[heap->area_range],
+             end = begin + heap->planned_bytes;
+
+    if (span.bytes == 0 || !tarn__heap_is_planned(heap, span.address))
+        return 0;
+    if (span.address + span.bytes <= end)
+        return span.bytes;
+    struct tarn__span last = tarn__pages_handle_at(pool->pages, end - 1);
+    return last.address + last.bytes - span.address;
+}
+
+/* Note a part of a free block: whole handles. */
+static bool note_part(const struct visit *visit, tarn__index index,
+                      struct tarn__span span, bool is_planned) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__reclaimable *reclaimable = visit->reclaimable;
+    const struct tarn__pages *pages = reclaimable->pool->pages;
+    const struct tarn__node *node = tarn__node(&reclaimable->pool->heap.nodes, index);
+
+    if (span.bytes == 0 || (reclaimable->room < UINT64_MAX &&
+                            tarn__pages_first(pages, span, 1).bytes > reclaimable->room))
+        return true;
+    reclaimable->parts[reclaimable->count++] =
+        (struct tarn__reclaimable_part){index,
+                                        tarn__pages_count(pages, span),
+                                        is_planned,
+                                        span,
+                                        visit->stream_state,
+                                        node->epoch,
+                                        NULL};
+    return reclaimable->count < TARN__RECLAIMABLE_MAX;
+}
+
+/* Return true if a free block is behind an event fence of the stream state, or completed if
+ * that is NULL. The area has the blocks of all streams. */
+static bool is_of(const struct tarn__stream_state *stream_state,
+                  const struct tarn__node *node) TARN__REQUIRES(pool_lock)
+{
+    if (!stream_state)
+        return node->stream_state == 0 || TARN_MUTATION(unmapped_with_fence_pending);
+    return node->stream_state == stream_state->index &&
+           tarn__stream_state_has_fenced(stream_state, node);
+}
+
 /* Note a free block that has whole handles in it, or is a whole segment, and that is
  * completed or behind an event fence. Returns false if no more can be noted. */
 static bool note(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
@@ -30,20 +79,15 @@ static bool note(void *data, tarn__index index) TARN__REQUIRES(pool_lock)
     const struct tarn__node *node = tarn__node(&reclaimable->pool->heap.nodes, index);
     struct tarn__span span = {node->address, tarn__node_bytes(node)};
 
-    /* The area has the blocks of all streams. */
     if (tarn__pages_span_has(reclaimable->excluded, node->address) ||
-        (visit->stream_state
-             ? !tarn__stream_state_has_fenced(visit->stream_state, node)
-             : node->stream_state != 0 && !TARN_MUTATION(unmapped_with_fence_pending)))
+        !is_of(visit->stream_state, node))
         return true;
     span = tarn__pages_removable(pages, span);
-    if (span.bytes == 0 || (reclaimable->room < UINT64_MAX &&
-                            tarn__pages_first(pages, span, 1).bytes > reclaimable->room))
-        return true;
-    reclaimable->parts[reclaimable->count++] = (struct tarn__reclaimable_part){
-        index, tarn__pages_count(pages, span), span, visit->stream_state, node->epoch,
-        NULL};
-    return reclaimable->count < TARN__RECLAIMABLE_MAX;
+    uint64_t planned = planned_bytes(reclaimable->pool, span);
+    return note_part(visit, index, (struct tarn__span){span.address, planned}, true) &&
+           note_part(visit, index,
+                     (struct tarn__span){span.address + planned, span.bytes - planned},
+                     false);
 }
 
 /* Return the size in quanta of the smallest block that may have a whole handle in it,
@@ -70,12 +114,12 @@ static void note_blocks(struct tarn__reclaimable *reclaimable,
     tarn__pool_unlock(pool);
 }
 
-/* Drop the part with the fewest bytes. */
-static void drop_smallest(struct tarn__reclaimable *reclaimable)
+/* Drop the part with the fewest bytes, from `first` on. */
+static void drop_smallest(struct tarn__reclaimable *reclaimable, unsigned first)
 {
-    unsigned smallest = 0;
+    unsigned smallest = first;
 
-    for (unsigned i = 1; i < reclaimable->count; i++)
+    for (unsigned i = first + 1; i < reclaimable->count; i++)
         if (reclaimable->parts[i].span.bytes < reclaimable->parts[smallest].span.bytes)
             smallest = i;
     reclaimable->parts[smallest] = reclaimable->parts[--reclaimable->count];
@@ -92,35 +136,40 @@ static tarn__index let_others_at(struct tarn__pool *pool, tarn__index index)
     return tarn__node_state(node) != TARN__UNUSED && node->address == address ? index : 0;
 }
 
-/* Note the completed blocks of a range of the area, from its first address on. They are in no
- * bins, so the walk passes all its blocks. */
-static void note_range(struct tarn__reclaimable *reclaimable, uint64_t address)
+/* Note blocks of a range of the area, from its first address on, as parts from `first` on.
+ * They are in no bins, so the walk passes all its blocks. */
+static void note_range(struct visit *visit, uint64_t address, unsigned first)
     TARN__REQUIRES(pool_lock)
 {
-    struct tarn__pool *pool = reclaimable->pool;
-    struct visit visit = {reclaimable, NULL};
+    struct tarn__pool *pool = visit->reclaimable->pool;
     tarn__index i = tarn__heap_find(&pool->heap, address);
 
     for (unsigned looks = 1; i; looks++) {
         const struct tarn__node *node = tarn__node(&pool->heap.nodes, i);
         if (tarn__node_state(node) == TARN__FREE && node->quanta >= least_quanta(pool) &&
-            !note(&visit, i))
-            drop_smallest(reclaimable);
+            !note(visit, i))
+            drop_smallest(visit->reclaimable, first);
         i = node->after;
         if (i && looks % LOOKS == 0)
             i = let_others_at(pool, i);
     }
 }
 
-/* Note the completed blocks of the area. Where it is shared, the bins have them. */
-static void note_area(struct tarn__reclaimable *reclaimable)
+/* Note the blocks of the area: completed ones if `stream_state` is NULL, else those of
+ * `stream_state`. Where it is shared, the bins have them. */
+static void note_area(struct tarn__reclaimable *reclaimable,
+                      struct tarn__stream_state *stream_state)
 {
     struct tarn__pool *pool = reclaimable->pool;
+    struct visit visit = {reclaimable, stream_state};
+    unsigned first = reclaimable->count;
 
+    if (first == TARN__RECLAIMABLE_MAX)
+        return;
     tarn__pool_lock(pool);
     for (unsigned i = 0; i < pool->heap.area_range_count && pool->heap.area_bytes > 0;
          i++)
-        note_range(reclaimable, pool->heap.area_ranges[i]);
+        note_range(&visit, pool->heap.area_ranges[i], first);
     tarn__pool_unlock(pool);
 }
 
@@ -148,15 +197,24 @@ static void swap(struct tarn__reclaimable_part *one, struct tarn__reclaimable_pa
     *other = kept;
 }
 
-static unsigned largest_of(const struct tarn__reclaimable *reclaimable, unsigned first)
+/* Return true if a part is to be taken before another: one that no followed plan has, then one
+ * of larger handles. */
+static bool is_before(const struct tarn__reclaimable_part *part,
+                      const struct tarn__reclaimable_part *other)
 {
-    unsigned largest = first;
+    if (part->is_planned != other->is_planned)
+        return other->is_planned;
+    return tarn__reclaimable_mean_handle(part) > tarn__reclaimable_mean_handle(other);
+}
+
+static unsigned best_of(const struct tarn__reclaimable *reclaimable, unsigned first)
+{
+    unsigned best = first;
 
     for (unsigned i = first + 1; i < reclaimable->count; i++)
-        if (tarn__reclaimable_mean_handle(&reclaimable->parts[i]) >
-            tarn__reclaimable_mean_handle(&reclaimable->parts[largest]))
-            largest = i;
-    return largest;
+        if (is_before(&reclaimable->parts[i], &reclaimable->parts[best]))
+            best = i;
+    return best;
 }
 
 /* Keep as many parts from `first` on as are needed; `large`: those of the largest
@@ -169,7 +227,7 @@ static void keep_enough(struct tarn__reclaimable *reclaimable, unsigned first, b
          kept++) {
         if (large)
             swap(&reclaimable->parts[kept],
-                 &reclaimable->parts[largest_of(reclaimable, kept)]);
+                 &reclaimable->parts[best_of(reclaimable, kept)]);
         reclaimable->bytes += reclaimable->parts[kept].span.bytes;
     }
     reclaimable->count = kept;
@@ -202,8 +260,7 @@ static void find(struct tarn__pool *pool, uint64_t wanted, uint64_t room,
     if (wanted == 0)
         return;
     note_blocks(out, &pool->heap.completed, NULL);
-    if (out->count < TARN__RECLAIMABLE_MAX)
-        note_area(out);
+    note_area(out, NULL);
     if (!TARN_MUTATION(unmapped_with_fence_pending))
         return;
     for (tarn__index i = 1; i < pool->heap.states_made; i++)
@@ -220,6 +277,102 @@ void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted, uint64_t r
     keep_enough(out, 0, true);
     out->completed = out->count;
     trim_last(out);
+}
+
+/* --- memory behind event fences --- */
+
+/* Return true if memory may move that is not completed. */
+static bool may_move_fenced(const struct tarn__caller *caller) TARN__REQUIRES(growth)
+{
+    return caller->may_record && !caller->capturing && caller->stream_state->in_order &&
+           tarn__retired_reserve(caller->pool, TARN__RECLAIMABLE_MAX);
+}
+
+static bool wants_more(const struct tarn__reclaimable *reclaimable)
+{
+    return reclaimable->count < TARN__RECLAIMABLE_MAX &&
+           reclaimable->bytes < reclaimable->wanted;
+}
+
+/* Note the memory of one stream state. */
+static void note_stream(struct tarn__reclaimable *reclaimable,
+                        struct tarn__stream_state *stream_state) TARN__REQUIRES(growth)
+{
+    tarn__pieces_coalesce(reclaimable->pool, stream_state, reclaimable->excluded);
+    note_blocks(reclaimable, &stream_state->free.bins, stream_state);
+    note_area(reclaimable, stream_state);
+}
+
+static uint64_t next_use_of(const struct tarn__pool *pool, struct tarn__span handles)
+    TARN__REQUIRES(pool_lock)
+{
+    return pool->next_use ? pool->next_use(pool, handles) : TARN__NEXT_STEP;
+}
+
+/* Return true if handles of a part may move. Behind an event fence their old addresses stay in
+ * use, so slots of the present step have to have no use for them. */
+static bool may_go(const struct tarn__pool *pool,
+                   const struct tarn__reclaimable_part *part, struct tarn__span handles)
+    TARN__REQUIRES(pool_lock)
+{
+    return !part->is_planned || !part->stream_state ||
+           next_use_of(pool, handles) >= TARN__NEXT_STEP;
+}
+
+/* Find the memory of one stream state, as much as is still wanted. Each one that is not the
+ * caller's costs one more wait. */
+static void find_stream(struct tarn__reclaimable *reclaimable,
+                        struct tarn__stream_state *stream_state) TARN__REQUIRES(growth)
+{
+    unsigned first = reclaimable->count, kept = first;
+
+    note_stream(reclaimable, stream_state);
+    tarn__pool_lock(reclaimable->pool);
+    for (unsigned i = first; i < reclaimable->count; i++)
+        if (may_go(reclaimable->pool, &reclaimable->parts[i], reclaimable->parts[i].span))
+            reclaimable->parts[kept++] = reclaimable->parts[i];
+    tarn__pool_unlock(reclaimable->pool);
+    reclaimable->count = kept;
+    keep_enough(reclaimable, first, true);
+}
+
+struct tarn__stream_state *tarn__reclaimable_next_state(struct tarn__pool *pool)
+{
+    tarn__assert_held(&pool->lock);
+
+    struct tarn__heap *heap = &pool->heap;
+
+    if (!heap->plan_next)
+        return NULL;
+    struct tarn__stream_state *stream_state = tarn__heap_state(heap, heap->plan_next);
+    heap->plan_next = stream_state->with_fences.next;
+    return stream_state;
+}
+
+static void find_other_streams(const struct tarn__caller *caller,
+                               struct tarn__reclaimable *reclaimable)
+    TARN__REQUIRES(growth)
+{
+    struct tarn__pool *pool = caller->pool;
+    struct tarn__stream_state *stream_state;
+
+    begin_stream_states(pool);
+    while (wants_more(reclaimable) && !pool->options.grow_first &&
+           (stream_state = next_stream_state(pool)) != NULL)
+        if (stream_state != caller->stream_state)
+            find_stream(reclaimable, stream_state);
+}
+
+void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
+                                   struct tarn__reclaimable *reclaimable)
+{
+    tarn__assert_held(&caller->pool->growth);
+
+    if (!wants_more(reclaimable) || !may_move_fenced(caller))
+        return;
+    find_stream(reclaimable, caller->stream_state);
+    find_other_streams(caller, reclaimable);
+    trim_last(reclaimable);
 }
 
 /* --- the handles that are needed last --- */
@@ -259,19 +412,25 @@ static void enter(struct last_needed *last, struct handle handle)
 
 /* Enter the handles of all parts. */
 static void enter_parts(const struct tarn__reclaimable *reclaimable,
-                        const struct tarn__next_use *next_use, struct last_needed *last)
+                        struct last_needed *last)
 {
     struct tarn__pool *pool = reclaimable->pool;
     unsigned looks = 0;
 
+    last->count = 0;
+    last->bytes = 0;
+    last->wanted = reclaimable->wanted;
+    memcpy(last->parts, reclaimable->parts,
+           reclaimable->count * sizeof *reclaimable->parts);
     tarn__pool_lock(pool);
     for (unsigned i = 0; i < reclaimable->count; i++) {
         struct tarn__span span = reclaimable->parts[i].span;
         for (uint64_t at = span.address; at < span.address + span.bytes;) {
             struct handle handle = {.span = tarn__pages_handle_at(pool->pages, at),
                                     .part = i};
-            handle.next_use = next_use->of(next_use->data, handle.span);
-            enter(last, handle);
+            handle.next_use = next_use_of(pool, handle.span);
+            if (may_go(pool, &reclaimable->parts[i], handle.span))
+                enter(last, handle);
             at += handle.span.bytes;
             if (++looks % LOOKS == 0)
                 tarn__pool_relock(pool);
@@ -280,86 +439,47 @@ static void enter_parts(const struct tarn__reclaimable *reclaimable,
     tarn__pool_unlock(pool);
 }
 
-void tarn__reclaimable_find_last_needed(struct tarn__pool *pool, uint64_t wanted,
-                                        uint64_t room, struct tarn__span excluded,
-                                        const struct tarn__next_use *next_use,
+/* Choose the handles that were entered: completed ones, or others. */
+static void choose(const struct last_needed *last, bool is_completed,
+                   struct tarn__reclaimable *out)
+{
+    for (unsigned i = 0; i < last->count; i++) {
+        const struct tarn__reclaimable_part *part = &last->parts[last->handles[i].part];
+        if ((part->stream_state == NULL) != is_completed)
+            continue;
+        out->parts[out->count] = *part;
+        out->parts[out->count].span = last->handles[i].span;
+        out->parts[out->count++].handles = 1;
+    }
+}
+
+void tarn__reclaimable_find_last_needed(const struct tarn__caller *caller,
+                                        uint64_t wanted, uint64_t room,
+                                        struct tarn__span excluded,
                                         struct tarn__reclaimable *out)
 {
-    tarn__assert_held(&pool->growth);
-
+    struct tarn__pool *pool = caller->pool;
     struct last_needed *last = malloc(sizeof *last);
 
+    tarn__assert_held(&pool->growth);
     if (!last) {
         tarn__reclaimable_find(pool, wanted, room, excluded, out);
+        tarn__reclaimable_find_fenced(caller, out);
         return;
     }
-    last->count = 0;
-    last->bytes = 0;
-    last->wanted = wanted;
     find(pool, wanted, room, excluded, out);
-    enter_parts(out, next_use, last);
-    memcpy(last->parts, out->parts, out->count * sizeof *out->parts);
-    for (unsigned i = 0; i < last->count; i++) {
-        out->parts[i] = last->parts[last->handles[i].part];
-        out->parts[i].span = last->handles[i].span;
-        out->parts[i].handles = 1;
-    }
-    out->count = out->completed = last->count;
+    bool has_fenced = may_move_fenced(caller);
+    if (has_fenced)
+        note_stream(out, caller->stream_state);
+    enter_parts(out, last);
+    out->count = 0;
+    choose(last, true, out);
+    out->completed = out->count;
+    choose(last, false, out);
     out->bytes = last->bytes;
     free(last);
-}
-
-/* --- memory behind event fences --- */
-
-static bool wants_more(const struct tarn__reclaimable *reclaimable)
-{
-    return reclaimable->count < TARN__RECLAIMABLE_MAX &&
-           reclaimable->bytes < reclaimable->wanted;
-}
-
-/* Note the memory of one stream state. Each one that is not the caller's costs one more
- * wait. */
-static void note_stream(struct tarn__reclaimable *reclaimable,
-                        struct tarn__stream_state *stream_state) TARN__REQUIRES(growth)
-{
-    unsigned first = reclaimable->count;
-
-    tarn__pieces_coalesce(reclaimable->pool, stream_state, reclaimable->excluded);
-    note_blocks(reclaimable, &stream_state->free.bins, stream_state);
-    keep_enough(reclaimable, first, true);
-}
-
-struct tarn__stream_state *tarn__reclaimable_next_state(struct tarn__pool *pool)
-{
-    tarn__assert_held(&pool->lock);
-
-    struct tarn__heap *heap = &pool->heap;
-
-    if (!heap->plan_next)
-        return NULL;
-    struct tarn__stream_state *stream_state = tarn__heap_state(heap, heap->plan_next);
-    heap->plan_next = stream_state->with_fences.next;
-    return stream_state;
-}
-
-void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
-                                   struct tarn__reclaimable *reclaimable)
-{
-    tarn__assert_held(&caller->pool->growth);
-
-    struct tarn__pool *pool = caller->pool;
-    struct tarn__stream_state *same_stream = caller->stream_state, *stream_state;
-
-    if (!caller->may_record || caller->capturing || !same_stream->in_order ||
-        !wants_more(reclaimable) || !tarn__retired_reserve(pool, TARN__RECLAIMABLE_MAX))
-        return;
-    note_stream(reclaimable, same_stream);
-    begin_stream_states(pool);
-    while (wants_more(reclaimable) && !pool->options.grow_first &&
-           (stream_state = next_stream_state(pool)) != NULL)
-        if (stream_state != same_stream)
-            note_stream(reclaimable, stream_state);
-    trim_last(reclaimable);
+    if (has_fenced && wants_more(out))
+        find_other_streams(caller, out);
 }
 
 void tarn__reclaimable_fit(struct tarn__reclaimable *reclaimable)

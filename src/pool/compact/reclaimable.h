@@ -20,6 +20,7 @@ enum { TARN__RECLAIMABLE_MAX = 256 };
 struct tarn__reclaimable_part {
     tarn__index node;
     unsigned handles;
+    bool is_planned; /* a plan that is followed has the addresses */
     struct tarn__span span;
     struct tarn__stream_state *stream_state; /* its stream state; NULL: completed */
     uint64_t epoch;                          /* of the stream state */
@@ -45,8 +46,8 @@ struct tarn__reclaimable {
 };
 
 /* Find reclaimable memory of about `wanted` bytes, or less where there is less. It takes
- * the parts with the largest handles that are enough together, and of the last part no
- * more handles than needed. (Moving a handle costs 26 us on an H200, whatever its size:
+ * the parts with the largest handles that are enough together, those at addresses of a
+ * followed plan last, and of the last part no more handles than needed. (Moving a handle costs 26 us on an H200, whatever its size:
  * see docs/design/pool.md.) `growth` held, as for the next function. */
 void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted, uint64_t room,
                             struct tarn__span excluded, struct tarn__reclaimable *out)
@@ -56,18 +57,12 @@ void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted, uint64_t r
 void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
                                    struct tarn__reclaimable *reclaimable)
     TARN__REQUIRES(growth);
-/* When the program is expected to need the addresses of a handle again: a larger number is
- * later. It is called under `lock`, which is released between two calls. */
-struct tarn__next_use {
-    uint64_t (*of)(const void *data, struct tarn__span handle);
-    const void *data;
-};
-
-/* Find completed memory of about `wanted` bytes as tarn__reclaimable_find() does: the handles
- * that are needed last. Without host memory it does what that function does. */
-void tarn__reclaimable_find_last_needed(struct tarn__pool *pool, uint64_t wanted,
-                                        uint64_t room, struct tarn__span excluded,
-                                        const struct tarn__next_use *next_use,
+/* Find memory of about `wanted` bytes, completed or behind event fences, as the two functions
+ * above do. Of completed memory and the caller's stream's it takes the handles that are needed
+ * last. Without host memory it does what they do. */
+void tarn__reclaimable_find_last_needed(const struct tarn__caller *caller,
+                                        uint64_t wanted, uint64_t room,
+                                        struct tarn__span excluded,
                                         struct tarn__reclaimable *out)
     TARN__REQUIRES(growth);
 /* Leave out what does not fit into `room` bytes together. tarn__reclaimable_split() counts the

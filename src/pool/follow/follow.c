@@ -119,6 +119,17 @@ static void reject(struct tarn__pool *pool, struct tarn__match *match, bool is_b
         pool->follow->step.blocked_quanta += match->quanta;
 }
 
+/* Return true if an allocation that is this slot has memory outside of the layout. While
+ * several plans begin as the step does, so have its small blocks: at an address of the wrong
+ * plan one could be in the way of a large slot. */
+static bool is_outside(const struct tarn__follow *follow,
+                       const struct tarn__sequences_slot *slot) TARN__REQUIRES(pool_lock)
+{
+    return slot->offset == TARN__SEQUENCES_OUTSIDE ||
+           (follow->learn && follow->learn->is_ambiguous &&
+            slot->quanta < TARN__STATE_SHARED_LEAST);
+}
+
 /* Choose the slot of an allocation: the first candidate whose addresses are not in
  * use. */
 static enum tarn__area_use choose(struct tarn__pool *pool,
@@ -145,9 +156,9 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
     tarn__match_begin(&match);
     for (int tries = 0; tries < TRIES && tarn__match_next(&match); tries++) {
         const struct tarn__sequences_slot *slot = tarn__match_slot(&match);
-        if (slot->offset == TARN__SEQUENCES_OUTSIDE && tries > 0)
+        if (is_outside(follow, slot) && tries > 0)
             continue;
-        if (slot->offset == TARN__SEQUENCES_OUTSIDE) {
+        if (is_outside(follow, slot)) {
             accept(pool, &match);
             tarn__guard_note_outside(pool, request->quanta);
             return TARN__AREA_BLOCKED;
@@ -165,7 +176,7 @@ static enum tarn__area_use choose(struct tarn__pool *pool,
         followed->has_slot = true;
         followed->offset = slot->offset;
         followed->rank = slot->rank;
-        followed->number = sequence->first + match.place;
+        follow->last_slot = sequence->first + match.place;
         return use;
     }
     reject(pool, &match, is_blocked);
@@ -358,26 +369,6 @@ static void complete_beyond_aim(struct follow_search *search)
         has_waited_now(search);
 }
 
-/* Return when the plan needs the addresses of a handle again. What is outside of the area is
- * expected to be needed in the middle of that time. */
-static uint64_t next_use_of(const void *data, struct tarn__span handle)
-    TARN__REQUIRES(pool_lock)
-{
-    const struct follow_search *search = data;
-    const struct tarn__pool *pool = search->caller->pool;
-    uint64_t begin = tarn__area_begin(&pool->heap);
-
-    if (!is_proposed(pool, search->followed))
-        return 0;
-    const struct tarn__sequences *sequences = pool->follow->sequences;
-    if (handle.address < begin || handle.address - begin >= pool->heap.area_bytes)
-        return sequences->slot_count / 2;
-    return tarn__next_uses_distance(&sequences->next_uses,
-                                    (handle.address - begin) >> TARN__QUANTUM_SHIFT,
-                                    handle.bytes >> TARN__QUANTUM_SHIFT,
-                                    sequences->next_uses.times[search->followed->number]);
-}
-
 /* Return the first addresses of the slot that have no memory: whole pages. */
 static struct tarn__span missing(const struct follow_search *search)
     TARN__REQUIRES(pool_lock)
@@ -398,7 +389,6 @@ static struct tarn__span missing(const struct follow_search *search)
 static bool has_mapped(struct follow_search *search)
 {
     struct tarn__pool *pool = search->caller->pool;
-    const struct tarn__next_use next_use = {next_use_of, search};
     struct tarn__grow_at at = {0};
     tarn_status status = TARN_OUT_OF_MEMORY;
 
@@ -416,7 +406,6 @@ static bool has_mapped(struct follow_search *search)
         at.kept = (struct tarn__span){search->look.begin,
                                       search->look.end - search->look.begin};
         at.aim = pool->follow->aim;
-        at.next_use = sequences->next_uses.pages.count > 0 ? &next_use : NULL;
     }
     tarn__pool_unlock(pool);
     if (is_due)
@@ -544,8 +533,19 @@ void tarn__follow_end_detection(struct tarn__pool *pool)
     tarn__pool_unlock(pool);
 }
 
+/* Unmap what moved away from addresses of the area, which slots of the next step may need. */
+static void unmap_retired(struct tarn__pool *pool)
+{
+    if (tarn__pool_take_growth(pool) != TARN_OK)
+        return;
+    tarn__pool_assert_growth(pool);
+    tarn__retired_unmap_completed(pool);
+    tarn__pool_leave_growth(pool);
+}
+
 bool tarn__follow_mark(struct tarn__pool *pool)
 {
+    unmap_retired(pool);
     if (pool->follow->learn)
         return mark_learned(pool);
     tarn__pool_lock(pool);

@@ -21,7 +21,7 @@ struct tarn__followed {
     bool is_blocked; /* and the addresses of the slots that fit are in use */
     bool has_slot;   /* or it proposes a slot, of this version of the plan: */
     uint64_t version;
-    uint32_t offset, rank, number;
+    uint32_t offset, rank;
 };
 
 /* Return true if the pool follows a plan now. */

@@ -113,13 +113,13 @@ static struct tarn__learn_shape *smaller_shape(struct tarn__learn *learn,
 
     for (int i = 0; i < TARN__LEARN_SHAPES; i++) {
         struct tarn__learn_shape *shape = &learn->shapes[i];
-        if (shape->sequences && (!least || shape->sequences->peak_allocated <
-                                               least->sequences->peak_allocated))
+        if (shape->sequences && (!least || shape->sequences->memory.peak_allocated <
+                                               least->sequences->memory.peak_allocated))
             least = shape;
     }
     if (!least)
         return NULL;
-    uint64_t most = least->sequences->peak_allocated;
+    uint64_t most = least->sequences->memory.peak_allocated;
     return allocated > most + most / LARGER_PART ||
                    step->quanta > largest_shape(learn)->quanta
                ? least
@@ -136,12 +136,23 @@ static bool begins_as(const struct tarn__learn *learn,
            shape->beginnings[last] == learn->present.beginnings[last];
 }
 
-static struct tarn__learn_shape *shape_that_begins_so(struct tarn__learn *learn)
+/* Find the shapes that begin as the present step. Returns the one with the highest plan; NULL:
+ * there is none. If the step turns out to be a lower one, the pool has memory to spare. */
+static struct tarn__learn_shape *find_shape(struct tarn__learn *learn)
 {
-    for (int i = 0; i < TARN__LEARN_SHAPES; i++)
-        if (begins_as(learn, &learn->shapes[i]))
-            return &learn->shapes[i];
-    return NULL;
+    struct tarn__learn_shape *highest = NULL;
+    unsigned count = 0;
+
+    for (int i = 0; i < TARN__LEARN_SHAPES; i++) {
+        struct tarn__learn_shape *shape = &learn->shapes[i];
+        if (!begins_as(learn, shape))
+            continue;
+        count++;
+        if (!highest || shape->sequences->height > highest->sequences->height)
+            highest = shape;
+    }
+    learn->is_ambiguous = count > 1;
+    return highest;
 }
 
 /* Follow a shape; NULL: none. */
@@ -193,7 +204,7 @@ void tarn__learn_note_borrowed(struct tarn__pool *pool, bool has_paid)
     learn->has_borrowed = has_paid;
     if (has_paid)
         learn->unlike = 0;
-    else if (follow->step.peak_allocated <= follow->sequences->peak_allocated)
+    else if (follow->step.peak_allocated <= follow->sequences->memory.peak_allocated)
         learn->unlike++;
 }
 
@@ -240,8 +251,8 @@ bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t qu
     add_request(learn, key, quanta);
     if (!learn->active && learn->allocations > 1)
         return false;
-    if (!learn->active || !begins_as(learn, learn->active)) {
-        struct tarn__learn_shape *shape = shape_that_begins_so(learn);
+    struct tarn__learn_shape *shape = find_shape(learn);
+    if (!shape || shape != learn->active) {
         if (shape)
             follow_shape(pool, shape);
         else
@@ -250,6 +261,7 @@ bool tarn__learn_note_request(struct tarn__pool *pool, uint64_t key, uint32_t qu
     }
     /* decided: this step needs no record, but for the ends in the next one */
     learn->is_recording = learn->present.count < TARN__LEARN_PREFIX;
+    learn->is_ambiguous = learn->is_ambiguous && learn->is_recording;
     learn->record.has_places_alone = !learn->is_recording;
     return false;
 }
@@ -444,6 +456,19 @@ static bool is_worse_than_none(const struct tarn__learn *learn, uint64_t signatu
     return false;
 }
 
+/* Return true if the plans have settled by the mark that calls this. The next time that takes
+ * twice as many marks, up to 2^6 times as many. */
+static bool has_settled(struct tarn__learn *learn)
+{
+    enum { DOUBLINGS = 6 };
+
+    if (learn->marks_to_trim == 0 || --learn->marks_to_trim > 0)
+        return false;
+    if (learn->counts.plans > 1 && learn->settled < DOUBLINGS)
+        learn->settled++;
+    return true;
+}
+
 bool tarn__learn_is_trim_due(struct tarn__pool *pool)
 {
     struct tarn__learn *learn = pool->follow->learn;
@@ -451,9 +476,7 @@ bool tarn__learn_is_trim_due(struct tarn__pool *pool)
 
     tarn__assert_held(&pool->lock);
     learn->is_trim_due = false;
-    if (learn->marks_to_trim > 0 && --learn->marks_to_trim == 0)
-        is_due = true;
-    return is_due;
+    return has_settled(learn) || is_due;
 }
 
 /* A layout whose slots of so many of the step's bytes were in use is in a bad place. After
@@ -570,14 +593,14 @@ void tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequence
     tarn__assert_held(&pool->lock);
     remove_first_job(learn);
     if (sequences && !shape)
-        shape = smaller_shape(learn, &planned, sequences->peak_allocated);
+        shape = smaller_shape(learn, &planned, sequences->memory.peak_allocated);
     if (!sequences || !shape || !learn->is_on || !tarn__state_has_room(pool, sequences)) {
         tarn__sequences_free(sequences);
         learn->failures += learn->is_on;
         return;
     }
     if (tarn__state_expected(sequences) >
-        tarn__learn_most_reserved(learn, sequences->peak_allocated)) {
+        tarn__learn_most_reserved(learn, sequences->memory.peak_allocated)) {
         note_worse(learn, planned.signature);
         tarn__sequences_free(sequences);
         return;
@@ -588,7 +611,8 @@ void tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequence
     learn->guess = shape;
     learn->unlike = 0;
     learn->counts.plans++;
-    learn->marks_to_trim = learn->counts.plans == 1 ? 1 : TARN__LEARN_SETTLED;
+    learn->marks_to_trim =
+        learn->counts.plans == 1 ? 1 : TARN__LEARN_SETTLED << learn->settled;
 }
 
 /* Return true if a shape has a plan, or gets one. */
@@ -688,6 +712,7 @@ static void begin_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     learn->present.quanta = 0;
     learn->present.count = 0;
     learn->is_recording = true;
+    learn->is_ambiguous = false;
     follow_shape(pool, learn->guess);
 }
 

@@ -71,6 +71,7 @@ struct tarn__learn {
     _Alignas(TARN__CACHE_LINE) bool is_on;
     /* this step in full: its shape is not decided, or it has no plan */
     bool is_recording;
+    bool is_ambiguous; /* several shapes begin as this step does */
     struct tarn__record record;
     struct tarn__detect detect; /* steps that the program does not mark */
     uint32_t allocations;       /* of this step, while it is recorded */
@@ -89,6 +90,7 @@ struct tarn__learn {
     /* since the last mark a step needed too much memory, or the layouts moved */
     bool is_trim_due;
     unsigned marks_to_trim; /* until free memory is to be returned; 0: it is not */
+    unsigned settled;       /* how often that was doubled */
 
     struct tarn__learn_job jobs[TARN__LEARN_JOBS]; /* the first one is at work */
     unsigned job_count;
@@ -156,7 +158,8 @@ void tarn__learn_give_up(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* Return true if the mark that calls this is to return free memory: a new plan has other
  * addresses, or a step needed too much memory. The pool returns it for the first plan at
  * once. For later ones it does so when no further plan has come for TARN__LEARN_SETTLED
- * marks: most memory is at addresses of plans by then. */
+ * marks: most memory is at addresses of plans by then. The number of marks doubles each time,
+ * since some programs get new plans all the time. */
 bool tarn__learn_is_trim_due(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 
 /* Return the planner if it has done its work: the caller finishes it, without a lock. */

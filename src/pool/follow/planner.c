@@ -4,6 +4,7 @@
 #include "plan/layout.h"
 #include "plan/make.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* A record on a circle of time. */
 struct circle {
@@ -116,16 +117,49 @@ static void fill_holes(struct circle *circle)
 
 /* --- what is planned --- */
 
-/* Return the most bytes of live blocks that are not planned. */
+/* Return true if the step before has freed a block like this one in this step, which the record
+ * notes here. */
+static bool has_wrapped(const struct circle *circle,
+                        const struct tarn__record_block *block)
+{
+    return block->end == TARN__RECORD_LIVE && block->wrapped_step == circle->record->step;
+}
+
+/* Count a block that is not in the layout; `from` and `to` are operations. */
+static void count_outside(const struct circle *circle, uint32_t from, uint32_t to,
+                          uint32_t quanta)
+{
+    circle->changes[from] += quanta;
+    if (to < circle->record->operations)
+        circle->changes[to + 1] -= quanta;
+}
+
+/* Return the most bytes of live blocks that are not planned. What the step before has left,
+ * and no block of this step is like, is taken as freed at once. */
 static uint64_t outside_of(const struct circle *circle)
 {
-    uint64_t quanta = circle->hole_quanta;
+    const struct tarn__record *record = circle->record;
+    int64_t live = (int64_t)(record->begin_allocated / TARN__PLAN_QUANTUM) -
+                   (int64_t)record->previous_freed,
+            most = 0;
 
-    for (uint32_t i = 0; i < circle->record->count; i++) {
-        const struct tarn__record_block *block = tarn__record_at(circle->record, i);
-        quanta += is_within_step(circle, block) ? 0 : block->quanta;
+    memset(circle->changes, 0,
+           ((size_t)record->operations + 1) * sizeof *circle->changes);
+    for (uint32_t i = 0; i < record->count; i++) {
+        const struct tarn__record_block *block = tarn__record_at(record, i);
+        bool is_planned = is_within_step(circle, block) && !circle->in_hole[i];
+        if (!is_planned)
+            count_outside(circle, block->start, block->end, block->quanta);
+        if (has_wrapped(circle, block) && !is_planned) {
+            live += block->quanta;
+            circle->changes[block->wrapped_end + 1] -= block->quanta;
+        }
     }
-    return quanta * TARN__PLAN_QUANTUM + circle->record->begin_allocated;
+    for (uint32_t i = 0; i <= record->operations; i++) {
+        live += circle->changes[i];
+        most = live > most ? live : most;
+    }
+    return (uint64_t)most * TARN__PLAN_QUANTUM;
 }
 
 /* List what is planned, by time from the cut on. */
@@ -248,11 +282,10 @@ struct tarn__sequences *tarn__planner_plan(const struct tarn__record *record)
     if (tarn__make_empty(record->count, &plan) != TARN_OK)
         return NULL;
     if (make_circle(&circle) && add_planned(&circle, plan) && plan->count > 0 &&
-        tarn__make_layout_of_step(plan) == TARN_OK && order_by_step(&circle, plan))
-        sequences = tarn__sequences_new(plan, false);
-    if (sequences) {
-        sequences->peak_allocated = record->peak_allocated;
-        sequences->outside = outside_of(&circle);
+        tarn__make_layout_of_step(plan) == TARN_OK && order_by_step(&circle, plan)) {
+        const struct tarn__sequences_memory memory = {record->peak_allocated,
+                                                      outside_of(&circle)};
+        sequences = tarn__sequences_new(plan, &memory);
     }
     free_circle(&circle);
     tarn_plan_release(plan);
@@ -277,6 +310,7 @@ static void *run(void *data)
 {
     struct tarn__planner *planner = data;
 
+    tarn__record_align(&planner->record);
     planner->sequences = tarn__planner_plan(&planner->record);
     atomic_store(&planner->is_done, true);
     return NULL;

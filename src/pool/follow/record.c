@@ -33,7 +33,10 @@ bool tarn__record_copy(const struct tarn__record *record, struct tarn__record *o
     tarn__ordinals_init(&out->streams);
     out->threads.next = record->threads.next;
     out->streams.next = record->streams.next;
-    for (uint32_t i = 0; i * TARN__RECORD_CHUNK < record->count; i++) {
+    for (uint32_t i = 0; i < TARN__RECORD_CHUNKS; i++) {
+        if (!record->chunks[i] || (i * TARN__RECORD_CHUNK >= record->count &&
+                                   i * TARN__RECORD_CHUNK >= record->previous_count))
+            continue;
         out->chunks[i] = malloc(bytes);
         if (!out->chunks[i])
             return false;
@@ -46,6 +49,9 @@ void tarn__record_restart(struct tarn__record *record, uint64_t allocated)
 {
     tarn__ordinals_clear(&record->threads);
     tarn__ordinals_clear(&record->streams);
+    record->previous_count =
+        record->count < TARN__RECORD_MOST ? record->count : TARN__RECORD_MOST;
+    record->previous_freed = 0;
     record->count = record->operations = 0;
     record->step++;
     record->begin_allocated = record->peak_allocated = allocated;
@@ -130,6 +136,11 @@ void tarn__record_allocate(struct tarn__record *record, struct tarn__node *node,
     block->thread = tarn__record_thread(record, tarn__thread_id());
 }
 
+static uint16_t size_hash(uint32_t quanta)
+{
+    return (uint16_t)(quanta ^ quanta >> 16);
+}
+
 /* Note the free of a block that has a place in this record, or in that of the step before. */
 static void note_end(struct tarn__record *record, const struct tarn__node *node,
                      uint64_t key)
@@ -146,6 +157,8 @@ static void note_end(struct tarn__record *record, const struct tarn__node *node,
     } else {
         block->wrapped_end = record->operations++;
         block->wrapped_step = record->step;
+        block->wrapped_size = size_hash(node->quanta);
+        record->previous_freed += node->quanta;
     }
 }
 
@@ -157,6 +170,85 @@ void tarn__record_deallocate(struct tarn__record *record, struct tarn__node *nod
     if (is_noted && !record->has_places_alone)
         note_end(record, node, key);
     node->step = 0;
+}
+
+/* --- ends in the next step --- */
+
+/* A block that was live when its step ended. */
+struct survivor {
+    uint16_t size;
+    uint32_t place;
+    uint32_t
+        end; /* operation of its free in the present step, of a block of the one before */
+};
+
+static int last_first(const void *one, const void *other)
+{
+    const struct survivor *a = one, *b = other;
+
+    if (a->size != b->size)
+        return a->size < b->size ? -1 : 1;
+    return a->place < b->place ? 1 : -1;
+}
+
+/* List the blocks of the step before that were freed in this one; returns their number. */
+static uint32_t list_freed(const struct tarn__record *record, struct survivor *out)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < record->previous_count; i++) {
+        if (!record->chunks[i / TARN__RECORD_CHUNK])
+            continue;
+        const struct tarn__record_block *block = tarn__record_at(record, i);
+        if (block->wrapped_step == record->step)
+            out[count++] = (struct survivor){block->wrapped_size, i, block->wrapped_end};
+    }
+    qsort(out, count, sizeof *out, last_first);
+    return count;
+}
+
+/* List the blocks that are live; returns their number. They have no wrapped ends for now. */
+static uint32_t list_live(const struct tarn__record *record, struct survivor *out)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < record->count; i++) {
+        struct tarn__record_block *block = tarn__record_at(record, i);
+        if (block->end != TARN__RECORD_LIVE)
+            continue;
+        block->wrapped_step = 0;
+        out[count++] = (struct survivor){.size = size_hash(block->quanta), .place = i};
+    }
+    qsort(out, count, sizeof *out, last_first);
+    return count;
+}
+
+void tarn__record_align(struct tarn__record *record)
+{
+    uint32_t most =
+        record->count > record->previous_count ? record->count : record->previous_count;
+    struct survivor *freed, *live;
+
+    if (record->previous_count == record->count)
+        return;
+    freed = malloc(2 * (size_t)most * sizeof *freed);
+    if (!freed)
+        return;
+    live = freed + most;
+    uint32_t freed_count = list_freed(record, freed),
+             live_count = list_live(record, live);
+    for (uint32_t i = 0, j = 0; i < freed_count && j < live_count;) {
+        if (freed[i].size == live[j].size) {
+            struct tarn__record_block *block = tarn__record_at(record, live[j++].place);
+            block->wrapped_end = freed[i++].end;
+            block->wrapped_step = record->step;
+        } else if (freed[i].size < live[j].size) {
+            i++;
+        } else {
+            j++;
+        }
+    }
+    free(freed);
 }
 
 void tarn__record_skip(struct tarn__record *record, uint64_t count)

@@ -5,7 +5,9 @@
  *
  * Steps repeat. A block that is live when its step ends is freed in the next one, or stays.
  * The next step has a block at the same place, and the record notes there when the old
- * one was freed: its wrapped end. So a repeated record has whole lives, on a circle.
+ * one was freed: its wrapped end. So a repeated record has whole lives, on a circle. If the
+ * step before has another number of blocks, the blocks of a size that it left correspond to
+ * those that this step leaves, from the last one on (tarn__record_align()).
  *
  * A live block knows its step, and its place in the record of that: `step` and `previous` of
  * its node. No other block has this step: numbers of steps are above all epochs, with which
@@ -32,6 +34,7 @@ struct tarn__record_block {
     uint64_t wrapped_step;
     uint16_t stream, free_stream; /* ordinals; TARN__RECORD_NO_STREAM: none */
     uint16_t thread;
+    uint16_t wrapped_size; /* a hash of the quanta of that block */
 };
 
 _Static_assert(sizeof(struct tarn__record_block) <= 32, "the bound of host memory");
@@ -47,7 +50,9 @@ enum {
 
 struct tarn__record {
     uint32_t count, operations;
-    uint64_t step; /* its number */
+    uint32_t previous_count; /* blocks of the step before, at most TARN__RECORD_MOST */
+    uint64_t previous_freed; /* quanta of those that were freed in this step */
+    uint64_t step;           /* its number */
     bool is_whole;
     bool has_places_alone; /* from here on: the step follows a plan */
     /* bytes of the pool that were live when the step began, and most during it */
@@ -86,6 +91,10 @@ void tarn__record_allocate(struct tarn__record *record, struct tarn__node *node,
 /* Note a free. */
 void tarn__record_deallocate(struct tarn__record *record, struct tarn__node *node,
                              uint64_t key);
+
+/* Find the wrapped ends of a step that the step before is not like, once it has ended: of the
+ * blocks that are live. Without host memory they stay as they are. */
+void tarn__record_align(struct tarn__record *record);
 
 /* Give places to `count` blocks that were allocated and freed, of a step that follows a
  * plan. */

@@ -210,8 +210,10 @@ static uint32_t part_of(const struct tarn_plan *plan)
 static bool list_next_uses(const struct making *making)
 {
     struct tarn__sequences *out = making->out;
+    const struct tarn__sequences_memory *memory = &out->memory;
+    uint64_t peak = memory->peak_allocated ? memory->peak_allocated : out->peak_live;
 
-    if (out->height <= aim_of(out->peak_live, out->aim_part))
+    if (out->height + memory->outside <= aim_of(peak, out->aim_part))
         return true;
     uint32_t *times = malloc(((size_t)out->slot_count + 1) * sizeof *times);
     if (!times)
@@ -248,7 +250,8 @@ static bool fill(struct making *making)
     return true;
 }
 
-struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan, bool is_whole)
+struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan,
+                                            const struct tarn__sequences_memory *memory)
 {
     struct tarn__sequences *out = calloc(1, sizeof *out);
     size_t count = plan->count;
@@ -271,7 +274,9 @@ struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan, bool i
     out->peak_live = plan->peak_live_bytes;
     out->price = plan->rules.price;
     out->has_one_stream = has_one_stream(plan);
-    out->aim_part = is_whole && out->has_one_stream ? part_of(plan) : PART;
+    out->aim_part = !memory && out->has_one_stream ? part_of(plan) : PART;
+    if (memory)
+        out->memory = *memory;
     out->slots = malloc((count + 1) * sizeof *out->slots);
     out->nodes = calloc(count + 1, sizeof *out->nodes);
     out->grams = malloc((count / TARN__SEQUENCES_GRAM_STEP + 1) * sizeof *out->grams);

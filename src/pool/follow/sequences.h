@@ -50,6 +50,12 @@ struct tarn__sequence {
     unsigned size_count; /* of all that were noted */
 };
 
+/* The memory of a pool in a step that it has learned, in bytes. */
+struct tarn__sequences_memory {
+    uint64_t peak_allocated;
+    uint64_t outside; /* most bytes outside of the layout */
+};
+
 struct tarn__sequences {
     tarn__index *nodes;       /* by rank: the node of a live slot; 0: it is not live */
     struct tarn__bits live;   /* ranks of live slots */
@@ -66,8 +72,8 @@ struct tarn__sequences {
     struct tarn__next_uses next_uses; /* of a plan that moves pages */
     uint64_t height;                  /* bytes of addresses */
     uint64_t peak_live;               /* bytes */
-    uint64_t peak_allocated;          /* of the pool in the step that was learned, or 0 */
-    uint64_t outside;                 /* most bytes outside of the layout in that step */
+    /* of the step that was learned, or 0 */
+    struct tarn__sequences_memory memory;
     /* the pool's aim is this part higher than the peak: beyond it, pages move */
     uint32_t aim_part;
     uint32_t price;       /* quanta: tarn__plan_rules */
@@ -76,10 +82,11 @@ struct tarn__sequences {
     size_t bytes;         /* of host memory */
 };
 
-/* Make the sequences of a plan that is valid (plan/check.h). `is_whole`: no slot is outside of
- * the layout, and the pool has no other memory. Then the aim is chosen by the moves that it
+/* Make the sequences of a plan that is valid (plan/check.h). `memory` NULL: no slot is outside
+ * of the layout, and the pool has no other memory. Then the aim is chosen by the moves that it
  * takes. Returns NULL without host memory. */
-struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan, bool is_whole);
+struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan,
+                                            const struct tarn__sequences_memory *memory);
 void tarn__sequences_free(struct tarn__sequences *sequences);
 
 /* Return the sequence of a thread and a stream, by their ordinals; NULL: the plan has

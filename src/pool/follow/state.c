@@ -27,6 +27,7 @@ void tarn__state_end(struct tarn__pool *pool)
     atomic_store(&pool->follow->is_asked, false);
     pool->follow->version++;
     forget_live(pool);
+    pool->heap.planned_bytes = 0;
     tarn__area_share(&pool->heap, 0);
     tarn__pages_set_single(pool->pages, false);
 }
@@ -36,18 +37,19 @@ void tarn__state_end(struct tarn__pool *pool)
 /* A learned plan gets the memory that the pool had before, from elsewhere. */
 static uint64_t aim_of(const struct tarn__sequences *sequences)
 {
-    uint64_t peak =
-        sequences->peak_allocated ? sequences->peak_allocated : sequences->peak_live;
+    uint64_t peak = sequences->memory.peak_allocated ? sequences->memory.peak_allocated
+                                                     : sequences->peak_live;
     uint64_t aim = tarn__pages_round_up(peak + peak / sequences->aim_part);
 
-    return !sequences->peak_allocated && tarn__pages_round_up(sequences->height) <= aim
+    return !sequences->memory.peak_allocated &&
+                   tarn__pages_round_up(sequences->height) <= aim
                ? UINT64_MAX
                : aim;
 }
 
 uint64_t tarn__state_expected(const struct tarn__sequences *sequences)
 {
-    uint64_t most = tarn__pages_round_up(sequences->height + sequences->outside),
+    uint64_t most = tarn__pages_round_up(sequences->height + sequences->memory.outside),
              aim = aim_of(sequences);
 
     return most < aim ? most : aim;
@@ -64,7 +66,7 @@ static void follow_sequences(struct tarn__pool *pool, struct tarn__sequences *se
     follow->state = TARN_POOL_PLAN_FOLLOWED;
     follow->aim = aim_of(sequences);
     follow->price = sequences->price;
-    if (tarn__pages_round_up(sequences->height + sequences->outside) > follow->aim)
+    if (tarn__pages_round_up(sequences->height + sequences->memory.outside) > follow->aim)
         tarn__pages_set_single(pool->pages, true);
 }
 
@@ -74,6 +76,7 @@ void tarn__state_restart(struct tarn__pool *pool)
 
     tarn__assert_held(&pool->lock);
     follow->version++;
+    follow->last_slot = 0;
     tarn__ordinals_clear(&follow->threads);
     tarn__ordinals_clear(&follow->streams);
     if (follow->sequences)
@@ -93,6 +96,7 @@ void tarn__state_use(struct tarn__pool *pool, struct tarn__sequences *sequences,
     else if (follow->sequences)
         tarn__area_share(&pool->heap, TARN__STATE_SHARED_LEAST);
     follow_sequences(pool, sequences);
+    pool->heap.planned_bytes = sequences ? tarn__pages_round_up(sequences->height) : 0;
     follow->is_borrowed = is_borrowed;
     tarn__state_restart(pool);
 }
@@ -115,6 +119,58 @@ bool tarn__state_has_room(const struct tarn__pool *pool,
     return sequences->height <= tarn__area_room(&pool->heap, pool->follow->area_bytes);
 }
 
+/* --- when the plan needs addresses --- */
+
+/* Addresses of other plans, and of no plan. The bytes of a handle are added, so that large ones
+ * move first. */
+#define BY_OTHERS ((uint64_t)1 << 40)
+#define NEVER ((uint64_t)1 << 50)
+
+/* The pool has more than its aim if it has more by such a part. */
+enum { EXCESS_PART = 256 };
+
+/* Return when memory outside of the area is needed: in the middle of a step, or never. It is
+ * not if the pool has more than its aim, or if the plan has no table, since it fits then. */
+static uint64_t outside_use(const struct tarn__pool *pool, struct tarn__span handles)
+    TARN__REQUIRES(pool_lock)
+{
+    const struct tarn__follow *follow = pool->follow;
+    uint64_t reserved = tarn__pages_reserved(pool->pages);
+
+    if (follow->sequences->next_uses.pages.count == 0 ||
+        reserved > follow->aim + follow->aim / EXCESS_PART)
+        return NEVER + handles.bytes;
+    return follow->sequences->slot_count / 2;
+}
+
+/* Return when the plan needs its own addresses. Without a table that is not known. */
+static uint64_t planned_use(const struct tarn__follow *follow, uint64_t offset,
+                            uint64_t quanta) TARN__REQUIRES(pool_lock)
+{
+    const struct tarn__next_uses *uses = &follow->sequences->next_uses;
+
+    if (uses->pages.count == 0)
+        return 0;
+    uint32_t now = uses->times[follow->last_slot];
+    uint64_t distance = tarn__next_uses_distance(uses, offset, quanta, now);
+    return distance < uses->slots - now ? distance : TARN__NEXT_STEP + distance;
+}
+
+uint64_t tarn__state_next_use(const struct tarn__pool *pool, struct tarn__span handles)
+{
+    const struct tarn__heap *heap = &pool->heap;
+    uint64_t begin = heap->area_ranges[heap->area_range];
+
+    tarn__assert_held(&pool->lock);
+    if (!pool->follow->is_on)
+        return TARN__NEXT_STEP;
+    if (tarn__heap_is_planned(heap, handles.address))
+        return planned_use(pool->follow, (handles.address - begin) >> TARN__QUANTUM_SHIFT,
+                           handles.bytes >> TARN__QUANTUM_SHIFT);
+    return handles.address >= heap->area_address ? BY_OTHERS + handles.bytes
+                                                 : outside_use(pool, handles);
+}
+
 /* --- the pool's begin and end --- */
 
 /* Split the range of the pool: the second half is the area. */
@@ -130,6 +186,7 @@ static tarn_status open_area(struct tarn__pool *pool,
                               "this device has %llu for plans",
                               (unsigned long long)height, (unsigned long long)half);
     pool->follow->area_bytes = half;
+    pool->heap.planned_bytes = tarn__pages_round_up(height);
     if (!tarn__area_open(&pool->heap, range.address + range.bytes - half, half) ||
         !tarn__ranges_add(&pool->heap, range.address, range.bytes - half))
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
@@ -155,7 +212,7 @@ tarn_status tarn__state_open(struct tarn__pool *pool, const struct tarn_plan *pl
     struct tarn__follow *follow = tarn__cache_line_allocate(sizeof *follow);
     pool->follow = follow;
     if (follow && plan)
-        sequences = tarn__sequences_new(plan, true);
+        sequences = tarn__sequences_new(plan, NULL);
     if (!follow || (plan && !sequences))
         return no_host_memory(plan);
     tarn__ordinals_init(&follow->threads);
@@ -163,6 +220,7 @@ tarn_status tarn__state_open(struct tarn__pool *pool, const struct tarn_plan *pl
     follow->version = 1;
     atomic_store(&follow->is_asked, plan || pool->options.detect_steps);
     follow_sequences(pool, sequences);
+    pool->next_use = tarn__state_next_use;
     return open_area(pool, sequences ? sequences->height : 0);
 }
 

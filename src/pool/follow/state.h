@@ -32,6 +32,7 @@ struct tarn__follow {
     bool is_marked;
     /* the step borrows the plan (learn.h), and shares the area */
     bool is_borrowed;
+    uint32_t last_slot;                /* of the sequences, that an allocation was */
     struct tarn__sequences *sequences; /* NULL: there is none to follow at present */
     struct tarn__learn *learn; /* NULL: the plan is given, and `sequences` owned */
     /* changes whenever a thread and a stream may get another sequence; from 1 */
@@ -78,6 +79,10 @@ bool tarn__state_move(struct tarn__pool *pool, uint64_t bytes) TARN__REQUIRES(po
 /* Return true if the area has addresses for these sequences. */
 bool tarn__state_has_room(const struct tarn__pool *pool,
                           const struct tarn__sequences *sequences)
+    TARN__REQUIRES(pool_lock);
+/* Return when the plan that is followed needs the addresses of some handles again. A larger
+ * number is later. From TARN__NEXT_STEP on it is not in the present step. */
+uint64_t tarn__state_next_use(const struct tarn__pool *pool, struct tarn__span handles)
     TARN__REQUIRES(pool_lock);
 /* Stop to follow: what is in the area is ordinary memory. */
 void tarn__state_end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);

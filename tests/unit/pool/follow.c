@@ -41,7 +41,7 @@ static struct tarn__sequences *sequences_of(const uint32_t *quanta, uint32_t cou
     for (uint32_t i = 0; i < count; i++)
         sizes[i] = (size_t)quanta[i] * QUANTUM;
     tarn_plan *plan = plan_of(sizes, count, 1, 1);
-    struct tarn__sequences *sequences = tarn__sequences_new(plan, false);
+    struct tarn__sequences *sequences = tarn__sequences_new(plan, NULL);
     CHECK(sequences != NULL);
     tarn_plan_release(plan);
     return sequences;
@@ -422,8 +422,9 @@ TEST(a_maximum_below_the_height_is_followed_with_moves)
     CU(cuStreamDestroy_v2(stream));
 }
 
-/* Find what the pool can reclaim: all of it. */
-static void find_reclaimable(tarn_resource *resource, struct tarn__reclaimable *out)
+/* Find so many bytes that the pool can reclaim. */
+static void find_reclaimable(tarn_resource *resource, uint64_t wanted,
+                             struct tarn__reclaimable *out)
 {
     struct tarn__pool *pool;
 
@@ -431,8 +432,34 @@ static void find_reclaimable(tarn_resource *resource, struct tarn__reclaimable *
     CHECK_OK(tarn__fences_wait_for_device(pool));
     CHECK_OK(tarn__pool_take_growth(pool));
     tarn__pool_assert_growth(pool);
-    tarn__reclaimable_find(pool, UINT64_MAX, UINT64_MAX, (struct tarn__span){0, 0}, out);
+    tarn__reclaimable_find(pool, wanted, UINT64_MAX, (struct tarn__span){0, 0}, out);
     tarn__pool_leave_growth(pool);
+}
+
+/* Its handles are smaller. */
+TEST(memory_without_planned_addresses_is_reclaimed_first)
+{
+    const size_t bytes = 64 * MIB, other = 2 * MIB;
+    static struct tarn__reclaimable found;
+
+    use_driver(0);
+    tarn_stream stream = new_stream();
+    tarn_plan *plan = plan_of(&bytes, 1, 1, 1);
+    tarn_resource *pool = follow(plan, 0);
+    tarn_plan_release(plan);
+    tarn_device_ptr planned = take(pool, bytes, stream),
+                    outside = take(pool, other, stream);
+    CHECK_EQUAL(1, statistics(pool).planned);
+    put(pool, planned, bytes, stream);
+    put(pool, outside, other, stream);
+    find_reclaimable(pool, other, &found);
+    CHECK_EQUAL(1, found.count);
+    CHECK(!found.parts[0].is_planned);
+    CHECK_EQUAL(outside, found.parts[0].span.address);
+    find_reclaimable(pool, UINT64_MAX, &found);
+    CHECK(found.count > 1 && found.parts[found.count - 1].is_planned);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
 }
 
 /* More blocks of a plan are free than the pool takes at once, and the last one is the largest.
@@ -463,7 +490,7 @@ TEST(the_largest_free_blocks_of_a_plan_are_reclaimed)
     CHECK_EQUAL(MANY, statistics(pool).planned);
     for (int i = 0; i < MANY; i++)
         put(pool, blocks[i], sizes[i], stream);
-    find_reclaimable(pool, &found);
+    find_reclaimable(pool, UINT64_MAX, &found);
     CHECK_EQUAL(TARN__RECLAIMABLE_MAX - 1, found.count);
     for (unsigned i = 0; i < found.count; i++)
         has_largest = has_largest || found.parts[i].span.bytes > 32 * MIB;

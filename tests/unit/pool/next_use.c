@@ -2,6 +2,8 @@
 #include "pool/follow/next_use.h"
 #include "plans_of_blocks.h"
 #include "pool/follow/sequences.h"
+#include "pool/order/fence.h"
+#include "pool/resolve.h"
 
 /* --- the table --- */
 
@@ -100,7 +102,7 @@ TEST(each_slot_of_the_sequences_knows_its_number_in_the_plan)
     draw_sizes(sizes, SLOTS, 3);
     tarn_plan *plan = plan_of(sizes, COUNT, 20, 3);
     plan->peak_live_bytes /= 2; /* the plan is far higher */
-    struct tarn__sequences *sequences = tarn__sequences_new(plan, false);
+    struct tarn__sequences *sequences = tarn__sequences_new(plan, NULL);
     CHECK(sequences != NULL && sequences->next_uses.pages.count > 0);
     for (uint32_t i = 0; i < COUNT; i++) {
         const struct tarn__plan_slot *slot = &plan->slots[sequences->next_uses.times[i]];
@@ -140,23 +142,47 @@ static tarn_plan *plan_of_three(uint32_t turns)
     return plan;
 }
 
-/* The memory of the first block moves to the others, and not theirs to each other. */
-TEST(the_pages_that_are_needed_last_move)
+static void run_three(tarn_resource *pool, size_t first, tarn_stream stream)
+{
+    put(pool, take(pool, first, stream), first, stream);
+    for (int i = 0; i < 2 * TURNS; i++)
+        put(pool, take(pool, BLOCK, stream), BLOCK, stream);
+    tarn_device_ptr last[2] = {take(pool, BLOCK, stream), take(pool, BLOCK, stream)};
+    put(pool, last[0], BLOCK, stream);
+    put(pool, last[1], BLOCK, stream);
+}
+
+/* Have the pool know that the device has done all its work. */
+static void complete(tarn_resource *resource)
+{
+    struct tarn__pool *pool;
+
+    CHECK_OK(tarn__pool_of(resource, "test", &pool));
+    CHECK_OK(tarn__fences_wait_for_device(pool));
+}
+
+/* Follow the plan in some steps, with a first block of so many bytes. In each step the device
+ * is behind, if `is_behind`. */
+static void follow_three(size_t first, bool is_behind)
 {
     enum { STEPS = 6 };
 
     use_driver(0);
     tarn_stream stream = new_stream();
     tarn_plan *plan = plan_of_three(TURNS);
+    plan->slots[0].quanta = (uint32_t)(first / QUANTUM);
+    plan->height = plan->slots[0].offset + plan->slots[0].quanta;
     tarn_resource *pool = follow(plan, 0);
     tarn_plan_release(plan);
     for (int step = 0; step < STEPS; step++) {
+        struct gate gate;
         CHECK_OK(tarn_pool_mark_step(pool));
-        for (int i = 0; i < 1 + 2 * TURNS; i++)
-            put(pool, take(pool, BLOCK, stream), BLOCK, stream);
-        tarn_device_ptr last[2] = {take(pool, BLOCK, stream), take(pool, BLOCK, stream)};
-        put(pool, last[0], BLOCK, stream);
-        put(pool, last[1], BLOCK, stream);
+        if (is_behind)
+            hold_up(stream, &gate);
+        run_three(pool, first, stream);
+        if (is_behind)
+            let_on(&gate);
+        complete(pool);
     }
     CHECK_EQUAL(STEPS * STEP, statistics(pool).planned);
     CHECK(statistics(pool).peak_reserved <= 2 * BLOCK + 2 * MIB);
@@ -165,9 +191,26 @@ TEST(the_pages_that_are_needed_last_move)
     CU(cuStreamDestroy_v2(stream));
 }
 
+/* The memory of the first block moves to the others, and not theirs to each other. */
+TEST(the_pages_that_are_needed_last_move)
+{
+    follow_three(BLOCK, false);
+}
+
+/* The old addresses of the first block stay in use until the step ends, and are free again in
+ * the next one. The memory of the other blocks stays where it is, even if that of the first one
+ * is not enough. */
+TEST(behind_event_fences_pages_move_that_the_step_needs_no_more)
+{
+    follow_three(BLOCK, true);
+    follow_three(BLOCK / 2, true);
+}
+
 static uint32_t aim_part_of(const tarn_plan *plan, bool is_whole)
 {
-    struct tarn__sequences *sequences = tarn__sequences_new(plan, is_whole);
+    const struct tarn__sequences_memory memory = {plan->peak_live_bytes, 0};
+    struct tarn__sequences *sequences =
+        tarn__sequences_new(plan, is_whole ? NULL : &memory);
 
     CHECK(sequences != NULL);
     uint32_t part = sequences->aim_part;
@@ -175,6 +218,19 @@ static uint32_t aim_part_of(const tarn_plan *plan, bool is_whole)
                 sequences->next_uses.pages.count > 0);
     tarn__sequences_free(sequences);
     return part;
+}
+
+/* Return true if the sequences have a table where a pool has such a peak, and half of the
+ * plan's peak outside of the layout. */
+static bool has_table(const tarn_plan *plan, uint64_t peak)
+{
+    const struct tarn__sequences_memory memory = {peak, plan->peak_live_bytes / 2};
+    struct tarn__sequences *sequences = tarn__sequences_new(plan, &memory);
+
+    CHECK(sequences != NULL);
+    bool has = sequences->next_uses.pages.count > 0;
+    tarn__sequences_free(sequences);
+    return has;
 }
 
 /* The first block's memory moves to the others, and back in the next step. */
@@ -185,6 +241,8 @@ TEST(the_aim_is_the_lowest_one_that_takes_few_moves)
     tarn_plan *plan = plan_of_three(1000);
     CHECK_EQUAL(118, aim_part_of(plan, true));
     CHECK_EQUAL(66, aim_part_of(plan, false));
+    CHECK(has_table(plan, 3 * plan->peak_live_bytes / 2));
+    CHECK(!has_table(plan, 2 * plan->peak_live_bytes));
     tarn_plan_release(plan);
     plan = plan_of_three(TURNS);
     CHECK_EQUAL(52, aim_part_of(plan, true));

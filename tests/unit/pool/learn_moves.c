@@ -1,0 +1,192 @@
+/* Test which memory moves in a pool that learns several plans, and that in the end none does. */
+#include "learn_blocks.h"
+#include "pool/follow/learn.h"
+#include "pool/resolve.h"
+
+enum { ROUNDS = 6 };
+
+/* Have a pool learn steps, and run them in turn. Then each allocation is planned, but for
+ * `outside` in each step, and no memory moves. */
+static void learn_in_turn(void (*run)(tarn_resource *pool, int shape), int shapes,
+                          uint64_t count, uint64_t outside)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int shape = 0; shape < shapes; shape++) {
+        for (int i = 0; i < 2; i++) {
+            mark(pool);
+            run(pool, shape);
+        }
+        mark(pool);
+        wait_for_plans(pool, (uint64_t)shape + 1);
+    }
+    tarn_pool_statistics before = statistics(pool);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int shape = 0; shape < shapes; shape++) {
+            mark(pool);
+            run(pool, shape);
+        }
+        if (round == 0)
+            before = statistics(pool);
+    }
+    tarn_pool_statistics after = statistics(pool);
+    CHECK_EQUAL((ROUNDS - 1) * (uint64_t)shapes * (count - outside),
+                after.planned - before.planned);
+    CHECK_EQUAL(0, after.plan_missed - before.plan_missed);
+    CHECK_EQUAL(before.moves, after.moves);
+    CHECK(after.reserved <= before.reserved);
+    end(pool);
+}
+
+/* --- steps that begin alike --- */
+
+/* Take a first block, which lives as long as the step, and then large ones: two halves, or one
+ * that is larger than both. */
+static void run_after(tarn_resource *pool, int shape, size_t first)
+{
+    const size_t bytes = shape ? 200 * MIB : 64 * MIB;
+    tarn_device_ptr blocks[2], kept = take(pool, first, streams[0]);
+
+    for (int i = 0; i < 2 - shape; i++)
+        blocks[i] = take(pool, bytes, streams[0]);
+    for (int i = 0; i < 2 - shape; i++)
+        put(pool, blocks[i], bytes, streams[0]);
+    for (int i = 0; i < 1 + shape; i++)
+        put(pool, take(pool, 2 * MIB, streams[0]), 2 * MIB, streams[0]);
+    put(pool, kept, first, streams[0]);
+}
+
+static void run_after_small(tarn_resource *pool, int shape)
+{
+    run_after(pool, shape, 64 * KIB);
+}
+
+/* Behind the two halves it would be in the middle of the large block. */
+TEST(a_small_block_that_two_steps_begin_with_is_in_the_way_of_neither)
+{
+    learn_in_turn(run_after_small, 2, 4, 1);
+}
+
+static void run_after_large(tarn_resource *pool, int shape)
+{
+    run_after(pool, shape, 4 * MIB);
+}
+
+/* Its address is that of the higher plan. */
+TEST(a_large_block_that_two_steps_begin_with_is_in_the_way_of_neither)
+{
+    learn_in_turn(run_after_large, 2, 4, 0);
+}
+
+/* --- what a step leaves to the next one --- */
+
+enum { GRADIENTS = 12, MORE = 5 };
+
+static tarn_device_ptr gradients[GRADIENTS];
+
+static void free_gradients(tarn_resource *pool)
+{
+    for (size_t i = 0; i < GRADIENTS; i++) {
+        if (gradients[i])
+            put(pool, gradients[i], (2 + i) * MIB, streams[0]);
+        gradients[i] = 0;
+    }
+}
+
+/* Run a step that frees the gradients of the one before, and leaves its own. Steps of one shape
+ * have more blocks than the others. */
+static void run_gradients(tarn_resource *pool, int shape)
+{
+    free_gradients(pool);
+    for (size_t i = 0; i < (size_t)(shape ? GRADIENTS + MORE : GRADIENTS); i++) {
+        size_t bytes = (20 + 2 * i + (size_t)shape) * MIB;
+        put(pool, take(pool, bytes, streams[0]), bytes, streams[0]);
+    }
+    for (size_t i = 0; i < GRADIENTS; i++)
+        gradients[i] = take(pool, (2 + i) * MIB, streams[0]);
+}
+
+/* Each is recorded behind a step of the other shape. */
+TEST(what_a_step_of_another_length_frees_is_planned)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (int i = 0; i < test_patience(60000) && statistics(pool).plans_made < 2; i++) {
+        mark(pool);
+        run_gradients(pool, i % 2);
+        nanosleep(&pause, NULL);
+    }
+    tarn_pool_statistics before = statistics(pool);
+    for (int i = 0; i < 2 * ROUNDS; i++) {
+        mark(pool);
+        run_gradients(pool, i % 2);
+        if (i == 1)
+            before = statistics(pool);
+    }
+    tarn_pool_statistics after = statistics(pool);
+    CHECK_EQUAL((ROUNDS - 1) * (4 * GRADIENTS + MORE), after.planned - before.planned);
+    CHECK_EQUAL(before.moves, after.moves);
+    CHECK(after.reserved <= before.reserved);
+    free_gradients(pool);
+    end(pool);
+}
+
+/* --- memory that is returned --- */
+
+/* Return how many marks it takes until the pool returns memory. */
+static int marks_until_trim(tarn_resource *pool)
+{
+    for (int marks = 1; marks < 100; marks++) {
+        size_t reserved = statistics(pool).reserved;
+        mark(pool);
+        if (statistics(pool).reserved < reserved)
+            return marks;
+        run_equal_blocks(pool, 2 * MIB, LARGE_BLOCKS);
+    }
+    return 0;
+}
+
+/* Programs that get new plans now and then would have no memory most of the time. */
+TEST(memory_is_returned_less_and_less_often_behind_new_plans)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    learn_equal_blocks(pool, 2 * MIB);
+    learn_equal_blocks(pool, 3 * MIB);
+    for (size_t i = 0; i < 3; i++) {
+        run_equal_blocks(pool, 2 * MIB, LARGE_BLOCKS);
+        CHECK_EQUAL((TARN__LEARN_SETTLED << i) - 1, marks_until_trim(pool));
+        learn_equal_blocks(pool, (4 + i) * MIB);
+    }
+    end(pool);
+}
+
+/* --- the budget --- */
+
+/* Moves of a pool that learns are free: when it ends learning, it has a budget. */
+TEST(moves_while_a_pool_learns_are_not_paid_later)
+{
+    enum { BLOCKS = 40, BYTES = 4 * MIB };
+    tarn_device_ptr blocks[BLOCKS];
+    struct tarn__pool *pool;
+
+    begin();
+    tarn_resource *resource = learning_pool();
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = take(resource, BYTES, streams[0]);
+    for (int i = 0; i < BLOCKS; i += 2)
+        put(resource, blocks[i], BYTES, streams[0]);
+    CU(cuCtxSynchronize());
+    tarn_device_ptr large = take(resource, 20 * MIB, streams[0]);
+    CHECK(statistics(resource).moves > 0);
+    CHECK_OK(tarn__pool_of(resource, "test", &pool));
+    tarn__pool_lock(pool);
+    CHECK_EQUAL(0, pool->moves_ns);
+    tarn__pool_unlock(pool);
+    put(resource, large, 20 * MIB, streams[0]);
+    for (int i = 1; i < BLOCKS; i += 2)
+        put(resource, blocks[i], BYTES, streams[0]);
+    end(resource);
+}
