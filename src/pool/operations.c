@@ -327,6 +327,8 @@ __attribute__((noinline)) static tarn_status allocate_planned(
         begin_step(pool);
         cache = NULL; /* that may take long: resolve the stream anew */
     }
+    if (tarn__follow_begin(pool))
+        cache = NULL;
     if (!cache)
         end_repeat(pool, stream);
     else

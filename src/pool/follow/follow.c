@@ -533,19 +533,31 @@ void tarn__follow_end_detection(struct tarn__pool *pool)
     tarn__pool_unlock(pool);
 }
 
-/* Unmap what moved away from addresses of the area, which slots of the next step may need. */
-static void unmap_retired(struct tarn__pool *pool)
+/* Unmap what moved away from addresses of the area, which slots of the step may need, where
+ * the device has done its work. Returns true if there is more. */
+static bool has_retired(struct tarn__pool *pool)
 {
     if (tarn__pool_take_growth(pool) != TARN_OK)
-        return;
+        return false;
     tarn__pool_assert_growth(pool);
     tarn__retired_unmap_completed(pool);
+    bool has_more = pool->retired_count > 0;
     tarn__pool_leave_growth(pool);
+    return has_more;
+}
+
+bool tarn__follow_begin(struct tarn__pool *pool)
+{
+    if (!atomic_load(&pool->follow->has_retired) ||
+        !atomic_exchange(&pool->follow->has_retired, false))
+        return false;
+    has_retired(pool);
+    return true;
 }
 
 bool tarn__follow_mark(struct tarn__pool *pool)
 {
-    unmap_retired(pool);
+    atomic_store(&pool->follow->has_retired, has_retired(pool));
     if (pool->follow->learn)
         return mark_learned(pool);
     tarn__pool_lock(pool);

@@ -30,6 +30,11 @@ bool tarn__follow_is_on(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 /* Return the bytes of host memory of plans and records. */
 size_t tarn__follow_metadata(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 
+/* Have the addresses of an allocation ready, before the plan is asked: what could not be unmapped
+ * at the mark is tried again with the first one of the step. Many programs wait for the device
+ * behind the mark. Returns true if it was. No lock held. */
+bool tarn__follow_begin(struct tarn__pool *pool);
+
 /* Ask the plan for an allocation of the thread cache's stream, and take the block if the
  * stream may have it at once. Returns it in transit; 0: the plan proposes none
  * (`out->has_slot` false), or tarn__follow_search() has to make it available. */

@@ -32,6 +32,8 @@ struct tarn__follow {
     bool is_marked;
     /* the step borrows the plan (learn.h), and shares the area */
     bool is_borrowed;
+    /* old addresses of moved memory could not be unmapped at the mark */
+    atomic_bool has_retired;
     uint32_t last_slot;                /* of the sequences, that an allocation was */
     struct tarn__sequences *sequences; /* NULL: there is none to follow at present */
     struct tarn__learn *learn; /* NULL: the plan is given, and `sequences` owned */

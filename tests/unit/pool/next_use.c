@@ -161,11 +161,12 @@ static void complete(tarn_resource *resource)
     CHECK_OK(tarn__fences_wait_for_device(pool));
 }
 
-/* Follow the plan in some steps, with a first block of so many bytes. In each step the device
- * is behind, if `is_behind`. */
+/* Follow the plan in some steps, with a first block of so many bytes. If `is_behind`, the device
+ * does the work of a step behind the mark of the next one. */
 static void follow_three(size_t first, bool is_behind)
 {
     enum { STEPS = 6 };
+    struct gate gate;
 
     use_driver(0);
     tarn_stream stream = new_stream();
@@ -175,15 +176,16 @@ static void follow_three(size_t first, bool is_behind)
     tarn_resource *pool = follow(plan, 0);
     tarn_plan_release(plan);
     for (int step = 0; step < STEPS; step++) {
-        struct gate gate;
         CHECK_OK(tarn_pool_mark_step(pool));
+        if (is_behind && step > 0)
+            let_on(&gate);
+        complete(pool);
         if (is_behind)
             hold_up(stream, &gate);
         run_three(pool, first, stream);
-        if (is_behind)
-            let_on(&gate);
-        complete(pool);
     }
+    if (is_behind)
+        let_on(&gate);
     CHECK_EQUAL(STEPS * STEP, statistics(pool).planned);
     CHECK(statistics(pool).peak_reserved <= 2 * BLOCK + 2 * MIB);
     CHECK(statistics(pool).moves <= 2 * STEPS);
