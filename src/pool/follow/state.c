@@ -156,13 +156,15 @@ static uint64_t planned_use(const struct tarn__follow *follow, uint64_t offset,
     return distance < uses->slots - now ? distance : TARN__NEXT_STEP + distance;
 }
 
+/* Once no other memory is left, the plan does not count any more. */
 uint64_t tarn__state_next_use(const struct tarn__pool *pool, struct tarn__span handles)
 {
     const struct tarn__heap *heap = &pool->heap;
     uint64_t begin = heap->area_ranges[heap->area_range];
 
     tarn__assert_held(&pool->lock);
-    if (!pool->follow->is_on)
+    bool is_last_resort = tarn__area_is_shared(heap) && heap->area_least == 0;
+    if (!pool->follow->is_on || is_last_resort)
         return TARN__NEXT_STEP;
     if (tarn__heap_is_planned(heap, handles.address))
         return planned_use(pool->follow, (handles.address - begin) >> TARN__QUANTUM_SHIFT,
