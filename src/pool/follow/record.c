@@ -178,8 +178,8 @@ void tarn__record_deallocate(struct tarn__record *record, struct tarn__node *nod
 struct survivor {
     uint16_t size;
     uint32_t place;
-    uint32_t
-        end; /* operation of its free in the present step, of a block of the one before */
+    /* the operation that freed it, in the present step */
+    uint32_t end;
 };
 
 static int last_first(const void *one, const void *other)
