@@ -46,9 +46,10 @@ struct tarn__reclaimable {
 };
 
 /* Find reclaimable memory of about `wanted` bytes, or less where there is less. It takes
- * the parts with the largest handles that are enough together, those at addresses of a
- * followed plan last, and of the last part no more handles than needed. (Moving a handle costs 26 us on an H200, whatever its size:
- * see docs/design/pool.md.) `growth` held, as for the next function. */
+ * the parts with the largest handles that are enough together, and of the last part no
+ * more handles than needed. Parts at addresses of a followed plan come last. (Moving a
+ * handle costs 26 us on an H200, whatever its size: see docs/design/pool.md.) `growth`
+ * held, as for the next function. */
 void tarn__reclaimable_find(struct tarn__pool *pool, uint64_t wanted, uint64_t room,
                             struct tarn__span excluded, struct tarn__reclaimable *out)
     TARN__REQUIRES(growth);

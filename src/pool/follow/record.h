@@ -6,8 +6,8 @@
  * Steps repeat. A block that is live when its step ends is freed in the next one, or stays.
  * The next step has a block at the same place, and the record notes there when the old
  * one was freed: its wrapped end. So a repeated record has whole lives, on a circle. If the
- * step before has another number of blocks, the blocks of a size that it left correspond to
- * those that this step leaves, from the last one on (tarn__record_align()).
+ * step before has another number of blocks, blocks of one size correspond: the last one that
+ * it left to the last one that this step leaves, and so on (tarn__record_align()).
  *
  * A live block knows its step, and its place in the record of that: `step` and `previous` of
  * its node. No other block has this step: numbers of steps are above all epochs, with which
