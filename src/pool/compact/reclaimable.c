@@ -349,6 +349,8 @@ struct tarn__stream_state *tarn__reclaimable_next_state(struct tarn__pool *pool)
     return stream_state;
 }
 
+/* Find the memory of other streams, as much as is still wanted, and no more handles of the last
+ * part than that. */
 static void find_other_streams(const struct tarn__caller *caller,
                                struct tarn__reclaimable *reclaimable)
     TARN__REQUIRES(growth)
@@ -361,6 +363,7 @@ static void find_other_streams(const struct tarn__caller *caller,
            (stream_state = next_stream_state(pool)) != NULL)
         if (stream_state != caller->stream_state)
             find_stream(reclaimable, stream_state);
+    trim_last(reclaimable);
 }
 
 void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
@@ -372,7 +375,6 @@ void tarn__reclaimable_find_fenced(const struct tarn__caller *caller,
         return;
     find_stream(reclaimable, caller->stream_state);
     find_other_streams(caller, reclaimable);
-    trim_last(reclaimable);
 }
 
 /* --- the handles that are needed last --- */
