@@ -31,6 +31,13 @@ def pool_options(text):
     return dict(option.split("=") for option in text.split(",") if option)
 
 
+def simulator_path():
+    """Return the path of the driver simulator that the package has."""
+    import tarn
+
+    return os.path.join(tarn.get_library_dir(), "tarn", "sim", "libcuda.so.1")
+
+
 def environment(simulator="memory=140GiB"):
     """Return the environment of a run: other libraries find the driver that Tarn uses.
 
@@ -42,9 +49,7 @@ def environment(simulator="memory=140GiB"):
     driver = settings.get("TARN_DRIVER")
     if driver:
         if driver == "sim":
-            import tarn
-
-            driver = os.path.join(tarn.get_library_dir(), "tarn", "sim", "libcuda.so.1")
+            driver = simulator_path()
         settings["LD_LIBRARY_PATH"] = os.path.dirname(driver)
         settings.setdefault("TARN_SIM", simulator)
     return settings

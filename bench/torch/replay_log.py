@@ -143,6 +143,11 @@ class Replay:
         return *peaks, [getattr(statistics, name) for name in FIGURES]
 
 
+def since(before, now):
+    """Return the figures between two marks."""
+    return {name: b - a for name, a, b in zip(FIGURES, before, now)}
+
+
 def run(options):
     """Replay the log on one allocator; print a line."""
     replay = Replay(options.one, Device() if options.behind else None)
@@ -155,8 +160,8 @@ def run(options):
         if options.steps:
             live, reserved, now = steps[-1]
             before = steps[-2][2] if len(steps) > 1 else [0] * len(now)
-            figures = {name: b - a for name, a, b in zip(FIGURES, before, now)}
-            print(len(steps), f"live {live / GIB:.3f} reserved {reserved / GIB:.3f} GiB", figures)
+            memory = f"live {live / GIB:.3f} reserved {reserved / GIB:.3f} GiB"
+            print(len(steps), memory, since(before, now))
         time.sleep(options.pause)  # plans are made meanwhile
     replay.end()
     last = steps[options.first :]
@@ -166,7 +171,6 @@ def run(options):
         )
     live, reserved = max(step[0] for step in last), max(step[1] for step in last)
     before = steps[options.first - 1][2] if options.first else [0] * len(FIGURES)
-    figures = {name: b - a for name, a, b in zip(FIGURES, before, last[-1][2])}
     print(
         json.dumps(
             {
@@ -174,7 +178,7 @@ def run(options):
                 "reserved : live": round(reserved / live, 4),
                 "live": live,
                 "steps": len(last),
-                **figures,
+                **since(before, last[-1][2]),
                 "plan_state": replay.pool.statistics().plan_state,
             }
         )
@@ -198,12 +202,10 @@ def main():
     if options.one:
         run(options)
         return
-    import tarn
-
     sim = f"memory=141GiB,mode=seeded,seed={options.seed},latency=20000-40000"
     environment = {
         **os.environ,
-        "TARN_DRIVER": os.path.join(tarn.get_library_dir(), "tarn", "sim", "libcuda.so.1"),
+        "TARN_DRIVER": turns.simulator_path(),
         "TARN_SIM": sim if options.behind else "memory=141GiB",
     }
     for allocator in options.allocators:

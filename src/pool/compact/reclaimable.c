@@ -309,14 +309,11 @@ static uint64_t next_use_of(const struct tarn__pool *pool, struct tarn__span han
     return pool->next_use ? pool->next_use(pool, handles) : TARN__NEXT_STEP;
 }
 
-/* Return true if handles of a part may move. Behind an event fence their old addresses stay in
- * use, so slots of the present step have to have no use for them. */
-static bool may_go(const struct tarn__pool *pool,
-                   const struct tarn__reclaimable_part *part, struct tarn__span handles)
-    TARN__REQUIRES(pool_lock)
+/* Return true if handles of a part may move, of which the plan has this next use. Behind an
+ * event fence their old addresses stay in use, so it may not be in the present step. */
+static bool may_go(const struct tarn__reclaimable_part *part, uint64_t next_use)
 {
-    return !part->is_planned || !part->stream_state ||
-           next_use_of(pool, handles) >= TARN__NEXT_STEP;
+    return !part->is_planned || !part->stream_state || next_use >= TARN__NEXT_STEP;
 }
 
 /* Find the memory of one stream state, as much as is still wanted. Each one that is not the
@@ -324,14 +321,17 @@ static bool may_go(const struct tarn__pool *pool,
 static void find_stream(struct tarn__reclaimable *reclaimable,
                         struct tarn__stream_state *stream_state) TARN__REQUIRES(growth)
 {
+    struct tarn__pool *pool = reclaimable->pool;
     unsigned first = reclaimable->count, kept = first;
 
     note_stream(reclaimable, stream_state);
-    tarn__pool_lock(reclaimable->pool);
-    for (unsigned i = first; i < reclaimable->count; i++)
-        if (may_go(reclaimable->pool, &reclaimable->parts[i], reclaimable->parts[i].span))
-            reclaimable->parts[kept++] = reclaimable->parts[i];
-    tarn__pool_unlock(reclaimable->pool);
+    tarn__pool_lock(pool);
+    for (unsigned i = first; i < reclaimable->count; i++) {
+        const struct tarn__reclaimable_part *part = &reclaimable->parts[i];
+        if (may_go(part, next_use_of(pool, part->span)))
+            reclaimable->parts[kept++] = *part;
+    }
+    tarn__pool_unlock(pool);
     reclaimable->count = kept;
     keep_enough(reclaimable, first, true);
 }
@@ -431,7 +431,7 @@ static void enter_parts(const struct tarn__reclaimable *reclaimable,
             struct handle handle = {.span = tarn__pages_handle_at(pool->pages, at),
                                     .part = i};
             handle.next_use = next_use_of(pool, handle.span);
-            if (may_go(pool, &reclaimable->parts[i], handle.span))
+            if (may_go(&reclaimable->parts[i], handle.next_use))
                 enter(last, handle);
             at += handle.span.bytes;
             if (++looks % LOOKS == 0)
@@ -568,13 +568,9 @@ static bool is_unchanged(const struct tarn__reclaimable *reclaimable,
     struct tarn__span span =
         tarn__pages_removable(reclaimable->pool->pages,
                               (struct tarn__span){node->address, tarn__node_bytes(node)});
-    if (part->span.address < span.address ||
-        part->span.address + part->span.bytes > span.address + span.bytes)
-        return false;
-    if (!part->stream_state)
-        return node->stream_state == 0 || TARN_MUTATION(unmapped_with_fence_pending);
-    return node->stream_state == part->stream_state->index &&
-           tarn__stream_state_has_fenced(part->stream_state, node);
+    return part->span.address >= span.address &&
+           part->span.address + part->span.bytes <= span.address + span.bytes &&
+           is_of(part->stream_state, node);
 }
 
 /* Pin the event fence that covers a span's last use. */

@@ -23,6 +23,13 @@ void tarn__record_free(struct tarn__record *record)
     tarn__ordinals_free(&record->streams);
 }
 
+/* Return how many places have a block of this step, or of the one before. */
+static uint32_t places_of(const struct tarn__record *record)
+{
+    return record->count > record->previous_count ? record->count
+                                                  : record->previous_count;
+}
+
 bool tarn__record_copy(const struct tarn__record *record, struct tarn__record *out)
 {
     const size_t bytes = TARN__RECORD_CHUNK * sizeof *record->chunks[0];
@@ -33,9 +40,8 @@ bool tarn__record_copy(const struct tarn__record *record, struct tarn__record *o
     tarn__ordinals_init(&out->streams);
     out->threads.next = record->threads.next;
     out->streams.next = record->streams.next;
-    for (uint32_t i = 0; i < TARN__RECORD_CHUNKS; i++) {
-        if (!record->chunks[i] || (i * TARN__RECORD_CHUNK >= record->count &&
-                                   i * TARN__RECORD_CHUNK >= record->previous_count))
+    for (uint32_t i = 0; i * TARN__RECORD_CHUNK < places_of(record); i++) {
+        if (!record->chunks[i])
             continue;
         out->chunks[i] = malloc(bytes);
         if (!out->chunks[i])
@@ -225,8 +231,7 @@ static uint32_t list_live(const struct tarn__record *record, struct survivor *ou
 
 void tarn__record_align(struct tarn__record *record)
 {
-    uint32_t most =
-        record->count > record->previous_count ? record->count : record->previous_count;
+    uint32_t most = places_of(record);
     struct survivor *freed, *live;
 
     if (record->previous_count == record->count)

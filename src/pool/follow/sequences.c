@@ -210,10 +210,9 @@ static uint32_t part_of(const struct tarn_plan *plan)
 static bool list_next_uses(const struct making *making)
 {
     struct tarn__sequences *out = making->out;
-    const struct tarn__sequences_memory *memory = &out->memory;
-    uint64_t peak = memory->peak_allocated ? memory->peak_allocated : out->peak_live;
+    uint64_t aim = aim_of(tarn__sequences_peak(out), out->aim_part);
 
-    if (out->height + memory->outside <= aim_of(peak, out->aim_part))
+    if (out->height + out->memory.outside <= aim)
         return true;
     uint32_t *times = malloc(((size_t)out->slot_count + 1) * sizeof *times);
     if (!times)

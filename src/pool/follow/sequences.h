@@ -89,6 +89,13 @@ struct tarn__sequences *tarn__sequences_new(const struct tarn_plan *plan,
                                             const struct tarn__sequences_memory *memory);
 void tarn__sequences_free(struct tarn__sequences *sequences);
 
+/* Return the peak, in bytes, that the aim of a pool is a multiple of. */
+static inline uint64_t tarn__sequences_peak(const struct tarn__sequences *sequences)
+{
+    return sequences->memory.peak_allocated ? sequences->memory.peak_allocated
+                                            : sequences->peak_live;
+}
+
 /* Return the sequence of a thread and a stream, by their ordinals; NULL: the plan has
  * none. */
 struct tarn__sequence *tarn__sequences_find(const struct tarn__sequences *sequences,

@@ -37,8 +37,7 @@ void tarn__state_end(struct tarn__pool *pool)
 /* A learned plan gets the memory that the pool had before, from elsewhere. */
 static uint64_t aim_of(const struct tarn__sequences *sequences)
 {
-    uint64_t peak = sequences->memory.peak_allocated ? sequences->memory.peak_allocated
-                                                     : sequences->peak_live;
+    uint64_t peak = tarn__sequences_peak(sequences);
     uint64_t aim = tarn__pages_round_up(peak + peak / sequences->aim_part);
 
     return !sequences->memory.peak_allocated &&
@@ -160,7 +159,7 @@ static uint64_t planned_use(const struct tarn__follow *follow, uint64_t offset,
 uint64_t tarn__state_next_use(const struct tarn__pool *pool, struct tarn__span handles)
 {
     const struct tarn__heap *heap = &pool->heap;
-    uint64_t begin = heap->area_ranges[heap->area_range];
+    uint64_t begin = tarn__area_begin(heap);
 
     tarn__assert_held(&pool->lock);
     bool is_last_resort = tarn__area_is_shared(heap) && heap->area_least == 0;

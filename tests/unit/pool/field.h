@@ -12,14 +12,6 @@
 #include "pool/order/fence.h"
 #include "pool/pool.h"
 
-static inline struct tarn__pool *inside(tarn_resource *resource)
-{
-    struct tarn__pool *pool = NULL;
-
-    CHECK_OK(tarn__pool_of(resource, "pool", &pool));
-    return pool;
-}
-
 /* Into the heap, past the thread cache. */
 static inline void give(tarn_resource *pool, tarn_device_ptr block, size_t bytes,
                         tarn_stream stream)

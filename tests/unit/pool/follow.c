@@ -426,9 +426,8 @@ TEST(a_maximum_below_the_height_is_followed_with_moves)
 static void find_reclaimable(tarn_resource *resource, uint64_t wanted,
                              struct tarn__reclaimable *out)
 {
-    struct tarn__pool *pool;
+    struct tarn__pool *pool = inside(resource);
 
-    CHECK_OK(tarn__pool_of(resource, "test", &pool));
     CHECK_OK(tarn__fences_wait_for_device(pool));
     CHECK_OK(tarn__pool_take_growth(pool));
     tarn__pool_assert_growth(pool);

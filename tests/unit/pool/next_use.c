@@ -3,7 +3,6 @@
 #include "plans_of_blocks.h"
 #include "pool/follow/sequences.h"
 #include "pool/order/fence.h"
-#include "pool/resolve.h"
 
 /* --- the table --- */
 
@@ -153,12 +152,9 @@ static void run_three(tarn_resource *pool, size_t first, tarn_stream stream)
 }
 
 /* Have the pool know that the device has done all its work. */
-static void complete(tarn_resource *resource)
+static void complete(tarn_resource *pool)
 {
-    struct tarn__pool *pool;
-
-    CHECK_OK(tarn__pool_of(resource, "test", &pool));
-    CHECK_OK(tarn__fences_wait_for_device(pool));
+    CHECK_OK(tarn__fences_wait_for_device(inside(pool)));
 }
 
 /* Follow the plan in some steps, with a first block of so many bytes. If `is_behind`, the device

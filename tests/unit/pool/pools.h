@@ -9,12 +9,22 @@
 #define _GNU_SOURCE
 #include "driver_calls.h"
 #include "test.h"
+#include "pool/resolve.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
+
+/* Return the pool of a resource. */
+static inline struct tarn__pool *inside(tarn_resource *resource)
+{
+    struct tarn__pool *pool = NULL;
+
+    CHECK_OK(tarn__pool_of(resource, "pool", &pool));
+    return pool;
+}
 
 enum { NON_BLOCKING = 1, CAPTURE_GLOBAL = 0, CAPTURE_RELAXED = 2 };
 
