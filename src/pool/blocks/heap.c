@@ -77,12 +77,10 @@ static void unlink_state(struct tarn__heap *heap, struct tarn__state_list *list,
     list->count--;
 }
 
-static void list_state(struct tarn__heap *heap, struct tarn__state_list *list,
-                       links_of *links, struct tarn__stream_state *stream_state,
-                       bool belongs)
+static void change_list(struct tarn__heap *heap, struct tarn__state_list *list,
+                        links_of *links, struct tarn__stream_state *stream_state,
+                        bool belongs)
 {
-    if (belongs == links(stream_state)->is_linked)
-        return;
     if (belongs)
         link_state(heap, list, links, stream_state);
     else
@@ -105,10 +103,13 @@ void tarn__heap_list_state(struct tarn__heap *heap,
     bool has_memory = stream_state->free.oldest != 0;
     bool has_both = has_memory && stream_state->fence_count > 0;
 
+    if (has_memory != stream_state->with_memory.is_linked)
+        change_list(heap, &heap->with_memory, with_memory, stream_state, has_memory);
+    if (has_both == stream_state->with_fences.is_linked)
+        return;
     if (!has_both)
         step_over(heap, stream_state);
-    list_state(heap, &heap->with_memory, with_memory, stream_state, has_memory);
-    list_state(heap, &heap->with_fences, with_fences, stream_state, has_both);
+    change_list(heap, &heap->with_fences, with_fences, stream_state, has_both);
 }
 
 /* --- free nodes as a whole --- */
