@@ -3,8 +3,9 @@
  *
  * A move saves memory and costs time. While the device has room, the moves of a pool have
  * a budget: 20 ms, and 100 ns more for each of its operations. Once it is spent, the pool
- * grows instead, up to 1.45 times the peak of live bytes. A later growth that finds little
- * room on the device returns as much idle memory.
+ * grows by a part of the request instead, up to 1.45 times the peak of live bytes. Such a
+ * growth pays for 1 ms of moves, so the pool grows until its moves are within the budget. A
+ * later growth that finds little room on the device returns as much idle memory.
  */
 #include "pool/compact/budget.h"
 #include "pool/compact/reclaimable.h"
@@ -66,10 +67,15 @@ uint64_t tarn__budget_headroom(const struct tarn__pool *pool)
 
 /* --- moves --- */
 
-/* Time in ns that moves may take: for each operation, and ahead of the operations. The
- * first pass of a program moves most. MOVE_NS is the time of one handle, as measured on
+/* Time in ns that moves may take: for each operation, for each growth instead of moves, and
+ * ahead of the operations. The first pass of a program moves most. MOVE_NS is the time of one handle, as measured on
  * an H200 (docs/design/pool.md). */
-enum { NS_AN_OPERATION = 100, NS_AHEAD = 20 * 1000 * 1000, MOVE_NS = 26 * 1000 };
+enum {
+    NS_AN_OPERATION = 100,
+    NS_A_GROWTH = 1000 * 1000,
+    NS_AHEAD = 20 * 1000 * 1000,
+    MOVE_NS = 26 * 1000
+};
 
 /* The device's memory is scarce below this: a part of it, at least SCARCE_MIN. */
 enum { SCARCE_PART = 10 };
@@ -77,6 +83,12 @@ enum { SCARCE_PART = 10 };
 
 /* What the pool may have instead of moves, in twentieths of the peak of live bytes. */
 enum { MOST_INSTEAD = 29, TWENTIETHS = 20 };
+
+/* Have as much time of moves paid for. */
+static void pay(struct tarn__pool *pool, uint64_t ns) TARN__REQUIRES(pool_lock)
+{
+    pool->moves_ns -= ns < pool->moves_ns ? ns : pool->moves_ns;
+}
 
 /* Have the operations since the last call pay for moves. Cache hits count when their
  * cache is drained. `lock` held. */
@@ -86,10 +98,9 @@ static void note_operations(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 
     uint64_t operations =
         pool->counts.allocations + pool->counts.frees + pool->drained_operations;
-    uint64_t paid = (operations - pool->moves_operations) * NS_AN_OPERATION;
 
+    pay(pool, (operations - pool->moves_operations) * NS_AN_OPERATION);
     pool->moves_operations = operations;
-    pool->moves_ns -= paid < pool->moves_ns ? paid : pool->moves_ns;
 }
 
 void tarn__budget_note_move(struct tarn__pool *pool, unsigned handles)
@@ -157,6 +168,7 @@ void tarn__budget_note_growth(struct tarn__pool *pool, uint64_t bytes)
 {
     tarn__assert_held(&pool->lock);
 
+    pay(pool, NS_A_GROWTH);
     pool->grown_instead += bytes;
 }
 

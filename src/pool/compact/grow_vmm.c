@@ -8,7 +8,7 @@
  * of the range.
  *
  * Moves have a budget of time (budget.c). Once it is spent, and while the device has room,
- * the pool grows instead. With TARN_POOL_MOVES_NEVER nothing moves.
+ * the pool grows by a part of each request, and moves the rest. With TARN_POOL_MOVES_NEVER nothing moves.
  *
  * A move costs per handle, so large ones move first.
  */
@@ -27,11 +27,17 @@
 #include "pool/order/fence.h"
 #include <stdlib.h>
 
+/* The part of a request that is new once the budget of moves is spent. The pool grows in
+ * small steps until its moves are within the budget. */
+enum { INSTEAD_PART = 8 };
+
 /* One call of tarn__grow_vmm(). */
 struct growth {
     struct tarn__caller *caller;
     const struct tarn__request *request;
     struct tarn__reclaimable *found; /* NULL: nothing moves */
+    /* bytes that are new although memory could move, since the budget of moves is spent */
+    uint64_t instead;
     struct tarn__plan plan;
     bool has_moved;    /* the move, if there was one, has not failed */
     tarn__index block; /* for the request; 0: none yet */
@@ -56,15 +62,20 @@ static bool plan_new(const struct tarn__pool *pool, const struct tarn__growth_si
     return plan->new_bytes > 0;
 }
 
-/* Find large handles first: completed ones, then fenced ones. */
-static void find_reclaimable(const struct tarn__caller *caller, uint64_t need,
+/* Find memory that moves to the site. Large handles come first: completed ones, then fenced
+ * ones. */
+static void find_reclaimable(const struct growth *growth, uint64_t need,
                              const struct tarn__growth_site *site,
                              struct tarn__reclaimable *found) TARN__REQUIRES(growth)
 {
-    tarn__reclaimable_find(caller->pool, need, UINT64_MAX,
-                           (struct tarn__span){site->from, site->address - site->from},
-                           found);
-    tarn__reclaimable_find_fenced(caller, found);
+    uint64_t instead = growth->instead < need ? growth->instead : need;
+
+    tarn__reclaimable_find(
+        growth->caller->pool, need - instead, instead > 0 ? need - instead : UINT64_MAX,
+        (struct tarn__span){site->from, site->address - site->from}, found);
+    tarn__reclaimable_find_fenced(growth->caller, found);
+    if (instead > 0)
+        tarn__reclaimable_fit(found);
 }
 
 /* Find a site with enough addresses for the moved memory in whole handles, where the
@@ -100,7 +111,7 @@ static bool plan_placement(struct growth *growth) TARN__REQUIRES(growth)
 }
 
 /* Plan new memory at the range's end, behind the moved memory, which is `found`; NULL:
- * nothing moves. */
+ * nothing moves. At least `instead` of the needed bytes are new. */
 static tarn_status plan_end(struct growth *growth, struct tarn__reclaimable *found)
     TARN__REQUIRES(growth)
 {
@@ -114,7 +125,7 @@ static tarn_status plan_end(struct growth *growth, struct tarn__reclaimable *fou
     *plan = (struct tarn__plan){
         .range = site.range, .at = site.address, .reclaimable = found};
     if (site.range && found)
-        find_reclaimable(growth->caller, need, &site, found);
+        find_reclaimable(growth, need, &site, found);
     tarn__pool_lock(pool);
     if (!site.range)
         status =
@@ -264,7 +275,7 @@ static bool assembled(struct growth *growth) TARN__REQUIRES(growth)
 /* Make the plan, or find the block: then no growth is needed after all. */
 static tarn_status make_plan(struct growth *growth) TARN__REQUIRES(growth)
 {
-    if (growth->found &&
+    if (growth->found && growth->instead == 0 &&
         (plan_placement(growth) ||
          (assembled(growth) && (growth->block || plan_placement(growth)))))
         return TARN_OK;
@@ -296,13 +307,21 @@ static tarn_status grow(struct growth *growth, struct tarn__reclaimable *found)
     return status;
 }
 
-/* Grow without a move if the pool has spent its budget of moves. */
+/* If the pool has spent its budget of moves, grow by a part of the request, and move memory
+ * for the rest. */
 static bool grew_instead(struct growth *growth) TARN__REQUIRES(growth)
 {
     struct tarn__pool *pool = growth->caller->pool;
 
-    if (!tarn__budget_is_spent(growth->caller, growth->request) ||
-        grow(growth, NULL) != TARN_OK)
+    if (!tarn__budget_is_spent(growth->caller, growth->request))
+        return false;
+    struct tarn__reclaimable *found = malloc(sizeof *found);
+    growth->instead = tarn__pages_round_up(
+        ((uint64_t)growth->request->quanta << TARN__QUANTUM_SHIFT) / INSTEAD_PART);
+    tarn_status status = grow(growth, found);
+    growth->instead = 0;
+    free(found);
+    if (status != TARN_OK)
         return false;
     tarn__pool_lock(pool);
     tarn__budget_note_growth(pool, growth->plan.new_bytes);
