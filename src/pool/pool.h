@@ -124,9 +124,11 @@ struct tarn__pool {
     /* Number of the poll round. A round queries the oldest event fence of each stream
      * state once, over several calls (tarn__fences_poll()). */
     uint64_t poll_round TARN__GUARDED_BY(pool_lock);
-    /* The budget of moves (budget.c): their time in ns that no operation has paid for yet,
-     * the number of operations that have paid, and the bytes obtained instead of moves. */
+    /* The budget of moves (budget.c): their time in ns that nothing has paid for yet, the
+     * time up to which the program has paid, the number of operations that have paid, and
+     * the bytes obtained instead of moves. */
     uint64_t moves_ns TARN__GUARDED_BY(pool_lock);
+    uint64_t moves_paid_ns TARN__GUARDED_BY(pool_lock);
     uint64_t moves_operations TARN__GUARDED_BY(pool_lock);
     uint64_t grown_instead TARN__GUARDED_BY(pool_lock);
     /* With learn (learn.c), until learning ends: the budget does not count. What lives long

@@ -94,6 +94,7 @@ struct tarn__segments {
 struct tarn__pages {
     int device; /* TARN_DEVICE_NONE: the upstream belongs to no device */
     bool is_vmm;
+    uint64_t opened_ns;    /* time at which it was opened (base/clock.h) */
     size_t growth_bytes;   /* 0: by the pool's size */
     atomic_bool is_tight;  /* new handles are small */
     size_t block_bytes;    /* of the block that memory is obtained for; 0: none */

@@ -1,6 +1,7 @@
 /* handle_size.c -- by how much a pool grows, and the size of the handles that it
  * makes. */
 #include "pool/backing/handle_size.h"
+#include "base/clock.h"
 #include "base/size.h"
 #include "pool/backing/backing.h"
 
@@ -15,6 +16,16 @@ enum { STEP_PART = 96, HANDLE_PART = 192 };
  * pins little of the whole, so handles are larger. In bytes, as a part of what it may
  * have, and as a part of what it has. */
 enum { EARLY_BYTES = 32 << 20, EARLY_AVAILABLE_PART = 4096, EARLY_PART = 48 };
+
+/* A program that does more than to allocate has time for smaller handles: as long as all
+ * handles of the pool take no more than this part of the time since it was opened. Training
+ * with PyTorch then reserves one to five hundredths less. */
+enum {
+    TIME_PART = 100,
+    HANDLE_NS = 41 * 1000,
+    TIMED_HANDLES = 768,
+    TIMED_LEAST = 8 << 20
+};
 
 /* A large live block pins half a handle of free memory on average, so handles are no
  * larger than this (TIGHT_MOST: of a tight pool), unless the pool would have more than
@@ -88,6 +99,20 @@ static size_t early_handle(const struct tarn__pages *pages, size_t reserved)
         tarn__size_least(room_of(pages) / EARLY_AVAILABLE_PART, reserved / EARLY_PART));
 }
 
+/* Return the size of the handles of a pool of so many bytes that it had time to make; SIZE_MAX:
+ * it has just been opened. */
+static size_t timed_handle(const struct tarn__pages *pages, size_t reserved)
+{
+    uint64_t now = tarn__clock_now_ns();
+    uint64_t elapsed = now > pages->opened_ns ? now - pages->opened_ns : 0;
+    size_t handles = elapsed / ((uint64_t)TIME_PART * HANDLE_NS);
+
+    if (handles == 0)
+        return SIZE_MAX;
+    size_t part = reserved / tarn__size_least(handles, TIMED_HANDLES);
+    return part > TIMED_LEAST ? part : TIMED_LEAST;
+}
+
 /* Return the headroom below the pool's limit; SIZE_MAX where the device has no more than
  * the limit. */
 static size_t headroom_of(const struct tarn__pages *pages, size_t reserved)
@@ -110,8 +135,9 @@ size_t tarn__handle_size(const struct tarn__pages *pages, size_t more)
         more = unreserved;
     size_t early = early_handle(pages, reserved + more);
     size_t late = (reserved + more) / HANDLE_PART;
-    size_t wanted =
-        tarn__size_least(early > late ? early : late, most_of(pages, reserved + more));
+    size_t wanted = tarn__size_least(timed_handle(pages, reserved + more),
+                                     early > late ? early : late);
+    wanted = tarn__size_least(wanted, most_of(pages, reserved + more));
     size_t part = headroom_of(pages, reserved) / AVAILABLE_PART;
     return power_of_two(pages, tarn__size_least(wanted, part), unreserved);
 }
@@ -131,8 +157,10 @@ static size_t whole_handles(const struct tarn__pages *pages, size_t need, size_t
 
 size_t tarn__handle_size_step(const struct tarn__pages *pages, size_t bytes, size_t most)
 {
-    size_t step = power_of_two(pages, atomic_load(&pages->reserved) / STEP_PART, most);
-    size_t need;
+    size_t reserved = atomic_load(&pages->reserved), need;
+    size_t step = power_of_two(
+        pages, tarn__size_least(timed_handle(pages, reserved), reserved / STEP_PART),
+        most);
 
     if (!tarn__size_round_up(bytes, TARN__PAGE_BYTES, &need) || need > most)
         return 0;

@@ -1,6 +1,7 @@
 /* pages.c -- the interface to the memory beneath a pool: VMM or segments, and the
  * device-wide wait. */
 #include "pool/backing/pages.h"
+#include "base/clock.h"
 #include "nvtx/heaps.h"
 #include "nvtx/ranges.h"
 #include "nvtx/tool.h"
@@ -93,6 +94,7 @@ tarn_status tarn__pages_open(int device, tarn_resource *upstream, size_t growth_
     if (!pages)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
     pages->device = device;
+    pages->opened_ns = tarn__clock_now_ns();
     pages->growth_bytes = growth_bytes;
     pages->vmm.driver_calls = &pages->driver_calls;
     atomic_store(&pages->metadata, sizeof *pages);

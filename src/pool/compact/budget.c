@@ -2,12 +2,13 @@
  * and how much time moves may take.
  *
  * A move saves memory and costs time. While the device has room, the moves of a pool have
- * a budget: 20 ms, and 100 ns more for each of its operations. Once it is spent, the pool
+ * a budget: 20 ms, 100 ns more for each of its operations, and a 200th of the time. Once it is spent, the pool
  * grows by a part of the request instead, up to 1.45 times the peak of live bytes. Such a
  * growth pays for 1 ms of moves, so the pool grows until its moves are within the budget. A
  * later growth that finds little room on the device returns as much idle memory.
  */
 #include "pool/compact/budget.h"
+#include "base/clock.h"
 #include "pool/compact/reclaimable.h"
 
 /* A free coalesces with a fenced or completed neighbour of up to this part of the reserved
@@ -68,12 +69,13 @@ uint64_t tarn__budget_headroom(const struct tarn__pool *pool)
 /* --- moves --- */
 
 /* Time in ns that moves may take: for each operation, for each growth instead of moves, and
- * ahead of the operations. The first pass of a program moves most. MOVE_NS is the time of one handle, as measured on
+ * ahead of them; and the part of the program's time. The first pass of a program moves most. MOVE_NS is the time of one handle, as measured on
  * an H200 (docs/design/pool.md). */
 enum {
     NS_AN_OPERATION = 100,
     NS_A_GROWTH = 1000 * 1000,
     NS_AHEAD = 20 * 1000 * 1000,
+    TIME_PART = 200,
     MOVE_NS = 26 * 1000
 };
 
@@ -90,17 +92,22 @@ static void pay(struct tarn__pool *pool, uint64_t ns) TARN__REQUIRES(pool_lock)
     pool->moves_ns -= ns < pool->moves_ns ? ns : pool->moves_ns;
 }
 
-/* Have the operations since the last call pay for moves. Cache hits count when their
- * cache is drained. `lock` held. */
+/* Have the operations and the time since the last call pay for moves. Cache hits count when
+ * their cache is drained. `lock` held. */
 static void note_operations(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
     uint64_t operations =
         pool->counts.allocations + pool->counts.frees + pool->drained_operations;
+    uint64_t now = tarn__clock_now_ns();
 
     pay(pool, (operations - pool->moves_operations) * NS_AN_OPERATION);
     pool->moves_operations = operations;
+    if (now > pool->moves_paid_ns) {
+        pay(pool, (now - pool->moves_paid_ns) / TIME_PART);
+        pool->moves_paid_ns = now;
+    }
 }
 
 void tarn__budget_note_move(struct tarn__pool *pool, unsigned handles)

@@ -1,6 +1,7 @@
 /* Test the budget of moves: what a pool does when moves have taken too long, with room on
  * the device and without. */
 #include "field.h"
+#include "base/clock.h"
 #include "pool/backing/backing.h"
 
 #define GIB ((size_t)1 << 30)
@@ -18,13 +19,15 @@ static struct {
     tarn_device_ptr blocks[COUNT], others;
 } full;
 
-/* Set the time that the moves of the pool have taken. */
+/* Set the time that the moves of the pool have taken. The time of the test itself does not
+ * pay for them. */
 static void set_moves(uint64_t ns)
 {
     struct tarn__pool *pool = inside(full.pool);
 
     tarn__pool_lock(pool);
     pool->moves_ns = ns;
+    pool->moves_paid_ns = UINT64_MAX;
     tarn__pool_unlock(pool);
 }
 
@@ -139,6 +142,24 @@ TEST(pool_that_grows_instead_of_moving_comes_back_into_its_budget)
     fill(NULL);
     set_moves(AHEAD_NS + GROWTH_NS / 2);
     CHECK(growth_for_large(FIRST) > 0);
+    CHECK_EQUAL(0, growth_for_large(SECOND));
+    put_large(FIRST);
+    put_large(SECOND);
+    end();
+}
+
+/* A 200th of the time pays for moves. */
+TEST(time_pays_for_moves)
+{
+    enum { AHEAD_NS = 20 * 1000 * 1000, OVER_NS = 5 * 1000 * 1000, PART = 200 };
+
+    if (!on_sim())
+        skip();
+    fill(NULL);
+    set_moves(AHEAD_NS + OVER_NS);
+    CHECK(growth_for_large(FIRST) > 0);
+    inside(full.pool)->moves_paid_ns =
+        tarn__clock_now_ns() - (uint64_t)(OVER_NS + AHEAD_NS) * PART;
     CHECK_EQUAL(0, growth_for_large(SECOND));
     put_large(FIRST);
     put_large(SECOND);

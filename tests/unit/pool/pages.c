@@ -1,6 +1,7 @@
 /* Test the memory beneath a pool: growth, sizes of steps, removal, and the device-wide
  * wait. */
 #include "memory.h"
+#include "base/clock.h"
 #include "pool/backing/backing.h"
 #include "pool/backing/handle_size.h"
 #include "capturing.h"
@@ -188,6 +189,29 @@ TEST(pages_of_a_pool_near_its_limit_have_small_handles)
     tarn__pages_set_maximum(pages, UINT64_MAX);
     tarn__pages_set_tight(pages, true);
     CHECK_EQUAL(4 * MIB, tarn__handle_size(pages, 6 * gib));
+    tarn__pages_close(pages);
+}
+
+TEST(pages_that_were_open_for_long_have_smaller_handles_and_steps)
+{
+    const size_t gib = (size_t)1 << 30;
+    const uint64_t second = 1000 * 1000 * 1000;
+    struct tarn__pages *pages = open_pages();
+
+    pages->vmm.device_bytes = 141 * gib;
+    tarn__pages_set_maximum(pages, UINT64_MAX);
+    pages->opened_ns = tarn__clock_now_ns() - second / 10 * 9;
+    CHECK_EQUAL(16 * MIB, tarn__handle_size(pages, 6 * gib));
+    CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 16 * gib));
+    pages->opened_ns -= 3600 * second;
+    CHECK_EQUAL(2 * MIB, tarn__handle_size(pages, 128 * MIB));
+    CHECK_EQUAL(8 * MIB, tarn__handle_size(pages, 6 * gib));
+    CHECK_EQUAL(16 * MIB, tarn__handle_size(pages, 13 * gib));
+    CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 48 * gib));
+    CHECK_OK(grow_at(pages, 0, 2 * gib / PAGE));
+    CHECK_EQUAL(8 * MIB, tarn__handle_size_step(pages, 1, SIZE_MAX));
+    pages->opened_ns = UINT64_MAX;
+    CHECK_EQUAL(16 * MIB, tarn__handle_size_step(pages, 1, SIZE_MAX));
     tarn__pages_close(pages);
 }
 
