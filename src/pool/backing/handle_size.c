@@ -18,13 +18,15 @@ enum { STEP_PART = 96, HANDLE_PART = 192 };
 enum { EARLY_BYTES = 32 << 20, EARLY_AVAILABLE_PART = 4096, EARLY_PART = 48 };
 
 /* A program that does more than to allocate has time for smaller handles: as long as all
- * handles of the pool take no more than this part of the time since it was opened. Training
- * with PyTorch then reserves one to five hundredths less. */
+ * handles of the pool take no more than this part of the time since it was opened. A large
+ * block still moves in few handles. Training with PyTorch then reserves one to five
+ * hundredths less. */
 enum {
     TIME_PART = 100,
     HANDLE_NS = 41 * 1000,
     TIMED_HANDLES = 768,
-    TIMED_LEAST = 8 << 20
+    TIMED_LEAST = 8 << 20,
+    TIMED_BLOCK_PART = 16
 };
 
 /* A large live block pins half a handle of free memory on average, so handles are no
@@ -110,6 +112,8 @@ static size_t timed_handle(const struct tarn__pages *pages, size_t reserved)
     if (handles == 0)
         return SIZE_MAX;
     size_t part = reserved / tarn__size_least(handles, TIMED_HANDLES);
+    size_t of_block = pages->block_bytes / TIMED_BLOCK_PART;
+    part = part > of_block ? part : of_block;
     return part > TIMED_LEAST ? part : TIMED_LEAST;
 }
 

@@ -208,6 +208,10 @@ TEST(pages_that_were_open_for_long_have_smaller_handles_and_steps)
     CHECK_EQUAL(8 * MIB, tarn__handle_size(pages, 6 * gib));
     CHECK_EQUAL(16 * MIB, tarn__handle_size(pages, 13 * gib));
     CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 48 * gib));
+    tarn__pages_set_block(pages, 300 * MIB);
+    CHECK_EQUAL(16 * MIB, tarn__handle_size(pages, 6 * gib));
+    tarn__pages_set_block(pages, 100 * MIB);
+    CHECK_EQUAL(8 * MIB, tarn__handle_size(pages, 6 * gib));
     CHECK_OK(grow_at(pages, 0, 2 * gib / PAGE));
     CHECK_EQUAL(8 * MIB, tarn__handle_size_step(pages, 1, SIZE_MAX));
     pages->opened_ns = UINT64_MAX;
