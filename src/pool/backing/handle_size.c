@@ -101,15 +101,15 @@ static size_t early_handle(const struct tarn__pages *pages, size_t reserved)
         tarn__size_least(room_of(pages) / EARLY_AVAILABLE_PART, reserved / EARLY_PART));
 }
 
-/* Return the size of the handles of a pool of so many bytes that it had time to make; SIZE_MAX:
- * it has just been opened. */
+/* Return the size of the handles of a pool of so many bytes that it had time to make;
+ * SIZE_MAX: it has just been opened. Segments are not split, and do not move. */
 static size_t timed_handle(const struct tarn__pages *pages, size_t reserved)
 {
     uint64_t now = tarn__clock_now_ns();
     uint64_t elapsed = now > pages->opened_ns ? now - pages->opened_ns : 0;
     size_t handles = elapsed / ((uint64_t)TIME_PART * HANDLE_NS);
 
-    if (handles == 0)
+    if (handles == 0 || !pages->is_vmm)
         return SIZE_MAX;
     size_t part = reserved / tarn__size_least(handles, TIMED_HANDLES);
     size_t of_block = pages->block_bytes / TIMED_BLOCK_PART;
@@ -152,7 +152,7 @@ static size_t whole_handles(const struct tarn__pages *pages, size_t need, size_t
 {
     size_t whole;
 
-    if (pages->growth_bytes > 0 || !pages->is_vmm ||
+    if (pages->growth_bytes > 0 ||
         !tarn__size_round_up(need, tarn__handle_size(pages, need), &whole) ||
         whole > most)
         return need;

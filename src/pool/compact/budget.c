@@ -2,10 +2,11 @@
  * and how much time moves may take.
  *
  * A move saves memory and costs time. While the device has room, the moves of a pool have
- * a budget: 20 ms, 100 ns more for each of its operations, and a 200th of the time. Once it is spent, the pool
- * grows by a part of the request instead, up to 1.45 times the peak of live bytes. Such a
- * growth pays for 1 ms of moves, so the pool grows until its moves are within the budget. A
- * later growth that finds little room on the device returns as much idle memory.
+ * a budget: 20 ms, 100 ns more for each of its operations, and a 200th of the time. Once it
+ * is spent, the pool grows by a part of the request instead, up to 1.45 times the peak of
+ * live bytes. Such a growth pays for 1 ms of moves, so the pool grows until its moves are
+ * within the budget. A later growth that finds little room on the device returns as much
+ * idle memory.
  */
 #include "pool/compact/budget.h"
 #include "base/clock.h"
@@ -69,8 +70,8 @@ uint64_t tarn__budget_headroom(const struct tarn__pool *pool)
 /* --- moves --- */
 
 /* Time in ns that moves may take: for each operation, for each growth instead of moves, and
- * ahead of them; and the part of the program's time. The first pass of a program moves most. MOVE_NS is the time of one handle, as measured on
- * an H200 (docs/design/pool.md). */
+ * ahead of them; and the part of the program's time. The first pass of a program moves
+ * most. MOVE_NS is the time of one handle, as measured on an H200 (docs/design/pool.md). */
 enum {
     NS_AN_OPERATION = 100,
     NS_A_GROWTH = 1000 * 1000,

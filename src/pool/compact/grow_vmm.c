@@ -8,7 +8,8 @@
  * of the range.
  *
  * Moves have a budget of time (budget.c). Once it is spent, and while the device has room,
- * the pool grows by a part of each request, and moves the rest. With TARN_POOL_MOVES_NEVER nothing moves.
+ * the pool grows by a part of each request, and moves the rest. With TARN_POOL_MOVES_NEVER
+ * nothing moves.
  *
  * A move costs per handle, so large ones move first.
  */

@@ -39,6 +39,20 @@ TEST(pages_of_an_upstream_are_its_blocks)
     CHECK_OK(tarn_resource_release(cuda));
 }
 
+TEST(steps_of_segments_are_as_large_however_old_the_pool_is)
+{
+    tarn_resource *cuda;
+    struct tarn__span segment;
+
+    CHECK_OK(tarn_cuda_create(0, &cuda));
+    struct tarn__pages *pages = open_on(cuda, 0);
+    CHECK_OK(tarn__pages_grow(pages, 0, 4096 * MIB, NULL, &segment));
+    pages->opened_ns = 0;
+    CHECK_EQUAL(32 * MIB, tarn__handle_size_step(pages, 1, SIZE_MAX));
+    tarn__pages_close(pages);
+    CHECK_OK(tarn_resource_release(cuda));
+}
+
 static void grow_behind_a_small_block(void)
 {
     tarn_resource *async, *pool;
