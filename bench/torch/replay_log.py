@@ -10,6 +10,9 @@ The simulator is idle by default: each free is completed at once. With --behind 
 a memset, the device is behind (the simulator's seeded mode, with --seed), and the program waits for it
 behind each mark, as compare.py does. A GPU is more like that.
 
+A pool makes smaller handles once it is some seconds old. So the replay begins --wait seconds after it
+makes the pool, as PyTorch does.
+
 The result has reserved : live, driver calls and moves of the steps from --from on, one line for each
 allocator. --steps prints each step.
 """
@@ -151,6 +154,7 @@ def since(before, now):
 def run(options):
     """Replay the log on one allocator; print a line."""
     replay = Replay(options.one, Device() if options.behind else None)
+    time.sleep(options.wait)
     steps = []
     for address, size in events(options.log, options.mark):
         if address is not None:
@@ -197,6 +201,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", action="store_true")
     parser.add_argument("--pause", type=float, default=0.01, help="seconds behind each step")
+    parser.add_argument("--wait", type=float, default=3, help="seconds before the first step")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:

@@ -40,7 +40,7 @@ def log(tmp_path):
 
 
 def replay(log, *arguments):
-    command = [sys.executable, PROGRAM, log, "--mark", "program.py:7", *arguments]
+    command = [sys.executable, PROGRAM, log, "--mark", "program.py:7", "--wait", "0", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
