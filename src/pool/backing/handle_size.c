@@ -105,11 +105,13 @@ static size_t early_handle(const struct tarn__pages *pages, size_t reserved)
  * SIZE_MAX: it has just been opened. Segments are not split, and do not move. */
 static size_t timed_handle(const struct tarn__pages *pages, size_t reserved)
 {
+    if (!pages->is_vmm)
+        return SIZE_MAX;
     uint64_t now = tarn__clock_now_ns();
     uint64_t elapsed = now > pages->opened_ns ? now - pages->opened_ns : 0;
     size_t handles = elapsed / ((uint64_t)TIME_PART * HANDLE_NS);
 
-    if (handles == 0 || !pages->is_vmm)
+    if (handles == 0)
         return SIZE_MAX;
     size_t part = reserved / tarn__size_least(handles, TIMED_HANDLES);
     size_t of_block = pages->block_bytes / TIMED_BLOCK_PART;

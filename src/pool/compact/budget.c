@@ -95,7 +95,7 @@ static void pay(struct tarn__pool *pool, uint64_t ns) TARN__REQUIRES(pool_lock)
 
 /* Have the operations and the time since the last call pay for moves. Cache hits count when
  * their cache is drained. `lock` held. */
-static void note_operations(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+static void pay_until_now(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     tarn__assert_held(&pool->lock);
 
@@ -129,7 +129,7 @@ static bool is_spent(struct tarn__pool *pool, uint64_t need) TARN__REQUIRES(pool
     uint64_t live = pool->heap.allocated_bytes + need;
     uint64_t peak = live > pool->peak_allocated ? live : pool->peak_allocated;
 
-    note_operations(pool);
+    pay_until_now(pool);
     return pool->moves_ns > NS_AHEAD && pool->limit >= pool->device_bytes &&
            !tarn__pool_is_tight(pool) && !pool->moves_freely &&
            tarn__pages_reserved(pool->pages) + need <= peak / TWENTIETHS * MOST_INSTEAD;

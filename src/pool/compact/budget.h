@@ -29,7 +29,8 @@ void tarn__budget_note_move(struct tarn__pool *pool, unsigned handles)
  * `growth` held. */
 bool tarn__budget_is_spent(const struct tarn__caller *caller,
                            const struct tarn__request *request) TARN__REQUIRES(growth);
-/* Note the bytes by which the pool grew instead of moving. `lock` held. */
+/* Note the bytes by which the pool grew instead of moving. The growth pays for moves.
+ * `lock` held. */
 void tarn__budget_note_growth(struct tarn__pool *pool, uint64_t bytes)
     TARN__REQUIRES(pool_lock);
 /* Release as much idle memory as the pool obtained instead of moving, once the device has

@@ -308,6 +308,16 @@ static tarn_status grow(struct growth *growth, struct tarn__reclaimable *found)
     return status;
 }
 
+/* Grow, and move memory; without host memory nothing moves. */
+static tarn_status grow_and_move(struct growth *growth) TARN__REQUIRES(growth)
+{
+    struct tarn__reclaimable *found = malloc(sizeof *found);
+    tarn_status status = grow(growth, found);
+
+    free(found);
+    return status;
+}
+
 /* If the pool has spent its budget of moves, grow by a part of the request, and move memory
  * for the rest. */
 static bool grew_instead(struct growth *growth) TARN__REQUIRES(growth)
@@ -316,12 +326,10 @@ static bool grew_instead(struct growth *growth) TARN__REQUIRES(growth)
 
     if (!tarn__budget_is_spent(growth->caller, growth->request))
         return false;
-    struct tarn__reclaimable *found = malloc(sizeof *found);
     growth->instead = tarn__pages_round_up(
         ((uint64_t)growth->request->quanta << TARN__QUANTUM_SHIFT) / INSTEAD_PART);
-    tarn_status status = grow(growth, found);
+    tarn_status status = grow_and_move(growth);
     growth->instead = 0;
-    free(found);
     if (status != TARN_OK)
         return false;
     tarn__pool_lock(pool);
@@ -334,14 +342,11 @@ static bool grew_instead(struct growth *growth) TARN__REQUIRES(growth)
  * moves, if the device has little room. */
 static tarn_status grow_with_moves(struct growth *growth) TARN__REQUIRES(growth)
 {
-    struct tarn__reclaimable *found =
-        malloc(sizeof *found); /* without it nothing moves */
-    tarn_status status = grow(growth, found);
+    tarn_status status = grow_and_move(growth);
 
     /* The driver does not move it: then all of it must be new. */
     if (status != TARN_OK && !growth->has_moved)
         status = grow(growth, NULL);
-    free(found);
     tarn__budget_release_excess(growth->caller);
     return status;
 }

@@ -9,6 +9,9 @@
 enum { COUNT = 480, FIRST = 10, SECOND = 60, PAGE = 2, PARTS = 16 };
 #define LARGE (PARTS * PAGE * MIB)
 
+/* The time of moves that a pool has from the start. */
+enum { AHEAD_NS = 20 * 1000 * 1000 };
+
 /* A move that the next operations cannot pay for. */
 #define LONG_NS (UINT64_MAX / 2)
 
@@ -135,7 +138,7 @@ TEST(pool_that_has_spent_its_budget_grows_by_a_part_of_the_request)
 /* Its growths pay for moves, so it moves all memory again. */
 TEST(pool_that_grows_instead_of_moving_comes_back_into_its_budget)
 {
-    enum { AHEAD_NS = 20 * 1000 * 1000, GROWTH_NS = 1000 * 1000 };
+    enum { GROWTH_NS = 1000 * 1000 };
 
     if (!on_sim())
         skip();
@@ -151,7 +154,7 @@ TEST(pool_that_grows_instead_of_moving_comes_back_into_its_budget)
 /* A 200th of the time pays for moves. */
 TEST(time_pays_for_moves)
 {
-    enum { AHEAD_NS = 20 * 1000 * 1000, OVER_NS = 5 * 1000 * 1000, PART = 200 };
+    enum { OVER_NS = 5 * 1000 * 1000, PART = 200 };
 
     if (!on_sim())
         skip();
@@ -171,7 +174,7 @@ TEST(time_pays_for_moves)
 static uint64_t growth_after(int operations)
 {
     fill(NULL);
-    set_moves(20 * 1000 * 1000 + 20 * 1000 * 100);
+    set_moves(AHEAD_NS + 20 * 1000 * 100);
     for (int i = 0; i < operations; i += 2)
         put(full.pool, take(full.pool, KIB, full.stream), KIB, full.stream);
     CHECK(statistics(full.pool).cache_hits >= (uint64_t)operations / 2 - 10);
@@ -286,7 +289,7 @@ static uint64_t replay_vectors(tarn_resource *pool, tarn_stream stream)
  * times the peak of live bytes, the pool still moves. */
 TEST(moves_of_growing_vectors_stay_within_the_budget)
 {
-    enum { AHEAD_NS = 20 * 1000 * 1000, MOVE_NS = 26 * 1000, MOVES_AT_ONCE = 160 };
+    enum { MOVE_NS = 26 * 1000, MOVES_AT_ONCE = 160 };
 
     if (!on_sim())
         skip();
