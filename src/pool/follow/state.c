@@ -155,21 +155,24 @@ static uint64_t planned_use(const struct tarn__follow *follow, uint64_t offset,
     return distance < uses->slots - now ? distance : TARN__NEXT_STEP + distance;
 }
 
-/* Once no other memory is left, the plan does not count any more. */
+/* While the area is shared, the plan keeps no memory for the rest of the step: its slots are not
+ * those of the work that is done. */
 uint64_t tarn__state_next_use(const struct tarn__pool *pool, struct tarn__span handles)
 {
     const struct tarn__heap *heap = &pool->heap;
     uint64_t begin = tarn__area_begin(heap);
 
     tarn__assert_held(&pool->lock);
-    bool is_last_resort = tarn__area_is_shared(heap) && heap->area_least == 0;
-    if (!pool->follow->is_on || is_last_resort)
+    if (!pool->follow->is_on)
         return TARN__NEXT_STEP;
-    if (tarn__heap_is_planned(heap, handles.address))
-        return planned_use(pool->follow, (handles.address - begin) >> TARN__QUANTUM_SHIFT,
-                           handles.bytes >> TARN__QUANTUM_SHIFT);
-    return handles.address >= heap->area_address ? BY_OTHERS + handles.bytes
-                                                 : outside_use(pool, handles);
+    if (!tarn__heap_is_planned(heap, handles.address))
+        return handles.address >= heap->area_address ? BY_OTHERS + handles.bytes
+                                                     : outside_use(pool, handles);
+    uint64_t use =
+        planned_use(pool->follow, (handles.address - begin) >> TARN__QUANTUM_SHIFT,
+                    handles.bytes >> TARN__QUANTUM_SHIFT);
+    return tarn__area_is_shared(heap) && use < TARN__NEXT_STEP ? TARN__NEXT_STEP + use
+                                                               : use;
 }
 
 /* --- the pool's begin and end --- */

@@ -132,3 +132,36 @@ TEST(a_block_that_no_slot_fits_gets_no_memory_of_the_plan)
     put(pool, kept, 50 * MIB, streams[0]);
     end(pool);
 }
+
+enum { LENT_BLOCKS = 20, LENT_BYTES = 8 * MIB, SMALLER_BYTES = 6 * MIB };
+
+/* The plan has slots for the rest of such a step, too, but they are those of other work. Behind
+ * its event fences their memory moves, and the pool does not grow. */
+TEST(free_memory_of_a_borrowed_plan_moves)
+{
+    tarn_device_ptr blocks[LENT_BLOCKS];
+    struct gate gate;
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    learn_equal_blocks(pool, LENT_BYTES);
+    for (int i = 0; i < 2; i++) {
+        run_equal_blocks(pool, LENT_BYTES, LENT_BLOCKS);
+        mark(pool);
+    }
+    hold_up(streams[0], &gate);
+    for (int i = 0; i < LENT_BLOCKS; i++)
+        blocks[i] = take(pool, SMALLER_BYTES, streams[0]);
+    for (int i = 0; i < LENT_BLOCKS; i += 2)
+        put(pool, blocks[i], SMALLER_BYTES, streams[0]);
+    tarn_pool_statistics before = statistics(pool);
+    CHECK_EQUAL(LENT_BLOCKS, before.planned - 2 * LENT_BLOCKS);
+    tarn_device_ptr large = take(pool, 5 * LENT_BYTES, streams[0]);
+    CHECK_EQUAL(before.reserved, statistics(pool).reserved);
+    CHECK_EQUAL(before.moves + 1, statistics(pool).moves);
+    let_on(&gate);
+    put(pool, large, 5 * LENT_BYTES, streams[0]);
+    for (int i = 1; i < LENT_BLOCKS; i += 2)
+        put(pool, blocks[i], SMALLER_BYTES, streams[0]);
+    end(pool);
+}
