@@ -418,7 +418,10 @@ typedef enum tarn_pool_plan_state {
     /** It learns, and has no plan yet, or none any more. */
     TARN_POOL_PLAN_LEARNING,
     /** It has ended learning: no step was repeated, or no plan could be made. */
-    TARN_POOL_PLAN_OFF_UNREPEATED
+    TARN_POOL_PLAN_OFF_UNREPEATED,
+    /** It has ended learning: memory moved too often. In each of three times 32 steps it
+     * made more driver calls than a fifth of its allocations. */
+    TARN_POOL_PLAN_OFF_MOVES
 } tarn_pool_plan_state;
 
 /** Length of the histogram of sizes in tarn_pool_statistics. */

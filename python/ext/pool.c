@@ -453,9 +453,12 @@ static const struct member statistics_members[] = {
 static PyObject *plan_state_of(const tarn_pool_statistics *statistics)
 {
     static const char *const names[] = {"none",        "followed", "off: missed",
-                                        "off: memory", "learning", "off: unrepeated"};
+                                        "off: memory", "learning", "off: unrepeated",
+                                        "off: moves"};
 
-    return PyUnicode_FromString(names[statistics->plan_state]);
+    size_t state = (size_t)statistics->plan_state;
+    return PyUnicode_FromString(state < sizeof names / sizeof *names ? names[state]
+                                                                     : "unknown");
 }
 
 /* How many allocations of 2^i to 2^(i+1)-1 bytes there were, as {2^i: count}. */

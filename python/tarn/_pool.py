@@ -108,11 +108,13 @@ class PoolStatistics(NamedTuple):
         Number of allocations at an address of the plan; and of others, while it is followed.
     plan_resynchronized : int
         Number of times that the last eight sizes told the place in the plan.
-    plan_state : {"none", "followed", "off: missed", "off: memory", "learning", "off: unrepeated"}
+    plan_state : {"none", "followed", "off: missed", "off: memory", "learning", "off: unrepeated", \
+"off: moves"}
         What the pool does with its plan. It is off after two steps in a row in which less than
         90 % of the bytes were planned, or in which the pool had too much memory. A pool that
         learns is "learning" while it has no plan. It is "off: unrepeated" if no step was repeated,
-        or no plan could be made.
+        or no plan could be made; and "off: moves" if memory moved too often: in each of three
+        times 32 steps it made more driver calls than a fifth of its allocations.
     planned_share : float
         Part of the bytes of the last step that used a plan, at addresses of that: 0 to 1.
     steps_learned, plans_made : int

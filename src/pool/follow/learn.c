@@ -400,6 +400,19 @@ static void end_over(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     end_in_vain(pool, TARN_POOL_PLAN_OFF_MEMORY);
 }
 
+static void end_costly(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    struct tarn__follow *follow = pool->follow;
+    const struct tarn__cost *cost = &follow->learn->cost;
+
+    snprintf(follow->news, sizeof follow->news,
+             "pool: learning is off: the last %d steps made %llu driver calls for %llu "
+             "allocations",
+             TARN__COST_STEPS, (unsigned long long)cost->last.calls,
+             (unsigned long long)cost->last.allocations);
+    end_in_vain(pool, TARN_POOL_PLAN_OFF_MOVES);
+}
+
 /* --- plans that are worse than none --- */
 
 enum { PLAIN_TOLERANCE = 50 }; /* part of what was reserved */
@@ -680,6 +693,14 @@ static void plan_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
             (struct tarn__learn_job){.planner = planner, .shape = learn->present};
 }
 
+/* Note the calls that the present step made, which ends. Returns true if they are too many. */
+static bool is_costly(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    return tarn__cost_note_step(&pool->follow->learn->cost,
+                                tarn__pages_driver_calls(pool->pages),
+                                pool->follow->learn->record.count);
+}
+
 /* Note the end of the present step. */
 static void end_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
@@ -729,7 +750,9 @@ struct tarn__planner *tarn__learn_mark(struct tarn__pool *pool)
         end_step(pool);
     learn->is_on = true;
     atomic_store(&pool->follow->is_asked, true);
-    if (learn->over == TARN__LEARN_OVER)
+    if (is_costly(pool))
+        end_costly(pool);
+    else if (learn->over == TARN__LEARN_OVER)
         end_over(pool);
     else if (learn->unrepeated >= TARN__LEARN_UNREPEATED ||
              learn->failures >= TARN__LEARN_FAILURES)

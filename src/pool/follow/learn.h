@@ -19,13 +19,15 @@
  * Learning ends where it is in vain: after TARN__LEARN_UNREPEATED steps in a row of which
  * none got or borrowed a plan, after TARN__LEARN_FAILURES plans that were not made or
  * did not pay, or after TARN__LEARN_OVER steps in a row without a plan that had the pool
- * reserve more than it did before. Then the pool is one without a plan.
+ * reserve more than it did before. It also ends if it takes too many driver calls (cost.h).
+ * Then the pool is one without a plan.
  *
  * The pool's lock guards all of it, but a planner at work.
  */
 #ifndef TARN_POOL_LEARN_H
 #define TARN_POOL_LEARN_H
 
+#include "pool/follow/cost.h"
 #include "pool/follow/detect.h"
 #include "pool/follow/planner.h"
 #include "pool/follow/record.h"
@@ -95,8 +97,9 @@ struct tarn__learn {
     struct tarn__learn_job jobs[TARN__LEARN_JOBS]; /* the first one is at work */
     unsigned job_count;
     unsigned unrepeated, failures;
-    unsigned unlike;   /* steps in a row for which the borrowed plan did not pay */
-    unsigned over;     /* steps without a plan in a row; see TARN__LEARN_OVER */
+    unsigned unlike; /* steps in a row for which the borrowed plan did not pay */
+    unsigned over;   /* steps without a plan in a row; see TARN__LEARN_OVER */
+    struct tarn__cost cost;
     bool has_borrowed; /* a plan that paid, for this step */
     struct {
         uint64_t steps, plans, worse;

@@ -1,6 +1,7 @@
 /* Test the steps of a pool that learns which have no plan: they borrow one, leave small blocks, or
  * end learning. */
 #include "learn_blocks.h"
+#include "pool/follow/cost.h"
 
 /* --- borrowed plans --- */
 
@@ -157,6 +158,35 @@ TEST(endless_shapes_are_left_to_the_plain_pool)
     CHECK(statistics(pool).cache_hits - hits > 90);
     put(pool, take(pool, 100 * MIB, streams[1]), 100 * MIB, streams[1]); /* grows */
     CHECK_EQUAL(0, statistics(pool).plans_made);
+    end(pool);
+}
+
+/* Follow a plan for some steps; between them the program has the pool return its memory. */
+static void follow_and_trim(tarn_resource *pool, int steps, bool trims)
+{
+    size_t released;
+
+    for (int i = 0; i < steps; i++) {
+        run_equal_blocks(pool, 8 * MIB, LARGE_BLOCKS);
+        if (trims)
+            CHECK_OK(tarn_resource_trim(pool, 0, &released));
+        mark(pool);
+    }
+}
+
+/* Each step of which the memory was returned makes several calls for each handle. */
+TEST(learning_ends_after_too_many_driver_calls)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    learn_equal_blocks(pool, 8 * MIB);
+    follow_and_trim(pool, 2 * TARN__COST_STEPS - 8, true);
+    follow_and_trim(pool, 2 * TARN__COST_STEPS, false); /* the count begins anew */
+    follow_and_trim(pool, (TARN__COST_PERIODS - 1) * TARN__COST_STEPS, true);
+    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
+    follow_and_trim(pool, 2 * TARN__COST_STEPS, true);
+    CHECK_EQUAL(TARN_POOL_PLAN_OFF_MOVES, statistics(pool).plan_state);
+    follow_and_trim(pool, 1, false);
     end(pool);
 }
 

@@ -1,0 +1,37 @@
+/* cost.h -- the driver calls of a pool that learns.
+ *
+ * Blocks that stay in other places in each step, and shapes that are not planned, have memory
+ * move all the time. A plain pool limits its moves (compact/budget.h), a pool that learns does
+ * not. So it counts the driver calls of TARN__COST_STEPS steps at a time, beside its allocations.
+ * After TARN__COST_PERIODS periods in a row with too many calls learning ends.
+ */
+#ifndef TARN_POOL_FOLLOW_COST_H
+#define TARN_POOL_FOLLOW_COST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    TARN__COST_STEPS = 32, /* of a period */
+    TARN__COST_PART = 5,   /* more calls than this part of the allocations are too many */
+    TARN__COST_PERIODS = 3 /* the first ones have new plans */
+};
+
+struct tarn__cost_counts {
+    uint64_t calls, allocations;
+};
+
+struct tarn__cost {
+    uint64_t calls_seen;             /* all calls of the pool, when the last step ended */
+    struct tarn__cost_counts period; /* of the steps of this period */
+    struct tarn__cost_counts last;   /* of the period that has ended */
+    uint32_t steps;                  /* of this period */
+    uint32_t costly;                 /* periods in a row */
+};
+
+/* Note the end of a step of so many allocations, by when the pool has made so many calls. A step
+ * without an allocation does not count. Returns true if the calls of the last periods were too
+ * many. */
+bool tarn__cost_note_step(struct tarn__cost *cost, uint64_t calls, uint64_t allocations);
+
+#endif
