@@ -400,6 +400,8 @@ static void end_over(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     end_in_vain(pool, TARN_POOL_PLAN_OFF_MEMORY);
 }
 
+/* The memory at addresses of the plans is in small handles. It is returned, or their moves would
+ * go on. */
 static void end_costly(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     struct tarn__follow *follow = pool->follow;
@@ -410,6 +412,7 @@ static void end_costly(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
              "allocations",
              TARN__COST_STEPS, (unsigned long long)cost->last.calls,
              (unsigned long long)cost->last.allocations);
+    follow->learn->is_trim_due = true;
     end_in_vain(pool, TARN_POOL_PLAN_OFF_MOVES);
 }
 

@@ -161,20 +161,20 @@ TEST(endless_shapes_are_left_to_the_plain_pool)
     end(pool);
 }
 
-/* Follow a plan for some steps; between them the program has the pool return its memory. */
+/* Follow a plan for some steps. The program has the pool return its memory before each one. */
 static void follow_and_trim(tarn_resource *pool, int steps, bool trims)
 {
     size_t released;
 
     for (int i = 0; i < steps; i++) {
-        run_equal_blocks(pool, 8 * MIB, LARGE_BLOCKS);
         if (trims)
             CHECK_OK(tarn_resource_trim(pool, 0, &released));
+        run_equal_blocks(pool, 8 * MIB, LARGE_BLOCKS);
         mark(pool);
     }
 }
 
-/* Each step of which the memory was returned makes several calls for each handle. */
+/* Each such step makes several calls for each handle. */
 TEST(learning_ends_after_too_many_driver_calls)
 {
     begin();
@@ -183,9 +183,12 @@ TEST(learning_ends_after_too_many_driver_calls)
     follow_and_trim(pool, 2 * TARN__COST_STEPS - 8, true);
     follow_and_trim(pool, 2 * TARN__COST_STEPS, false); /* the count begins anew */
     follow_and_trim(pool, (TARN__COST_PERIODS - 1) * TARN__COST_STEPS, true);
-    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
-    follow_and_trim(pool, 2 * TARN__COST_STEPS, true);
+    int more = 0;
+    for (; more < 2 * TARN__COST_STEPS && statistics(pool).reserved > 0; more++)
+        follow_and_trim(pool, 1, true);
+    CHECK(more > 1);
     CHECK_EQUAL(TARN_POOL_PLAN_OFF_MOVES, statistics(pool).plan_state);
+    CHECK_EQUAL(0, statistics(pool).reserved);
     follow_and_trim(pool, 1, false);
     end(pool);
 }
