@@ -92,6 +92,7 @@ static bool asks(struct tarn__pool *pool, uint64_t key, uint32_t quanta,
 {
     struct tarn__follow *follow = pool->follow;
 
+    follow->is_short = false;
     if (follow->learn)
         leave_other_work(pool);
     if (follow->learn && tarn__learn_note_request(pool, key, quanta))
@@ -586,14 +587,16 @@ bool tarn__follow_share_before_growth(struct tarn__pool *pool,
 {
     uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
 
-    if (!pool->follow->learn || !followed->is_blocked ||
+    if (!pool->follow->learn || followed->has_slot ||
         request->quanta < TARN__STATE_SHARED_LEAST)
         return false;
     tarn__pool_lock(pool);
-    bool shares = tarn__follow_is_on(pool) && !tarn__area_is_shared(&pool->heap) &&
-                  tarn__pages_reserved(pool->pages) + bytes >
-                      tarn__learn_most_reserved(pool->follow->learn,
-                                                pool->heap.allocated_bytes + bytes);
+    bool is_over = tarn__follow_is_on(pool) && !tarn__area_is_shared(&pool->heap) &&
+                   tarn__pages_reserved(pool->pages) + bytes >
+                       tarn__learn_most_reserved(pool->follow->learn,
+                                                 pool->heap.allocated_bytes + bytes);
+    bool shares = is_over && followed->is_blocked;
+    pool->follow->is_short = is_over && !shares;
     if (shares)
         tarn__area_share(&pool->heap, TARN__STATE_SHARED_LEAST);
     tarn__pool_unlock(pool);

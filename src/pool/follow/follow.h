@@ -49,8 +49,9 @@ tarn__index tarn__follow_search(struct tarn__caller *caller,
 /* Share the free memory at planned addresses with other requests, until the step ends.
  * Returns false if that is so already. No lock held. */
 bool tarn__follow_share(struct tarn__pool *pool);
-/* Share it with requests of 1 MiB and more, if this is one whose slots are in use, and growth for
- * it would have a pool that learns reserve more than a plan may. Returns false if it does not. No
+/* Do so with requests of 1 MiB and more, if this is one whose slots are in use, and growth for
+ * it would have a pool that learns reserve more than a plan may. A request without a slot would be
+ * in the way of others: for that one planned memory moves. Returns false if it does not share. No
  * lock held. */
 bool tarn__follow_share_before_growth(struct tarn__pool *pool,
                                       const struct tarn__request *request,

@@ -155,8 +155,8 @@ static uint64_t planned_use(const struct tarn__follow *follow, uint64_t offset,
     return distance < uses->slots - now ? distance : TARN__NEXT_STEP + distance;
 }
 
-/* While the area is shared, the plan keeps no memory for the rest of the step: its slots are not
- * those of the work that is done. */
+/* While the area is shared, or memory is short, the plan keeps none for the rest of the step: its
+ * slots are not those of the work that is done. */
 uint64_t tarn__state_next_use(const struct tarn__pool *pool, struct tarn__span handles)
 {
     const struct tarn__heap *heap = &pool->heap;
@@ -171,8 +171,8 @@ uint64_t tarn__state_next_use(const struct tarn__pool *pool, struct tarn__span h
     uint64_t use =
         planned_use(pool->follow, (handles.address - begin) >> TARN__QUANTUM_SHIFT,
                     handles.bytes >> TARN__QUANTUM_SHIFT);
-    return tarn__area_is_shared(heap) && use < TARN__NEXT_STEP ? TARN__NEXT_STEP + use
-                                                               : use;
+    bool is_kept = !tarn__area_is_shared(heap) && !pool->follow->is_short;
+    return is_kept || use >= TARN__NEXT_STEP ? use : TARN__NEXT_STEP + use;
 }
 
 /* --- the pool's begin and end --- */

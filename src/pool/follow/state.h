@@ -48,7 +48,10 @@ struct tarn__follow {
     uint64_t area_bytes;
     unsigned moves; /* of the layouts, since a step paid */
     uint64_t aim;   /* reserved bytes beyond which the pool moves memory into the area */
-    double share;   /* of the bytes of the last step that were planned */
+    /* The present request has no slot, and would have the pool reserve more than a plan may.
+     * Then free memory of the plan moves. */
+    bool is_short;
+    double share; /* of the bytes of the last step that were planned */
     tarn_pool_plan_state state;
     atomic_bool has_news; /* the plan has ended, and nobody was told */
     char news[200];

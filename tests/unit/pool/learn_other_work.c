@@ -133,6 +133,31 @@ TEST(a_block_that_no_slot_fits_gets_no_memory_of_the_plan)
     end(pool);
 }
 
+/* The plan needs its memory later in the step. But the pool may not reserve that much more. */
+TEST(
+    for_a_block_that_no_slot_fits_memory_of_the_plan_moves_rather_than_that_the_pool_grows)
+{
+    struct gate gate;
+
+    begin();
+    tarn_resource *pool = pool_of_halves();
+    hold_up(streams[0], &gate);
+    run_halves(pool);
+    mark(pool);
+    run_small(pool);
+    tarn_pool_statistics before = statistics(pool);
+    tarn_device_ptr other = take(pool, 50 * MIB, streams[0]);
+    CHECK_EQUAL(before.planned, statistics(pool).planned);
+    CHECK_EQUAL(before.moves + 1, statistics(pool).moves);
+    CHECK_EQUAL(before.reserved, statistics(pool).reserved);
+    let_on(&gate);
+    put(pool, other, 50 * MIB, streams[0]);
+    run_large(pool);
+    CHECK_EQUAL(before.reserved, statistics(pool).reserved);
+    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
+    end(pool);
+}
+
 enum { LENT_BLOCKS = 20, LENT_BYTES = 8 * MIB, SMALLER_BYTES = 6 * MIB };
 
 /* The plan has slots for the rest of such a step, too, but they are those of other work. Behind
