@@ -339,10 +339,18 @@ static struct tarn__planner *to_be_started(struct tarn__learn *learn)
 
 /* --- the end of learning --- */
 
+/* Return true if most of the memory is free. The handles of a pool that learns are small: once
+ * it has ended, their moves would spend its budget. */
+static bool is_mostly_free(const struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+{
+    return pool->heap.allocated_bytes < tarn__pages_reserved(pool->pages) / 2;
+}
+
 static void end(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     struct tarn__learn *learn = pool->follow->learn;
 
+    learn->is_trim_due = learn->is_trim_due || is_mostly_free(pool);
     learn->is_on = learn->is_recording = false;
     atomic_store(&learn->detect.is_on, false);
     pool->moves_freely = false;
@@ -400,8 +408,6 @@ static void end_over(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
     end_in_vain(pool, TARN_POOL_PLAN_OFF_MEMORY);
 }
 
-/* The memory at addresses of the plans is in small handles. It is returned, or their moves would
- * go on. */
 static void end_costly(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     struct tarn__follow *follow = pool->follow;
@@ -412,7 +418,6 @@ static void end_costly(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
              "allocations",
              TARN__COST_STEPS, (unsigned long long)cost->last.calls,
              (unsigned long long)cost->last.allocations);
-    follow->learn->is_trim_due = true;
     end_in_vain(pool, TARN_POOL_PLAN_OFF_MOVES);
 }
 

@@ -146,6 +146,7 @@ TEST(endless_shapes_are_left_to_the_plain_pool)
     tarn_resource *pool = learning_pool();
     for (uint64_t i = 0; i < 66; i++) {
         mark(pool);
+        CHECK_EQUAL(i % 64 == 0, statistics(pool).reserved == 0); /* small handles go */
         step_run(pool, &(struct step){.seed = i + 1, .count = 30, .streams = 1}, streams);
     }
     CHECK_EQUAL(TARN_POOL_PLAN_OFF_UNREPEATED, statistics(pool).plan_state);
