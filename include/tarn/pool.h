@@ -420,7 +420,7 @@ typedef enum tarn_pool_plan_state {
     /** It has ended learning: no step was repeated, or no plan could be made. */
     TARN_POOL_PLAN_OFF_UNREPEATED,
     /** It has ended learning: memory moved too often. In each of three times 32 steps it
-     * made more driver calls than a fifth of its allocations. */
+     * made more driver calls for memory than a fifth of its allocations. */
     TARN_POOL_PLAN_OFF_MOVES
 } tarn_pool_plan_state;
 

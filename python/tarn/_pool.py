@@ -114,7 +114,7 @@ class PoolStatistics(NamedTuple):
         90 % of the bytes were planned, or in which the pool had too much memory. A pool that
         learns is "learning" while it has no plan. It is "off: unrepeated" if no step was repeated,
         or no plan could be made; and "off: moves" if memory moved too often: in each of three
-        times 32 steps it made more driver calls than a fifth of its allocations.
+        times 32 steps it made more driver calls for memory than a fifth of its allocations.
     planned_share : float
         Part of the bytes of the last step that used a plan, at addresses of that: 0 to 1.
     steps_learned, plans_made : int

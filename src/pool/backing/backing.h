@@ -102,7 +102,8 @@ struct tarn__pages {
     atomic_size_t reserved, suspended, metadata;
     atomic_size_t most; /* that the pool may have; 0: not set */
     atomic_bool is_suspended;
-    atomic_ullong driver_calls; /* made for the pool; tarn__pages_driver_calls() */
+    /* driver calls that obtain, map and release memory; those of tarn__pages_note_call() */
+    atomic_ullong own_calls, noted_calls;
     /* generation of the device's context at the start; 0: no device */
     uint64_t context_generation;
     /* 256 bytes of cuMemAlloc for a device-wide wait when memory is exhausted */

@@ -96,7 +96,7 @@ tarn_status tarn__pages_open(int device, tarn_resource *upstream, size_t growth_
     pages->device = device;
     pages->opened_ns = tarn__clock_now_ns();
     pages->growth_bytes = growth_bytes;
-    pages->vmm.driver_calls = &pages->driver_calls;
+    pages->vmm.driver_calls = &pages->own_calls;
     atomic_store(&pages->metadata, sizeof *pages);
     status = device == TARN_DEVICE_NONE ? open_segments(pages, upstream)
                                         : open_on_device(pages, upstream);
@@ -164,13 +164,18 @@ size_t tarn__pages_reserved(const struct tarn__pages *pages)
 
 void tarn__pages_note_call(struct tarn__pages *pages)
 {
-    atomic_fetch_add_explicit(&pages->driver_calls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&pages->noted_calls, 1, memory_order_relaxed);
+}
+
+uint64_t tarn__pages_own_calls(const struct tarn__pages *pages)
+{
+    return atomic_load_explicit(&pages->own_calls, memory_order_relaxed);
 }
 
 uint64_t tarn__pages_driver_calls(const struct tarn__pages *pages)
 {
-    return atomic_load_explicit(&((struct tarn__pages *)pages)->driver_calls,
-                                memory_order_relaxed);
+    return tarn__pages_own_calls(pages) +
+           atomic_load_explicit(&pages->noted_calls, memory_order_relaxed);
 }
 
 size_t tarn__pages_suspended(const struct tarn__pages *pages)

@@ -121,10 +121,12 @@ size_t tarn__pages_reserved(const struct tarn__pages *pages);
 size_t tarn__pages_suspended(const struct tarn__pages *pages);
 size_t tarn__pages_metadata(const struct tarn__pages *pages);
 
-/* Count a driver call that another component makes for this pool; and return the count.
- * The calls of this component are counted where they are made. Calls that answer about a
+/* Count a driver call that another component makes for this pool. Calls that answer about a
  * stream's or a context's state are not counted (see tarn_pool_statistics). Any thread. */
 void tarn__pages_note_call(struct tarn__pages *pages);
+/* Return the number of driver calls of this component, which obtains, maps and releases memory;
+ * and of all that are counted. Any thread. */
+uint64_t tarn__pages_own_calls(const struct tarn__pages *pages);
 uint64_t tarn__pages_driver_calls(const struct tarn__pages *pages);
 
 /* VMM: release all physical memory and keep the addresses. `kept` are the spans whose

@@ -2,8 +2,9 @@
  *
  * Blocks that stay in other places in each step, and shapes that are not planned, have memory
  * move all the time. A plain pool limits its moves (compact/budget.h), a pool that learns does
- * not. So it counts the driver calls of TARN__COST_STEPS steps at a time, beside its allocations.
- * After TARN__COST_PERIODS periods in a row with too many calls learning ends.
+ * not. So it counts its allocations, and the driver calls that obtain, map and release memory, of
+ * TARN__COST_STEPS steps at a time. After TARN__COST_PERIODS periods in a row with too many calls
+ * learning ends.
  */
 #ifndef TARN_POOL_FOLLOW_COST_H
 #define TARN_POOL_FOLLOW_COST_H

@@ -705,7 +705,7 @@ static void plan_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 static bool is_costly(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     return tarn__cost_note_step(&pool->follow->learn->cost,
-                                tarn__pages_driver_calls(pool->pages),
+                                tarn__pages_own_calls(pool->pages),
                                 pool->follow->learn->record.count);
 }
 

@@ -194,6 +194,26 @@ TEST(learning_ends_after_too_many_driver_calls)
     end(pool);
 }
 
+/* Streams that hand blocks over make calls about events. */
+TEST(calls_about_events_do_not_end_learning)
+{
+    const struct step step = {.seed = 3, .count = 60, .streams = STEP_STREAMS};
+
+    begin();
+    tarn_resource *pool = learning_pool();
+    learn_step(pool, &step, streams);
+    tarn_pool_statistics before = statistics(pool);
+    for (int i = 0; i < (TARN__COST_PERIODS + 1) * TARN__COST_STEPS; i++) {
+        step_run(pool, &step, streams);
+        mark(pool);
+    }
+    tarn_pool_statistics after = statistics(pool);
+    CHECK(after.driver_calls - before.driver_calls >
+          (after.allocations - before.allocations) / TARN__COST_PART);
+    CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, after.plan_state);
+    end(pool);
+}
+
 /* The count of steps without a plan begins anew where a step is to be planned. */
 TEST(a_repeated_step_among_endless_shapes_is_learned)
 {
