@@ -280,10 +280,11 @@ static tarn__index quick_unplanned(struct tarn__pool *pool,
 
 static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out);
 
-/* Return the free memory of a pool to the device, which then maps it at the addresses of a
- * new plan. Between two steps nearly all memory is free. Without this the pool would have
- * both. Where it cannot wait for the device, the pages move one by one. */
-static void make_room_for_plan(struct tarn__pool *pool)
+/* Return the free memory of a pool to the device. The pool then maps new memory at the addresses
+ * of a new plan, or in larger handles once it has ended learning. Between two steps nearly all
+ * memory is free. Without this the pool would have both. Where it cannot wait for the device,
+ * the pages move one by one. */
+static void return_free_memory(struct tarn__pool *pool)
 {
     struct tarn__kept_error words = tarn__error_keep();
     size_t released;
@@ -296,7 +297,7 @@ static void make_room_for_plan(struct tarn__pool *pool)
 static void begin_step(struct tarn__pool *pool)
 {
     if (tarn__follow_mark(pool))
-        make_room_for_plan(pool);
+        return_free_memory(pool);
     tarn__guard_warn(pool);
 }
 

@@ -78,8 +78,8 @@ bool tarn__follow_detect(struct tarn__pool *pool, uint32_t quanta);
 void tarn__follow_end_detection(struct tarn__pool *pool);
 /* Note the begin of a step of the program: all sequences begin anew. A pool that learns
  * records the step, or follows the plan of an earlier one. Returns true if memory is
- * to be returned: new plans have other addresses, or a plan made the pool reserve too much. No
- * lock held. */
+ * to be returned: new plans have other addresses, a plan made the pool reserve too much, or
+ * learning has ended. No lock held. */
 bool tarn__follow_mark(struct tarn__pool *pool);
 
 #endif

@@ -701,8 +701,9 @@ static void plan_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
             (struct tarn__learn_job){.planner = planner, .shape = learn->present};
 }
 
-/* Note the calls that the present step made, which ends. Returns true if they are too many. */
-static bool is_costly(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
+/* Note the calls of the present step, which ends. Returns true if those of the last periods were
+ * too many. */
+static bool has_become_costly(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
     return tarn__cost_note_step(&pool->follow->learn->cost,
                                 tarn__pages_own_calls(pool->pages),
@@ -758,7 +759,7 @@ struct tarn__planner *tarn__learn_mark(struct tarn__pool *pool)
         end_step(pool);
     learn->is_on = true;
     atomic_store(&pool->follow->is_asked, true);
-    if (is_costly(pool))
+    if (has_become_costly(pool))
         end_costly(pool);
     else if (learn->over == TARN__LEARN_OVER)
         end_over(pool);

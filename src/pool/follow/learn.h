@@ -89,7 +89,8 @@ struct tarn__learn {
     uint64_t worse[TARN__LEARN_WORSE];
     /* most bytes, of all steps that were recorded without a plan */
     uint64_t plain_allocated, plain_reserved;
-    /* since the last mark a step needed too much memory, or the layouts moved */
+    /* since the last mark a step needed too much memory, the layouts moved, or learning ended
+     * while most memory was free */
     bool is_trim_due;
     unsigned marks_to_trim; /* until free memory is to be returned; 0: it is not */
     unsigned settled;       /* how often that was doubled */
@@ -159,7 +160,7 @@ bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse) TARN__REQUIRES(poo
  * and go on otherwise. */
 void tarn__learn_give_up(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* Return true if the mark that calls this is to return free memory: a new plan has other
- * addresses, or a step needed too much memory. The pool returns it for the first plan at
+ * addresses, a step needed too much memory, or learning has ended. The pool returns it for the first plan at
  * once. For later ones it does so when no further plan has come for TARN__LEARN_SETTLED
  * marks: most memory is at addresses of plans by then. The number of marks doubles each time,
  * since some programs get new plans all the time. */

@@ -134,8 +134,7 @@ TEST(a_block_that_no_slot_fits_gets_no_memory_of_the_plan)
 }
 
 /* The plan needs its memory later in the step. But the pool may not reserve that much more. */
-TEST(
-    for_a_block_that_no_slot_fits_memory_of_the_plan_moves_rather_than_that_the_pool_grows)
+TEST(memory_of_the_plan_moves_for_a_block_that_no_slot_fits)
 {
     struct gate gate;
 
