@@ -203,7 +203,7 @@ class CallTimes:
 class Training:
     """A program under an allocator. Each step waits for the device before and behind it."""
 
-    def __init__(self, program, allocator, few_shapes=None, call_times=None):
+    def __init__(self, program, allocator, few_shapes=None, call_times=None, seed=1):
         kind, _, options = allocator.partition(":")
         options = turns.pool_options(options)
         self.call_times = CallTimes(call_times) if call_times and kind == "tarn" else None
@@ -217,7 +217,7 @@ class Training:
 
         self.torch = torch
         torch.manual_seed(1)
-        rng = random.Random(1)
+        rng = random.Random(seed)
         self.rng = FewShapes(rng, few_shapes) if few_shapes else rng
         model, self.loss_of = globals()[f"make_{program}"](torch)
         self.work_before = figures_of(self.pool, WORK)
@@ -258,9 +258,9 @@ class Training:
         }
 
 
-def run_one(program, allocator, steps, warm_up, few_shapes=None):
+def run_one(program, allocator, steps, warm_up, few_shapes=None, seed=1):
     """Train for a number of steps, and return the figures."""
-    training = Training(program, allocator, few_shapes)
+    training = Training(program, allocator, few_shapes, seed=seed)
     cuda = training.torch.cuda
     times, all_reserved = [], 0
     for at in range(steps):
@@ -307,7 +307,9 @@ def serve_turns(program, allocator, arguments):
     those of calls. The first line is the warm-up. The figures of memory are those behind it, and
     come last.
     """
-    training = Training(program, allocator, arguments.few_shapes, arguments.call_times)
+    training = Training(
+        program, allocator, arguments.few_shapes, arguments.call_times, arguments.seed
+    )
     for at, line in enumerate(sys.stdin):
         if at == 1:
             training.reset_peaks()
@@ -322,7 +324,7 @@ class Peer:
 
     def __init__(self, program, allocator, arguments):
         self.allocator, self.taken = allocator, []
-        command = command_of(program, allocator, arguments, "few_shapes", "call_times")
+        command = command_of(program, allocator, arguments, "few_shapes", "call_times", "seed")
         self.process = subprocess.Popen(
             [sys.executable, *command, "--serve-turns"], env=environment_of(allocator), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -389,7 +391,7 @@ def run_turns(program, arguments):
 
 def run_process(program, allocator, arguments):
     """Run one program in a process, and return its figures; None if it failed."""
-    command = command_of(program, allocator, arguments, "steps", "warm_up", "few_shapes")
+    command = command_of(program, allocator, arguments, "steps", "warm_up", "few_shapes", "seed")
     return turns.run_process(f"{program} {allocator}", command, environment_of(allocator), LONGEST)
 
 
@@ -425,6 +427,7 @@ def main():
         allocators=ALLOCATORS, steps=40, warm_up=10, seconds=230,
     )  # fmt: skip
     parser.add_argument("--few-shapes", type=int, help="shapes of each program; see above")
+    parser.add_argument("--seed", type=int, default=1, help="another one has other shapes")
     parser.add_argument("--in-turns", action="store_true", help="compare times; see above")
     parser.add_argument("--call-times", metavar="LIBRARY", help="see above")
     parser.add_argument("--serve-turns", action="store_true", help=argparse.SUPPRESS)
@@ -437,7 +440,9 @@ def main():
             run_turns(program, arguments)
         return
     if arguments.one:
-        figures = run_one(*arguments.one, arguments.steps, arguments.warm_up, arguments.few_shapes)
+        figures = run_one(
+            *arguments.one, arguments.steps, arguments.warm_up, arguments.few_shapes, arguments.seed
+        )
         print(json.dumps(figures), flush=True)
         return
     runs = turns.run_all(arguments, lambda program: arguments.allocators, run_process)
