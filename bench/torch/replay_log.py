@@ -10,6 +10,10 @@ The simulator is idle by default: each free is completed at once. With --behind 
 a memset, the device is behind (the simulator's seeded mode, with --seed), and the program waits for it
 behind each mark, as compare.py does. A GPU is more like that.
 
+PyTorch's backward pass is the work of another thread, which has thread caches of its own. With
+--two-threads a second thread repeats each step from its peak of live bytes on, until these are
+near their least.
+
 A pool makes smaller handles once it is some seconds old. So the replay begins --wait seconds after it
 makes the pool, as PyTorch does.
 
@@ -20,6 +24,7 @@ allocator. --steps prints each step.
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import csv
 import ctypes
 import json
@@ -53,19 +58,21 @@ def optimizer_line():
     return f"compare.py:{1 + next(i for i, line in enumerate(lines) if 'optimizer.step()' in line)}"
 
 
-def events(path, mark):
-    """Yield the rows of a log: an address and its bytes, or None for bytes that are freed. Between
-    two steps it yields (None, None)."""
-    in_mark = False
+def steps_of(path, mark):
+    """Yield the steps of a log, lists of rows: an address and its bytes, or None for bytes that are
+    freed. The last list has the rows behind the last mark."""
+    in_mark, rows = False, []
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
             kind, address, size, location = (row[name] for name in COLUMNS)
             if location != "<none>":  # frees of the interpreter are of no line
                 if in_mark and not location.endswith(mark):
-                    yield None, None
+                    yield rows
+                    rows = []
                 in_mark = location.endswith(mark)
             if kind in ("Alloc", "Free"):
-                yield address, int(size) if kind == "Alloc" else None
+                rows.append((address, int(size) if kind == "Alloc" else None))
+    yield rows
 
 
 class Device:
@@ -80,16 +87,19 @@ class Device:
             ctypes.c_void_p,
         )
         self.memory = ctypes.c_uint64()
-        context = ctypes.c_void_p()
+        self.context = ctypes.c_void_p()
         self.call("cuInit", 0)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-        self.call("cuCtxSetCurrent", context)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), 0)
+        self.begin_thread()
         self.call("cuMemAlloc_v2", ctypes.byref(self.memory), 512)
 
     def call(self, name, *arguments):
         status = getattr(self.cu, name)(*arguments)
         if status:
             raise RuntimeError(f"{name}: error {status}")
+
+    def begin_thread(self):
+        self.call("cuCtxSetCurrent", self.context)
 
     def work(self):
         self.call("cuMemsetD8Async", self.memory.value, 0, 16, None)
@@ -101,7 +111,7 @@ class Device:
 class Replay:
     """A pool that repeats a log, and its peaks in the present step."""
 
-    def __init__(self, allocator, device):
+    def __init__(self, allocator, device, two_threads):
         import tarn
 
         options = turns.pool_options(allocator.partition(":")[2])
@@ -109,6 +119,40 @@ class Replay:
         self.device = device
         self.blocks = {}
         self.live = self.peak_live = self.peak_reserved = 0
+        self.thread = None
+        if two_threads:
+            self.thread = concurrent.futures.ThreadPoolExecutor(
+                1, initializer=device.begin_thread if device else None
+            )
+
+    def repeat_step(self, rows):
+        """Repeat the rows of a step, some of them in the second thread if there is one."""
+        if not self.thread:
+            self.repeat_rows(rows)
+            return
+        first, last = self.backward_of(rows)
+        self.repeat_rows(rows[:first])
+        self.thread.submit(self.repeat_rows, rows[first:last]).result()
+        self.repeat_rows(rows[last:])
+
+    def backward_of(self, rows):
+        """Return the rows from the peak of live bytes on, until these are near their least."""
+        sizes = {address: size for address, (_, size) in self.blocks.items()}
+        live, lives = self.live, []
+        for address, size in rows:
+            live -= sizes.pop(address, 0)  # none: it may be older than the log
+            if size is not None:
+                sizes[address] = size
+                live += size
+            lives.append(live)
+        peak = max(range(len(lives)), key=lives.__getitem__, default=0)
+        near = min(lives[peak:], default=0) + max(lives, default=0) // 20
+        ends = (at for at in range(peak, len(lives)) if lives[at] <= near)
+        return peak, next(ends, len(lives) - 1) + 1
+
+    def repeat_rows(self, rows):
+        for address, size in rows:
+            self.repeat(address, size)
 
     def repeat(self, address, size):
         if size is None:
@@ -153,13 +197,12 @@ def since(before, now):
 
 def run(options):
     """Replay the log on one allocator; print a line."""
-    replay = Replay(options.one, Device() if options.behind else None)
+    replay = Replay(options.one, Device() if options.behind else None, options.two_threads)
     time.sleep(options.wait)
     steps = []
-    for address, size in events(options.log, options.mark):
-        if address is not None:
-            replay.repeat(address, size)
-            continue
+    *all_rows, rest = steps_of(options.log, options.mark)
+    for rows in all_rows:
+        replay.repeat_step(rows)
         steps.append(replay.mark())
         if options.steps:
             live, reserved, now = steps[-1]
@@ -167,6 +210,7 @@ def run(options):
             memory = f"live {live / GIB:.3f} reserved {reserved / GIB:.3f} GiB"
             print(len(steps), memory, since(before, now))
         time.sleep(options.pause)  # plans are made meanwhile
+    replay.repeat_rows(rest)
     replay.end()
     last = steps[options.first :]
     if not last:
@@ -199,6 +243,7 @@ def main():
     parser.add_argument("--from", dest="first", type=int, default=64, metavar="STEP")
     parser.add_argument("--behind", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--two-threads", action="store_true")
     parser.add_argument("--steps", action="store_true")
     parser.add_argument("--pause", type=float, default=0.01, help="seconds behind each step")
     parser.add_argument("--wait", type=float, default=3, help="seconds before the first step")

@@ -44,7 +44,9 @@ def replay(log, *arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
-@pytest.mark.parametrize("behind", [(), ("--behind", "--seed", "2")])
+@pytest.mark.parametrize(
+    "behind", [(), ("--behind", "--seed", "2"), ("--behind", "--two-threads"), ("--two-threads",)]
+)
 def test_a_log_is_repeated_on_each_allocator(log, behind):
     done = replay(log, "--from", str(FIRST), *behind)
     assert done.returncode == 0, done.stderr
