@@ -467,7 +467,8 @@ typedef struct tarn_pool_statistics {
     uint64_t allocations, /**< Number of allocations since the creation of the pool. */
         frees,            /**< Number of frees since the creation of the pool. */
         failures;         /**< Number of failed allocations since its creation. */
-    /** Number of allocations from a thread cache (`thread_cached`, not `cached`). */
+    /** Number of allocations from a thread cache (`thread_cached`, not `cached`). A thread
+     * that frees fewer than one block in 10 us bypasses its caches. */
     uint64_t cache_hits;
     /** Number of allocations that reused free memory of the same stream. */
     uint64_t same_stream;

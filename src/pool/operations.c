@@ -524,6 +524,7 @@ __attribute__((noinline)) static tarn_status quick_put(struct tarn__pool *pool,
     tarn__pool_lock(pool);
     tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
     cache->stream_state->last_free = pool->counts.frees;
+    tarn__thread_cache_note_slow_free(pool, cache);
     bool is_put = (pool->follow && tarn__follow_put(pool, cache, index)) ||
                   (tarn__grants_raise(pool, cache, tarn__node_bytes(node)) &&
                    tarn__thread_cache_keep(pool, cache, index));

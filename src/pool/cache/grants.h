@@ -24,7 +24,7 @@ static inline bool tarn__grants_raise(struct tarn__pool *pool,
 {
     tarn__assert_held(&pool->lock);
 
-    return bytes > tarn__thread_cache_capacity(cache) &&
+    return bytes > tarn__thread_cache_capacity(cache) && !cache->is_bypassed &&
            bytes <= (uint64_t)TARN__LARGE_MAX << TARN__QUANTUM_SHIFT &&
            tarn__grants_raise_now(pool, cache, bytes);
 }

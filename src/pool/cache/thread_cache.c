@@ -1,5 +1,6 @@
 /* thread_cache.c -- the contents of thread caches, and their lists. */
 #include "pool/cache/thread_cache.h"
+#include "base/clock.h"
 #include "pool/blocks/take.h"
 #include "pool/order/fence.h"
 #include "pool/order/identity.h"
@@ -13,6 +14,12 @@
  * searches the long way. At first: a stream that ends soon would leave the block behind.
  * And after the last one was of no use. */
 enum { SKIPS_AFTER_TAKEN = 64, SKIPS_AT_FIRST = 16, SKIPS_AFTER_UNUSED = 4 };
+
+/* A thread bypasses its cache after so many frees, if each took this long on average: a hit
+ * saves about 60 ns. It uses it again after so many that took less. Those are more, since
+ * the end of a training step frees all gradients at once. */
+enum { FREES_TO_BYPASS = 64, FREES_TO_USE = 1024 };
+#define RARE_FREE_NS ((uint64_t)10 * 1000)
 
 /* --- lists --- */
 
@@ -340,6 +347,44 @@ void tarn__thread_cache_grant(struct tarn__pool *pool, struct tarn__thread_cache
     leave_list(pool, cache, TARN__CACHES_WITH_GRANT);
 }
 
+/* --- bypassing the cache --- */
+
+/* Return blocks of the calling thread's cache to the heap, up to BLOCKS_AT_ONCE small ones.
+ * The cache keeps no further block. */
+static void begin_bypass(struct tarn__pool *pool, struct tarn__thread_cache *cache)
+    TARN__REQUIRES(pool_lock)
+{
+    tarn__assert_held(&pool->lock);
+
+    if (!tarn__thread_cache_enter(cache)) /* with the pool's lock this does not fail */
+        return;
+    tarn__thread_cache_shrink(pool, cache, 0, BLOCKS_AT_ONCE, TARN__DURING_ITS_CALL);
+    tarn__thread_cache_leave(cache);
+    tarn__thread_cache_grant(pool, cache, TARN__CACHE_READ(cache->bytes));
+    cache->is_bypassed = true;
+}
+
+void tarn__thread_cache_note_slow_free(struct tarn__pool *pool,
+                                       struct tarn__thread_cache *cache)
+{
+    tarn__assert_held(&pool->lock);
+
+    unsigned enough = cache->is_bypassed ? FREES_TO_USE : FREES_TO_BYPASS;
+
+    if (++cache->bypass.frees < enough)
+        return;
+    uint64_t now = tarn__clock_now_ns(), kept = tarn__counts_read(&cache->counts.frees);
+    uint64_t frees = enough + kept - cache->bypass.kept;
+    bool are_rare = now > cache->bypass.from_ns + frees * RARE_FREE_NS;
+
+    cache->is_bypassed = false;
+    if (are_rare && !pool->is_shared && pool->least_bytes == 0)
+        begin_bypass(pool, cache);
+    cache->bypass.frees = 0;
+    cache->bypass.kept = kept;
+    cache->bypass.from_ns = now;
+}
+
 /* Count the cache's uses since its last drain as operations of the pool. `lock` held. */
 static void note_uses(struct tarn__pool *pool, struct tarn__thread_cache *cache)
     TARN__REQUIRES(pool_lock)
@@ -551,6 +596,7 @@ struct tarn__thread_cache *tarn__thread_cache_new(const struct tarn__caller *cal
     cache->is_per_thread = caller->stream == TARN_STREAM_PER_THREAD;
     cache->stream_state = caller->stream_state;
     cache->last_freed_skips = SKIPS_AT_FIRST;
+    cache->bypass.from_ns = tarn__clock_now_ns();
     return cache;
 }
 

@@ -17,6 +17,11 @@
  * nor its lock. This block does not count against the granted bytes. The thread's next search
  * of the heap returns it first. A search that finds nothing immediately available returns
  * those of all thread caches.
+ *
+ * A thread that frees blocks rarely bypasses its caches: a hit would save it little time.
+ * In the heap its blocks coalesce, and best fit places the next ones, so that the pool
+ * reserves less. Where several streams share the memory, a cache also saves event fences,
+ * and is used.
  */
 #ifndef TARN_POOL_THREAD_CACHE_H
 #define TARN_POOL_THREAD_CACHE_H
@@ -65,7 +70,13 @@ struct tarn__thread_cache {
     uint32_t last_freed_quanta; /* a free of this size may fill the slot again; 0: none */
     uint32_t last_freed_refills; /* so often; it counts down, and only a plan sets it */
     unsigned last_freed_skips;   /* number of coming frees that do not fill it */
-    struct tarn__counts counts;  /* `hits` unused: each allocation is one */
+    bool is_bypassed;            /* it keeps no more blocks */
+    /* number of slow frees since the time `from_ns`, and of frees that it had kept until then */
+    struct {
+        unsigned frees;
+        uint64_t kept, from_ns;
+    } bypass;
+    struct tarn__counts counts; /* `hits` unused: each allocation is one */
 
     tarn__index small[TARN__SMALL_CLASSES] TARN__GUARDED_BY(cache_lock);
     _Atomic tarn__index large[TARN__LARGE_SLOTS];
@@ -120,6 +131,11 @@ void tarn__thread_cache_delete(struct tarn__pool *pool, struct tarn__thread_cach
  * belongs into the heap. The cache's own thread calls this. `lock` held. */
 bool tarn__thread_cache_keep(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                              tarn__index index) TARN__REQUIRES(pool_lock);
+/* Count a slow free: one under the pool's lock. After some of them, decide whether the thread
+ * bypasses the cache from now on. The cache's own thread calls this. `lock` held. */
+void tarn__thread_cache_note_slow_free(struct tarn__pool *pool,
+                                       struct tarn__thread_cache *cache)
+    TARN__REQUIRES(pool_lock);
 /* Set the bytes that the cache may hold, at least those that it holds. `lock` held. */
 void tarn__thread_cache_grant(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                               uint64_t bytes) TARN__REQUIRES(pool_lock);
@@ -435,6 +451,8 @@ static inline bool tarn__thread_cache_keep_last_freed(struct tarn__pool *pool,
                                                       tarn__index index)
     TARN__REQUIRES(pool_lock)
 {
+    if (cache->is_bypassed)
+        return false;
     if (cache->last_freed_skips == 0)
         return tarn__thread_cache_keep_last_freed_now(pool, cache, index);
     cache->last_freed_skips--;
