@@ -669,6 +669,7 @@ TEST(a_search_in_vain_ends)
         put(pool, take(pool, bytes, streams[0]), bytes, streams[0]);
     }
     CHECK_EQUAL(TARN_POOL_PLAN_OFF_UNREPEATED, statistics(pool).plan_state);
+    use_caches(pool);
     uint64_t hits = statistics(pool).cache_hits;
     for (int i = 0; i < 100; i++)
         put(pool, take(pool, 4 * KIB, streams[0]), 4 * KIB, streams[0]);

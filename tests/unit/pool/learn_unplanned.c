@@ -151,6 +151,7 @@ TEST(endless_shapes_are_left_to_the_plain_pool)
     }
     CHECK_EQUAL(TARN_POOL_PLAN_OFF_UNREPEATED, statistics(pool).plan_state);
     CHECK_EQUAL(64, statistics(pool).steps_learned);
+    use_caches(pool);
     uint64_t hits = statistics(pool).cache_hits;
     for (int i = 0; i < 100; i++) {
         mark(pool);

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "driver_calls.h"
 #include "test.h"
+#include "pool/cache/thread_cache.h"
 #include "pool/resolve.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,6 +25,30 @@ static inline struct tarn__pool *inside(tarn_resource *resource)
 
     CHECK_OK(tarn__pool_of(resource, "pool", &pool));
     return pool;
+}
+
+/* Have the last frees of the pool's only thread cache count as rare, or as frequent. */
+static inline void set_frees_rare(tarn_resource *resource, bool are_rare)
+{
+    struct tarn__pool *pool = inside(resource);
+
+    tarn__pool_lock(pool);
+    pool->caches->bypass.from_ns = are_rare ? 0 : UINT64_MAX / 2;
+    tarn__pool_unlock(pool);
+}
+
+/* Have no thread bypass its caches, however long the frees took that a test has made. */
+static inline void use_caches(tarn_resource *resource)
+{
+    struct tarn__pool *pool = inside(resource);
+
+    tarn__pool_lock(pool);
+    for (struct tarn__thread_cache *i = pool->caches; i;
+         i = i->in[TARN__CACHES_OF_POOL].next) {
+        i->is_bypassed = false;
+        i->bypass.frees = 0;
+    }
+    tarn__pool_unlock(pool);
 }
 
 enum { NON_BLOCKING = 1, CAPTURE_GLOBAL = 0, CAPTURE_RELAXED = 2 };

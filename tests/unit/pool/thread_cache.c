@@ -122,23 +122,15 @@ TEST(spare_of_an_opened_stream_serves_another_stream_before_the_pool_grows)
 /* The frees, at most, after which a cache is bypassed, and after which it is used again. */
 enum { SOME = 64, MANY = 1024 };
 
-/* Have the last frees of the pool's only cache count as rare, or as frequent. */
-static void set_rare(tarn_resource *pool, bool are_rare)
+/* Free blocks that are too large for a thread cache, rarely. */
+static void rare_frees(tarn_resource *pool, int count)
 {
-    struct tarn__pool *in = inside(pool);
-
-    tarn__pool_lock(in);
-    in->caches->bypass.from_ns = are_rare ? 0 : UINT64_MAX / 2;
-    tarn__pool_unlock(in);
-}
-
-/* Free blocks that are too large for a thread cache. */
-static void large_frees(tarn_resource *pool, int count)
-{
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i += 2) {
         tarn_device_ptr one = take(pool, 20 * MIB, NULL),
                         two = take(pool, 24 * MIB, NULL);
+        set_frees_rare(pool, true);
         put(pool, one, 20 * MIB, NULL);
+        set_frees_rare(pool, true);
         put(pool, two, 24 * MIB, NULL);
     }
 }
@@ -159,8 +151,7 @@ TEST(thread_that_frees_rarely_bypasses_its_cache)
     hits_of_pairs(pool);
     CHECK_EQUAL(WARM, hits_of_pairs(pool));
     CHECK(statistics(pool).thread_cached > 0);
-    set_rare(pool, true);
-    large_frees(pool, SOME);
+    rare_frees(pool, SOME);
     CHECK_EQUAL(0, statistics(pool).thread_cached);
     CHECK_EQUAL(0, hits_of_pairs(pool));
     CHECK_EQUAL(0, statistics(pool).thread_cached);
@@ -174,9 +165,8 @@ TEST(thread_uses_its_cache_again_when_it_frees_often)
     tarn_resource *pool = new_pool(NULL);
 
     pairs(pool, 4 * KIB, NULL, WARM);
-    set_rare(pool, true);
-    large_frees(pool, SOME);
-    set_rare(pool, false);
+    rare_frees(pool, SOME);
+    set_frees_rare(pool, false);
     pairs(pool, 4 * KIB, NULL, SOME);
     CHECK_EQUAL(0, hits_of_pairs(pool)); /* a few frees at once do not count */
     pairs(pool, 4 * KIB, NULL, MANY);
@@ -192,8 +182,7 @@ TEST(cache_is_used_where_streams_share_the_memory)
 
     pairs(pool, 4 * KIB, NULL, WARM);
     inside(pool)->is_shared = true;
-    set_rare(pool, true);
-    large_frees(pool, SOME);
+    rare_frees(pool, SOME);
     hits_of_pairs(pool);
     CHECK_EQUAL(WARM, hits_of_pairs(pool));
     end_pool(pool);
@@ -214,8 +203,7 @@ TEST(blocks_of_a_bypassed_cache_are_used_up)
     for (int i = 0; i < BLOCKS; i++)
         put(pool, blocks[i], 512, NULL);
     CHECK_EQUAL(BLOCKS * 512, statistics(pool).thread_cached);
-    set_rare(pool, true);
-    large_frees(pool, SOME);
+    rare_frees(pool, SOME);
     uint64_t left = statistics(pool).thread_cached;
     CHECK(left > 0 && left < BLOCKS * 512);
     for (int i = 0; i < BLOCKS; i++)
