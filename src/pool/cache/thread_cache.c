@@ -364,23 +364,20 @@ static void begin_bypass(struct tarn__pool *pool, struct tarn__thread_cache *cac
     cache->is_bypassed = true;
 }
 
-void tarn__thread_cache_note_slow_free(struct tarn__pool *pool,
-                                       struct tarn__thread_cache *cache)
+void tarn__thread_cache_decide_bypass(struct tarn__pool *pool,
+                                      struct tarn__thread_cache *cache)
 {
     tarn__assert_held(&pool->lock);
 
-    unsigned enough = cache->is_bypassed ? FREES_TO_USE : FREES_TO_BYPASS;
-
-    if (++cache->bypass.frees < enough)
-        return;
     uint64_t now = tarn__clock_now_ns(), kept = tarn__counts_read(&cache->counts.frees);
-    uint64_t frees = enough + kept - cache->bypass.kept;
+    uint64_t frees = cache->bypass.frees + kept - cache->bypass.kept;
     bool are_rare = now > cache->bypass.from_ns + frees * RARE_FREE_NS;
 
     cache->is_bypassed = false;
     if (are_rare && !pool->is_shared && pool->least_bytes == 0)
         begin_bypass(pool, cache);
     cache->bypass.frees = 0;
+    cache->bypass.enough = cache->is_bypassed ? FREES_TO_USE : FREES_TO_BYPASS;
     cache->bypass.kept = kept;
     cache->bypass.from_ns = now;
 }
@@ -596,6 +593,7 @@ struct tarn__thread_cache *tarn__thread_cache_new(const struct tarn__caller *cal
     cache->is_per_thread = caller->stream == TARN_STREAM_PER_THREAD;
     cache->stream_state = caller->stream_state;
     cache->last_freed_skips = SKIPS_AT_FIRST;
+    cache->bypass.enough = FREES_TO_BYPASS;
     cache->bypass.from_ns = tarn__clock_now_ns();
     return cache;
 }

@@ -71,9 +71,10 @@ struct tarn__thread_cache {
     uint32_t last_freed_refills; /* so often; it counts down, and only a plan sets it */
     unsigned last_freed_skips;   /* number of coming frees that do not fill it */
     bool is_bypassed;            /* it keeps no more blocks */
-    /* number of slow frees since the time `from_ns`, and of frees that it had kept until then */
+    /* Number of slow frees since the time `from_ns`, and of those after which the thread decides
+     * again. Number of frees that the cache had kept until then. */
     struct {
-        unsigned frees;
+        unsigned frees, enough;
         uint64_t kept, from_ns;
     } bypass;
     struct tarn__counts counts; /* `hits` unused: each allocation is one */
@@ -131,10 +132,9 @@ void tarn__thread_cache_delete(struct tarn__pool *pool, struct tarn__thread_cach
  * belongs into the heap. The cache's own thread calls this. `lock` held. */
 bool tarn__thread_cache_keep(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                              tarn__index index) TARN__REQUIRES(pool_lock);
-/* Count a slow free: one under the pool's lock. After some of them, decide whether the thread
- * bypasses the cache from now on. The cache's own thread calls this. `lock` held. */
-void tarn__thread_cache_note_slow_free(struct tarn__pool *pool,
-                                       struct tarn__thread_cache *cache)
+/* Do the part of tarn__thread_cache_note_slow_free() that not every free needs. */
+void tarn__thread_cache_decide_bypass(struct tarn__pool *pool,
+                                      struct tarn__thread_cache *cache)
     TARN__REQUIRES(pool_lock);
 /* Set the bytes that the cache may hold, at least those that it holds. `lock` held. */
 void tarn__thread_cache_grant(struct tarn__pool *pool, struct tarn__thread_cache *cache,
@@ -441,6 +441,18 @@ static inline void tarn__thread_cache_before_search(struct tarn__pool *pool,
     if (cache->keeps_last_freed)
         tarn__thread_cache_drop_last_freed(pool, cache);
     cache->last_freed_quanta = 0;
+}
+
+/* Count a slow free: one under the pool's lock. After some of them, decide whether the thread
+ * bypasses the cache from now on. The cache's own thread calls this. `lock` held. */
+static inline void tarn__thread_cache_note_slow_free(struct tarn__pool *pool,
+                                                     struct tarn__thread_cache *cache)
+    TARN__REQUIRES(pool_lock)
+{
+    tarn__assert_held(&pool->lock);
+
+    if (++cache->bypass.frees >= cache->bypass.enough)
+        tarn__thread_cache_decide_bypass(pool, cache);
 }
 
 /* Keep a block (in transit) as the last-freed block, unless that would delay an
