@@ -468,7 +468,8 @@ typedef struct tarn_pool_statistics {
         frees,            /**< Number of frees since the creation of the pool. */
         failures;         /**< Number of failed allocations since its creation. */
     /** Number of allocations from a thread cache (`thread_cached`, not `cached`). A thread
-     * that frees fewer than one block in 10 us bypasses its caches. */
+     * that frees fewer than one block in 10 us on a stream bypasses its cache of that
+     * stream. */
     uint64_t cache_hits;
     /** Number of allocations that reused free memory of the same stream. */
     uint64_t same_stream;

@@ -18,10 +18,10 @@
  * of the heap returns it first. A search that finds nothing immediately available returns
  * those of all thread caches.
  *
- * A thread that frees blocks rarely bypasses its caches: a hit would save it little time.
- * In the heap its blocks coalesce, and best fit places the next ones, so that the pool
- * reserves less. Where several streams share the memory, a cache also saves event fences,
- * and is used.
+ * A thread that frees blocks on a stream rarely bypasses that cache: a hit would save it
+ * little time. In the heap its blocks coalesce, and best fit places the next ones, so that
+ * the pool reserves less. Where several streams share the memory, a cache also saves event
+ * fences, and is used.
  */
 #ifndef TARN_POOL_THREAD_CACHE_H
 #define TARN_POOL_THREAD_CACHE_H
