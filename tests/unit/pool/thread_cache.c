@@ -122,15 +122,24 @@ TEST(spare_of_an_opened_stream_serves_another_stream_before_the_pool_grows)
 /* The frees, at most, after which a cache is bypassed, and after which it is used again. */
 enum { SOME = 64, MANY = 1024 };
 
+/* Have the last frees of the pool's only thread cache count as rare, or as frequent. */
+static void set_frees_rare(tarn_resource *resource, bool are_rare)
+{
+    struct tarn__pool *pool = inside(resource);
+
+    tarn__pool_lock(pool);
+    pool->caches->bypass.from_ns = are_rare ? 0 : UINT64_MAX / 2;
+    tarn__pool_unlock(pool);
+}
+
 /* Free blocks that are too large for a thread cache, rarely. */
 static void rare_frees(tarn_resource *pool, int count)
 {
+    set_frees_rare(pool, true);
     for (int i = 0; i < count; i += 2) {
         tarn_device_ptr one = take(pool, 20 * MIB, NULL),
                         two = take(pool, 24 * MIB, NULL);
-        set_frees_rare(pool, true);
         put(pool, one, 20 * MIB, NULL);
-        set_frees_rare(pool, true);
         put(pool, two, 24 * MIB, NULL);
     }
 }
