@@ -16,11 +16,12 @@ With --few-shapes N each program has N shapes, which come in a new order in each
 `tarn:plan=learn` can learn them: the optimizer marks its steps. The table has the peaks of the steps
 after the warm-up, and beside them the peak of reserved memory over all steps.
 
-With --in-turns all allocators of a program run at once, in turns of a few steps. The table has the
-medians of the time of a step, and of that until its work is queued, with ratios to the first
-allocator. A wait for the device is busy, so that CPU time tells nothing. The noise of a ratio is
-some percent. --call-times build/release/bench/libbench_call_times.so measures the calls of Tarn
-themselves, each with 25 ns for the clock: milliseconds a step, and nanoseconds a call.
+With --in-turns all allocators of a program run at once, in turns of a few steps, on the same four
+cores. The table has the medians of the time of a step, and of that until its work is queued, with
+ratios to the first allocator. A wait for the device is busy, so that CPU time tells nothing. The
+noise of a ratio is some percent: an allocator that is named twice shows it.
+--call-times build/release/bench/libbench_call_times.so measures all allocations and frees, those of
+PyTorch's own allocator, too, each with 25 ns for the clock: milliseconds a step, nanoseconds a call.
 
 On the driver simulator a run has the allocations of PyTorch, and shows memory, not time. It needs
 PYTHONPATH=tools/without_kernels, and the library of python/tests/torch_cudart.c in LD_PRELOAD:
@@ -48,6 +49,7 @@ GIB = 1 << 30
 PROGRAMS = ("mlp", "transformer", "resnet50")
 ALLOCATORS = ("default", "expandable", "tarn")
 LONGEST = 180  # seconds of a run
+CORES = 4  # of steps in turns
 
 
 # --- the programs ---------------------------------------------------------------------------------
@@ -170,28 +172,18 @@ def figures_of(pool, names):
 
 
 class CallTimes:
-    """The times of PyTorch's calls of the allocator that it gets next; see call_times.c."""
+    """The times of PyTorch's allocations and frees, whatever its allocator is; see call_times.c."""
 
-    def __init__(self, path):
-        import torch
-
-        self.library = ctypes.CDLL(os.path.abspath(path))
-        self.set_allocator = torch._C._cuda_customAllocator
-        torch._C._cuda_customAllocator = self._use
+    def __init__(self, path, torch):
+        library = ctypes.CDLL(os.path.abspath(path))
+        c10 = ctypes.CDLL(str(pathlib.Path(torch.__file__).with_name("lib") / "libc10_cuda.so"))
+        name = "_ZN3c104cuda20CUDACachingAllocator9allocatorE"
+        allocator = ctypes.c_void_p.in_dll(c10, name)  # CUDACachingAllocator::allocator
+        if library.call_times_measure(allocator):
+            sys.exit("--call-times: the allocator's table of functions cannot be written")
         two = ctypes.c_ulonglong * 2
-        self.ns = two.in_dll(self.library, "call_times_ns")
-        self.counts = two.in_dll(self.library, "call_times_counts")
-
-    def _timed(self, name, function):
-        """Return the address of a function that calls this one, and measures it."""
-        ctypes.c_void_p.in_dll(self.library, f"call_times_{name}").value = function
-        timed = self.library[f"call_times_timed_{name}"]
-        return ctypes.cast(timed, ctypes.c_void_p).value
-
-    def _use(self, allocate, deallocate):
-        return self.set_allocator(
-            self._timed("allocate", allocate), self._timed("deallocate", deallocate)
-        )
+        self.ns = two.in_dll(library, "call_times_ns")
+        self.counts = two.in_dll(library, "call_times_counts")
 
     def take(self):
         """Return the ns of an allocation and of a free since the last call, and their number."""
@@ -206,7 +198,6 @@ class Training:
     def __init__(self, program, allocator, few_shapes=None, call_times=None, seed=1):
         kind, _, options = allocator.partition(":")
         options = turns.pool_options(options)
-        self.call_times = CallTimes(call_times) if call_times and kind == "tarn" else None
         self.pool = None
         if kind == "tarn":
             import tarn.torch
@@ -216,6 +207,7 @@ class Training:
         import torch
 
         self.torch = torch
+        self.call_times = CallTimes(call_times, torch) if call_times else None
         torch.manual_seed(1)
         rng = random.Random(seed)
         self.rng = FewShapes(rng, few_shapes) if few_shapes else rng
@@ -357,6 +349,7 @@ def run_turns(program, arguments):
     processes, whose ratio is the noise.
     """
     length = arguments.few_shapes or 8
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # cores are not alike
     peers = [Peer(program, allocator, arguments) for allocator in arguments.allocators]
     for peer in peers:
         peer.take(arguments.warm_up)

@@ -16,7 +16,7 @@
 
 /* The hook of this thread. NULL: it has none, or this call has called it already. */
 extern _Thread_local tarn_blocking_hook *tarn__blocking_hook_current
-    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+    __attribute__((visibility("hidden")));
 
 void tarn__blocking_hook_run(void);
 

@@ -9,8 +9,7 @@
 /* Number of failures that this thread has recorded. Read it before a call of a user's
  * code. If the call fails and the number is the same, it left no message: the last one is
  * older. */
-extern _Thread_local unsigned tarn__error_count
-    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+extern _Thread_local unsigned tarn__error_count __attribute__((visibility("hidden")));
 
 /* Return true if a call that returned `status` left a message of its own. `before` is the
  * count before the call. */

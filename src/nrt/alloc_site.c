@@ -24,8 +24,7 @@ static struct {
     _Atomic(struct site *) table; /* SITES of them; made at the first use, never freed */
 } sites = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static _Thread_local const char *thread_label
-    __attribute__((tls_model(TARN_NRT_TLS_MODEL)));
+static _Thread_local const char *thread_label;
 
 const char *tarn_nrt_set_label(const char *label)
 {

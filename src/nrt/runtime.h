@@ -142,13 +142,6 @@ struct tarn_runtime {
 #define TARN__UNCHECKED_MODES (TARN_NRT_ABORT | TARN_NRT_EXIT_REPORT | TARN_NRT_SLABS)
 #define TARN__UNREADY (UINT64_C(1) << 62) /* not initialized yet */
 
-/* The access to thread-local variables: one load relative to the thread register. A
- * library that is opened late gets their bytes from the surplus that libc keeps for that
- * (docs/design/nrt.md has the figures). */
-#ifndef TARN_NRT_TLS_MODEL
-#define TARN_NRT_TLS_MODEL "initial-exec"
-#endif
-
 /* Have new blocks of the instance come from `allocator`. */
 tarn_status tarn__runtime_use_allocator(tarn_runtime *runtime,
                                         const struct tarn__allocator *allocator);

@@ -10,7 +10,7 @@ extern struct tarn__shard tarn__no_shard;
 
 /* One pointer per thread, in the thread's static block. */
 extern _Thread_local struct tarn__nrt_thread *tarn__nrt_self
-    __attribute__((visibility("hidden"), tls_model(TARN_NRT_TLS_MODEL)));
+    __attribute__((visibility("hidden")));
 
 /* This thread's shard of the instance with that index, or &tarn__no_shard. */
 static inline struct tarn__shard *tarn__shard_at(unsigned index)

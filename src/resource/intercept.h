@@ -39,12 +39,11 @@ enum {
 extern atomic_uint tarn__intercept_word __attribute__((visibility("hidden")));
 /* Allocations of this thread up to the next sample; below 1: this is one. */
 extern _Thread_local int64_t tarn__intercept_countdown
-    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+    __attribute__((visibility("hidden")));
 
 /* Return address of this thread's last call that did not go straight to a pool. It may be
  * within the library. */
-extern _Thread_local void *tarn__intercept_caller
-    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+extern _Thread_local void *tarn__intercept_caller __attribute__((visibility("hidden")));
 
 static inline unsigned tarn__intercept_load(void)
 {

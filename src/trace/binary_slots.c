@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Thread_local struct tarn__binary_slot *tarn__binary_slots_own
-    __attribute__((tls_model("initial-exec")));
+_Thread_local struct tarn__binary_slot *tarn__binary_slots_own;
 
 TARN__STATIC_MUTEX(lock);
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -40,7 +40,7 @@ struct tarn__binary_slots {
 
 /* The list of the slots of this thread; the slot of the last used log is first. */
 extern _Thread_local struct tarn__binary_slot *tarn__binary_slots_own
-    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+    __attribute__((visibility("hidden")));
 
 /* Return this thread's slot for a log, and make it the first of the list. If there is
  * none, take the slot of a thread that has ended, or allocate one. `time_ns` is the time

@@ -29,7 +29,7 @@ struct tarn__thread {
 
 /* The table of this thread; an empty one if the thread has no thread cache yet. */
 extern _Thread_local struct tarn__thread *tarn__thread_table
-    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+    __attribute__((visibility("hidden")));
 
 /* Return the slot at which a search begins. */
 static inline struct tarn__slot *tarn__thread_table_slot(struct tarn__thread *thread,
