@@ -360,7 +360,7 @@ node_claim = Model(
 # --- the address table: look-ups without the lock, beside insertion and growth -------------------
 
 ADDRESSES_H, ADDRESSES_C = "src/pool/blocks/addresses.h", "src/pool/blocks/addresses.c"
-OPERATIONS_C = "src/pool/operations.c"
+LIVE_H = "src/pool/live.h"
 ADDRESSES = {
     **POOL_LOCK,
     "link": Site(
@@ -406,8 +406,8 @@ ADDRESSES = {
         "atomic_load_explicit(&tarn__node(nodes, index)->chain, memory_order_acquire)",
     ),
     "is_live": Site(
-        OPERATIONS_C,
-        "is_live",
+        LIVE_H,
+        "tarn__live_is",
         "atomic_load_explicit(&tarn__node(&pool->heap.nodes, index)->state, memory_order_acquire)",
     ),
     "address": NODE["address"],
@@ -1166,7 +1166,7 @@ NOT_NEEDED = {
     (ADDRESSES_C, "tarn__addresses_look_in_older"): LINKS,
     (ADDRESSES_C, "first_of"): LINKS,
     (ADDRESSES_C, "find_in"): LINKS,
-    (OPERATIONS_C, "is_live"): "The claim of the node has the order.",
+    (LIVE_H, "tarn__live_is"): "The claim of the node has the order.",
     (CACHE_C, "tarn__thread_cache_exclude_owner"): "The barrier after the store has the order.",
     (CACHE_H, "tarn__thread_cache_take_last_freed"): "Only the thread itself fills its slot.",
     (NODE_H, "tarn__node_claim"): "The undo writes nothing else; its owner has the block already.",
