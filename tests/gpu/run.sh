@@ -195,7 +195,7 @@ setup() {
 }
 
 # Python tests that measure the memory of the whole device.
-alone='freed_memory_is_free or test_a_run_reports_its_memory'
+alone='freed_memory_is_free or test_a_run_reports_its_memory or test_together'
 
 tests() {
     setup
@@ -203,7 +203,7 @@ tests() {
     phase python-tests 370 python_tests python-gpu -n $((jobs / 2)) -k "not ($alone)" &
     wait
     phase c-memory 90 c_tests c-memory-gpu -j 1 -L memory
-    phase python-memory 60 python_tests python-memory-gpu -k "$alone"
+    phase python-memory 75 python_tests python-memory-gpu -k "$alone"
     phase two-processes 60 two_processes
     phase order 120 order
     phase no_stream 60 no_stream
