@@ -8,7 +8,8 @@ of its own, tools/exports-prune.txt.
 A name that is not on the list, or that is no longer there, is a change of the ABI: write
 the list anew in the commit that means it, and name the change in CHANGELOG.md. Some names
 must never be exported, list or not: Numba's own extension exports them too, and the first
-one loaded would serve both.
+one loaded would serve both. No library may import __tls_get_addr: each access to a thread-local
+variable would be a call.
 """
 
 import pathlib
@@ -23,10 +24,10 @@ TAKEN = {
 }
 
 
-def exported(library):
-    """The defined dynamic symbols of a library, sorted."""
+def dynamic_symbols(library, which):
+    """Return the dynamic symbols of a library that this option of nm selects, sorted."""
     out = subprocess.run(
-        ["nm", "-D", "--defined-only", "--format=posix", library],
+        ["nm", "-D", which, "--format=posix", library],
         check=True,
         capture_output=True,
         text=True,
@@ -57,11 +58,13 @@ def main(arguments):
     if not arguments or arguments[1:] not in ([], ["--write"]):
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    names = exported(arguments[0])
+    names = dynamic_symbols(arguments[0], "--defined-only")
     path = list_for(arguments[0])
     if arguments[1:]:
         path.write_text("".join(name + "\n" for name in names))
     found = list(complaints(names, path))
+    if "__tls_get_addr" in dynamic_symbols(arguments[0], "--undefined-only"):
+        found.append("imported, but must not be: __tls_get_addr")
     print("\n".join(found) or f"{len(names)} names, as listed")
     return 1 if found or not names else 0
 
