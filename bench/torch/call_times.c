@@ -69,15 +69,15 @@ static void *allocate_measured(struct data_ptr *out, void *allocator, size_t byt
     note(0, began);
     if (!out->context || !out->deleter)
         return out;
-    /* a second deleter is left as it is */
+    /* frees by another function than the first one are not measured */
     if (atomic_compare_exchange_strong(&deallocate, &expected, out->deleter) ||
         expected == out->deleter)
         out->deleter = deallocate_measured;
     return out;
 }
 
-/* Measure an allocator from now on, and all others of its class. Returns 0, or -1 if its
- * table of functions cannot be written. */
+/* Measure an allocator from now on, and all others of its class. Call it once in a process.
+ * Returns 0, or -1 if its table of functions cannot be written. */
 int call_times_measure(void *allocator)
 {
     void **functions = *(void ***)allocator;

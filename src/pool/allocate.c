@@ -1,4 +1,4 @@
-/* allocate.c -- the allocation of the pool. It has three paths, tried in this order.
+/* allocate.c -- how the pool allocates a block: three paths, tried in this order.
  *
  *    cache hit  The block comes from the thread cache of this stream.
  *    fast path  The thread cache identifies the stream, and the operation takes the

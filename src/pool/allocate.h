@@ -1,4 +1,4 @@
-/* allocate.h -- the allocation of the pool. */
+/* allocate.h -- how the pool allocates a block. */
 #ifndef TARN_POOL_ALLOCATE_H
 #define TARN_POOL_ALLOCATE_H
 

@@ -1,4 +1,4 @@
-/* deallocate.c -- the free of the pool. It has three paths, tried in this order.
+/* deallocate.c -- how the pool frees a block: three paths, tried in this order.
  *
  *    cache      The block goes into the thread cache of this stream.
  *    fast path  The thread cache identifies the stream, and the operation takes the

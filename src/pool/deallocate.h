@@ -1,4 +1,4 @@
-/* deallocate.h -- the free of the pool. */
+/* deallocate.h -- how the pool frees a block. */
 #ifndef TARN_POOL_DEALLOCATE_H
 #define TARN_POOL_DEALLOCATE_H
 

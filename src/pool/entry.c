@@ -26,8 +26,8 @@ tarn_status tarn__entry_check_lifecycle(struct tarn__pool *pool)
 bool tarn__entry_has_joined_capture(const struct tarn__pool *pool,
                                     const struct tarn__thread_cache *cache)
 {
-    /* A raw stream is checked already. The legacy stream cannot capture, and a query of it
-     * fails where no context is current. */
+    /* The check of the thread cache has queried a raw stream. The legacy stream cannot
+     * capture, and a query of it fails where no context is current. */
     if (!cache->registration || cache->key == TARN__KEY_LEGACY)
         return false;
     tarn__blocking_hook_call();

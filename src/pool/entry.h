@@ -7,18 +7,19 @@
 #include "pool/cache/thread_cache.h"
 #include "pool/order/caller.h"
 
-/* Return TARN_OK if the pool can serve a call. A suspended pool may be resumed. */
+/* Return TARN_OK if the pool can serve a call, else record why not. This resumes a suspended
+ * pool if its policy says so. */
 tarn_status tarn__entry_check_lifecycle(struct tarn__pool *pool);
 
-/* Return true if a registered stream captures, without an announcement for it: an event
- * of a capturing stream makes a stream join the capture. A cache hit does not query that.
- * The operation then takes the slow path. */
+/* Return true if a registered stream captures although the program has announced no
+ * capture: an event of a capturing stream makes a stream join the capture. The check of a
+ * thread cache knows announced captures alone. The caller takes the slow path then. */
 bool tarn__entry_has_joined_capture(const struct tarn__pool *pool,
                                     const struct tarn__thread_cache *cache);
 
 /* Begin an operation on the slow path. In a capture of a registered stream that was not
  * announced, drain the thread caches of the stream. No later call of the capture is a
- * hit then, whatever path this one took. */
+ * cache hit then. */
 tarn_status tarn__entry_begin_slow(struct tarn__pool *pool, tarn_stream stream,
                                    struct tarn__caller *caller);
 

@@ -9,8 +9,8 @@ tarn_status tarn__shrink_to(void *self, size_t keep_bytes, size_t *released_out)
 
 /* Return the free memory of a pool to the device. The pool then maps new memory at the addresses
  * of a new plan, or in larger handles once it has ended learning. Between two steps nearly all
- * memory is free. Without this the pool would have both. Where it cannot wait for the device,
- * the pages move one by one. */
+ * memory is free. Without this the pool would hold the old memory and the new. Where it cannot
+ * wait for the device, the pages move one by one. */
 void tarn__shrink_fully(struct tarn__pool *pool);
 
 /* Do the part of tarn__shrink_to_threshold() that is seldom needed. */
