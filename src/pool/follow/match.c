@@ -178,10 +178,14 @@ static void go_back(struct tarn__sequence *sequence, uint32_t places)
 static void pass(struct tarn__sequence *sequence, uint32_t count)
 {
     bool is_far = count >= TARN__MATCH_WINDOW;
+    uint32_t rest = sequence->count - sequence->cursor;
 
     sequence->behind = is_far ? UINT64_MAX : ~(~sequence->behind << count);
     sequence->ahead = is_far ? 0 : sequence->ahead >> count;
-    sequence->cursor = (uint32_t)(((uint64_t)sequence->cursor + count) % sequence->count);
+    if (count < rest) /* a division takes long */
+        sequence->cursor += count;
+    else
+        sequence->cursor = (count - rest) % sequence->count;
 }
 
 void tarn__match_accept(struct tarn__match *match)
