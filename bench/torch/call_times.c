@@ -53,9 +53,10 @@ static void note(int kind, uint64_t began)
 
 static void deallocate_measured(void *context)
 {
+    deleter *function = atomic_load(&deallocate);
     uint64_t began = now_ns();
 
-    atomic_load (&deallocate)(context);
+    function(context);
     note(1, began);
 }
 
