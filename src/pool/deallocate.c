@@ -102,12 +102,12 @@ static tarn_status quick_put_no_stream(struct tarn__pool *pool, tarn__index inde
         return tarn__live_fail(block);
     uint32_t quanta = node->quanta;
     tarn__pool_lock(pool);
+    struct tarn__stream_state *stream_state =
+        tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM);
     tarn__counts_note_free(&pool->counts, tarn__node_requested(node));
     if (pool->follow)
-        tarn__follow_forget(pool, index,
-                            tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM));
-    tarn__heap_put(&pool->heap, index,
-                   tarn__identity_find(&pool->heap, TARN__KEY_NO_STREAM));
+        tarn__follow_forget(pool, index, stream_state);
+    tarn__heap_put(&pool->heap, index, stream_state);
     bool due = tarn__no_stream_fence_is_due(pool, quanta);
     tarn__pool_unlock(pool);
     if (due)

@@ -8,7 +8,7 @@
 #include "pool/order/caller.h"
 
 /* Return TARN_OK if the pool can serve a call, else record why not. This resumes a suspended
- * pool if its policy says so. */
+ * pool if its policy is to resume. */
 tarn_status tarn__entry_check_lifecycle(struct tarn__pool *pool);
 
 /* Return true if a registered stream captures although the program has announced no

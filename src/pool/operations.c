@@ -7,7 +7,6 @@
 #include "pool/entry.h"
 #include "pool/live.h"
 #include "pool/shrink.h"
-#include "base/error.h"
 
 _Static_assert(TARN__QUANTUM == TARN_POOL_QUANTUM, "the quantum is public");
 
