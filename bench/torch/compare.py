@@ -18,8 +18,9 @@ after the warm-up, and beside them the peak of reserved memory over all steps.
 
 With --in-turns all allocators of a program run at once, in turns of a few steps, on the same four
 cores. The table has the medians of the time of a step, and of that until its work is queued, with
-ratios to the first allocator. A wait for the device is busy, so that CPU time tells nothing. The
-noise of a ratio is some percent: an allocator that is named twice shows it.
+ratios to the first allocator. A wait for the device is busy, so that CPU time tells nothing.
+Processes of one allocator differ by some percent. So name each allocator several times: the last
+table has the mean ratio of its processes, with the standard error.
 --call-times build/release/bench/libbench_call_times.so measures all allocations and frees, those of
 PyTorch's own allocator, too, each with 25 ns for the clock: milliseconds a step, nanoseconds a call.
 
@@ -341,12 +342,18 @@ class Peer:
         return found
 
 
+def means_of_turns(peers, allocator, at):
+    """Return, for each turn, the mean of figure `at` of all processes of an allocator."""
+    taken = [peer.taken for peer in peers if peer.allocator == allocator]
+    return [statistics.mean(turn[at] for turn in same) for same in zip(*taken)]
+
+
 def run_turns(program, arguments):
     """Train under all allocators at once, one turn of steps after another; print a table.
 
     Each turn has all shapes once. The ratios are those of turns that follow each other, so that
-    other work on the machine meets all allocators alike. An allocator that is named twice has two
-    processes, whose ratio is the noise.
+    other work on the machine meets all allocators alike. They are ratios to the mean of all
+    processes of the first allocator.
     """
     length = arguments.few_shapes or 8
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # cores are not alike
@@ -358,11 +365,14 @@ def run_turns(program, arguments):
             peer.taken.append(peer.take(length))
     print(f"{program}: {arguments.steps // length} turns of {length} steps")
     print("allocator             until   ms a step   ratio to the first: median (quartiles)")
+    medians = {}  # of the ratios, by kind and allocator: one of each process
     for peer in peers:
         for at, kind in enumerate(("all", "queued")):
             values = [turn[at] / length for turn in peer.taken]
-            ratios = [turn[at] / own[at] for turn, own in zip(peer.taken, peers[0].taken)]
+            first = means_of_turns(peers, peers[0].allocator, at)
+            ratios = [turn[at] / mean for turn, mean in zip(peer.taken, first)]
             low, middle, high = statistics.quantiles(ratios, n=4)
+            medians.setdefault((peer.allocator, kind), []).append(middle)
             print(
                 f"{peer.allocator:20}  {kind:6}  {statistics.median(values):9.2f}   "
                 f"{middle:.4f} ({low:.4f}, {high:.4f})"
@@ -374,6 +384,13 @@ def run_turns(program, arguments):
             print(
                 f"{peer.allocator:20}  calls   {(allocate + free) * count / length / 1e6:9.3f}   "
                 f"{allocate:.0f} ns an allocation, {free:.0f} ns a free, {count / length:.0f} a step"
+            )
+    for (allocator, kind), ratios in medians.items():
+        if len(ratios) > 1:
+            error = statistics.stdev(ratios) / len(ratios) ** 0.5
+            print(
+                f"{allocator:20}  {kind:6}  {len(ratios)} processes: "
+                f"{statistics.mean(ratios):.4f} ± {error:.4f}"
             )
     for peer in peers:
         print(f"{peer.allocator}: {json.dumps(peer.end())}", flush=True)
