@@ -98,6 +98,7 @@ struct tarn__pages {
     size_t growth_bytes;   /* 0: by the pool's size */
     atomic_bool is_tight;  /* new handles are small */
     size_t block_bytes;    /* of the block that memory is obtained for; 0: none */
+    bool is_large;         /* new handles are large */
     atomic_bool is_single; /* new handles are pages */
     atomic_size_t reserved, suspended, metadata;
     atomic_size_t most; /* that the pool may have; 0: not set */

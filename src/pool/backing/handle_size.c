@@ -119,6 +119,18 @@ static size_t timed_handle(const struct tarn__pages *pages, size_t reserved)
     return part > TIMED_LEAST ? part : TIMED_LEAST;
 }
 
+/* Return the size of the handles of a pool of so many bytes, whatever is left. */
+static size_t wanted_handle(const struct tarn__pages *pages, size_t reserved)
+{
+    size_t early = early_handle(pages, reserved), late = reserved / HANDLE_PART;
+    size_t wanted =
+        tarn__size_least(timed_handle(pages, reserved), early > late ? early : late);
+
+    if (pages->is_large && !atomic_load(&pages->is_single))
+        return HANDLE_MOST;
+    return tarn__size_least(wanted, most_of(pages, reserved));
+}
+
 /* Return the headroom below the pool's limit; SIZE_MAX where the device has no more than
  * the limit. */
 static size_t headroom_of(const struct tarn__pages *pages, size_t reserved)
@@ -139,11 +151,7 @@ size_t tarn__handle_size(const struct tarn__pages *pages, size_t more)
         return 0;
     if (more > unreserved)
         more = unreserved;
-    size_t early = early_handle(pages, reserved + more);
-    size_t late = (reserved + more) / HANDLE_PART;
-    size_t wanted = tarn__size_least(timed_handle(pages, reserved + more),
-                                     early > late ? early : late);
-    wanted = tarn__size_least(wanted, most_of(pages, reserved + more));
+    size_t wanted = wanted_handle(pages, reserved + more);
     size_t part = headroom_of(pages, reserved) / AVAILABLE_PART;
     return power_of_two(pages, tarn__size_least(wanted, part), unreserved);
 }

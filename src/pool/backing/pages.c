@@ -152,6 +152,11 @@ void tarn__pages_set_block(struct tarn__pages *pages, uint64_t bytes)
     pages->block_bytes = bytes;
 }
 
+void tarn__pages_set_large(struct tarn__pages *pages, bool is_large)
+{
+    pages->is_large = is_large;
+}
+
 void tarn__pages_set_single(struct tarn__pages *pages, bool is_single)
 {
     atomic_store(&pages->is_single, is_single);

@@ -71,6 +71,9 @@ void tarn__pages_set_tight(struct tarn__pages *pages, bool is_tight);
 /* Set the bytes of the block that the next memory is obtained for; 0: of none. Handles
  * are not much larger. The caller grows the memory in one thread at a time. */
 void tarn__pages_set_block(struct tarn__pages *pages, uint64_t bytes);
+/* Have new handles be large, whatever the pool's size: so the driver finds the memory of an
+ * address sooner. The caller grows the memory in one thread at a time. */
+void tarn__pages_set_large(struct tarn__pages *pages, bool is_large);
 /* Have new handles be pages, so that each page can move by itself. Any thread. */
 void tarn__pages_set_single(struct tarn__pages *pages, bool is_single);
 

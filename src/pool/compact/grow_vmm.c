@@ -454,10 +454,12 @@ tarn_status tarn__grow_vmm_at(struct tarn__caller *caller, const struct tarn__gr
         growth.plan.reclaimable = found;
     uint64_t moved = tarn__plan_moved_bytes(&growth.plan);
     growth.plan.least = need > moved ? need - moved : 0;
+    tarn__pages_set_large(pool->pages, at->has_large_handles);
     growth.plan.new_bytes = moved == 0 ? bytes_at(pool, at, room) : growth.plan.least;
     tarn_status status = TARN_OUT_OF_MEMORY;
     if (growth.plan.least <= headroom && tarn__plan_take(&growth.plan, caller, &request))
         status = carry_out(&growth);
+    tarn__pages_set_large(pool->pages, false);
     free(found);
     return status;
 }

@@ -16,6 +16,7 @@ struct tarn__grow_at {
     struct tarn__span kept; /* what begins here does not move */
     uint64_t end;           /* more may be mapped, up to this address */
     uint64_t aim;           /* reserved bytes beyond which memory moves */
+    bool has_large_handles; /* what is mapped here is expected to stay */
 };
 
 /* Map memory there. Up to the aim the pool grows; beyond it, free memory from elsewhere moves

@@ -407,6 +407,7 @@ static bool has_mapped(struct follow_search *search)
         at.kept = (struct tarn__span){search->look.begin,
                                       search->look.end - search->look.begin};
         at.aim = pool->follow->aim;
+        at.has_large_handles = pool->follow->learn && pool->follow->learn->cost.is_quiet;
     }
     tarn__pool_unlock(pool);
     if (is_due)

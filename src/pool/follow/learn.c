@@ -632,6 +632,7 @@ void tarn__learn_enter(struct tarn__pool *pool, struct tarn__sequences *sequence
     learn->guess = shape;
     learn->unlike = 0;
     learn->counts.plans++;
+    tarn__cost_note_plan(&learn->cost);
     learn->marks_to_trim =
         learn->counts.plans == 1 ? 1 : TARN__LEARN_SETTLED << learn->settled;
 }
@@ -702,12 +703,17 @@ static void plan_step(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 }
 
 /* Note the calls of the present step, which ends. Returns true if those of the last periods were
- * too many. */
+ * too many. Behind the first quiet period the mark returns free memory. The plans have it in
+ * large handles from then on (has_large_handles). */
 static bool has_become_costly(struct tarn__pool *pool) TARN__REQUIRES(pool_lock)
 {
-    return tarn__cost_note_step(&pool->follow->learn->cost,
-                                tarn__pages_own_calls(pool->pages),
-                                pool->follow->learn->record.count);
+    struct tarn__learn *learn = pool->follow->learn;
+    bool is_costly = tarn__cost_note_step(
+        &learn->cost, tarn__pages_own_calls(pool->pages), learn->record.count);
+
+    if (learn->counts.plans > 0 && learn->cost.is_quiet && !learn->has_enlarged)
+        learn->has_enlarged = learn->is_trim_due = true;
+    return is_costly;
 }
 
 /* Note the end of the present step. */

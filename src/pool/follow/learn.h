@@ -101,6 +101,7 @@ struct tarn__learn {
     unsigned unlike; /* steps in a row for which the borrowed plan did not pay */
     unsigned over;   /* steps without a plan in a row; see TARN__LEARN_OVER */
     struct tarn__cost cost;
+    bool has_enlarged; /* a mark has returned free memory, for large handles */
     bool has_borrowed; /* a plan that paid, for this step */
     struct {
         uint64_t steps, plans, worse;

@@ -1,5 +1,7 @@
 /* Test which memory moves in a pool that learns several plans, and that in the end none does. */
 #include "learn_blocks.h"
+#include "pool/backing/vmm_table.h"
+#include "pool/follow/cost.h"
 #include "pool/follow/learn.h"
 #include "pool/pool.h"
 
@@ -157,6 +159,70 @@ TEST(memory_is_returned_less_and_less_often_behind_new_plans)
         run_equal_blocks(pool, 2 * MIB, LARGE_BLOCKS);
         CHECK_EQUAL((TARN__LEARN_SETTLED << i) - 1, marks_until_trim(pool));
         learn_equal_blocks(pool, (4 + i) * MIB);
+    }
+    end(pool);
+}
+
+/* --- large handles --- */
+
+/* Return the bytes of the largest handle of the pool. */
+static size_t largest_handle(tarn_resource *resource)
+{
+    struct tarn__pool *pool = inside(resource);
+    struct tarn__span handle;
+    size_t cursor = 0, most = 0;
+
+    tarn__pool_lock(pool);
+    while (tarn__vmm_table_next_handle(&pool->pages->vmm, &cursor, &handle))
+        most = handle.bytes > most ? handle.bytes : most;
+    tarn__pool_unlock(pool);
+    return most;
+}
+
+/* Return how many steps the plan is followed until the pool has handles of 32 MiB. */
+static int steps_to_large(tarn_resource *pool)
+{
+    int steps = 0;
+
+    for (; steps < 4 * TARN__COST_STEPS && largest_handle(pool) < 32 * MIB; steps++) {
+        run_equal_blocks(pool, 8 * MIB, LARGE_BLOCKS);
+        mark(pool);
+    }
+    return steps;
+}
+
+/* The driver looks an address up among all handles. */
+TEST(memory_that_plans_have_settled_in_is_mapped_anew_in_large_handles)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    learn_equal_blocks(pool, 8 * MIB);
+    int steps = steps_to_large(pool);
+    CHECK(steps > TARN__COST_STEPS && steps < 3 * TARN__COST_STEPS);
+    tarn_pool_statistics before = statistics(pool);
+    CHECK_EQUAL(LARGE_BLOCKS * 8 * MIB, before.reserved);
+    for (int i = 0; i < 3 * TARN__COST_STEPS; i++) {
+        run_equal_blocks(pool, 8 * MIB, LARGE_BLOCKS);
+        mark(pool);
+    }
+    CHECK_EQUAL(before.reserved, statistics(pool).reserved);
+    CHECK_EQUAL(before.growths, statistics(pool).growths);
+    CHECK_EQUAL(before.moves, statistics(pool).moves);
+    end(pool);
+}
+
+/* Memory moves to the addresses of a new plan, and small handles leave less behind. */
+TEST(handles_are_small_until_a_period_without_a_new_plan_has_ended)
+{
+    begin();
+    tarn_resource *pool = learning_pool();
+    for (size_t i = 0; i < 8; i++) {
+        learn_equal_blocks(pool, (12 - i) * MIB);
+        for (int j = 0; j < TARN__COST_STEPS * 2 / 3; j++) {
+            run_equal_blocks(pool, 12 * MIB, LARGE_BLOCKS);
+            mark(pool);
+        }
+        CHECK(largest_handle(pool) <= 4 * MIB);
     }
     end(pool);
 }

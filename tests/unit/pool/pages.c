@@ -125,6 +125,25 @@ TEST(pages_step_grows_with_the_pool_and_shrinks_near_the_limit)
     tarn__pages_close(pages);
 }
 
+/* Whatever the pool's size, but not near its limit, and not where each page moves by itself. */
+TEST(large_handles_are_of_32_mib)
+{
+    struct tarn__pages *pages = open_pages();
+
+    tarn__pages_set_tight(pages, true);
+    tarn__pages_set_large(pages, true);
+    CHECK_EQUAL(32 * MIB, tarn__handle_size(pages, 64 * MIB));
+    tarn__pages_set_maximum(pages, 2048 * MIB);
+    CHECK_EQUAL(2 * MIB, tarn__handle_size(pages, 64 * MIB));
+    tarn__pages_set_maximum(pages, UINT64_MAX);
+    tarn__pages_set_single(pages, true);
+    CHECK_EQUAL(PAGE, tarn__handle_size(pages, 64 * MIB));
+    tarn__pages_set_single(pages, false);
+    tarn__pages_set_large(pages, false);
+    CHECK(tarn__handle_size(pages, 8192 * MIB) <= 4 * MIB);
+    tarn__pages_close(pages);
+}
+
 /* Live blocks pin only a small part of the pool's maximum. */
 TEST(pages_of_a_pool_that_has_little_of_a_large_device_have_larger_handles)
 {
