@@ -10,7 +10,6 @@
  * MiB of other memory before each call. On the simulator the figures tell nothing.
  */
 #include "bench.h"
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,31 +26,15 @@ static struct {
 static unsigned char *other;
 static size_t other_at;
 
-static void find(void *library, const char *name, void *out)
+static void find_functions(void)
 {
-    void *found = dlsym(library, name);
+    void *found = bench_driver_function("cuPointerGetAttribute", 4000);
 
-    if (!found)
-        bench_die("%s is missing", name);
-    memcpy(out, &found, sizeof found);
-}
-
-static void open_driver(void)
-{
-    const char *path = getenv("TARN_DRIVER");
-    void *library = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
-
-    if (!library)
-        bench_die("%s", dlerror());
-    find(library, "cuPointerGetAttribute", &driver.get_attribute);
-    find(library, "cuMemcpyDtoDAsync_v2", &driver.copy);
-    find(library, "cuStreamSynchronize", &driver.synchronize);
-}
-
-static void must(int result, const char *what)
-{
-    if (result != 0)
-        bench_die("%s failed with error %d", what, result);
+    memcpy(&driver.get_attribute, &found, sizeof found);
+    found = bench_driver_function("cuMemcpyDtoDAsync", 3020);
+    memcpy(&driver.copy, &found, sizeof found);
+    found = bench_driver_function("cuStreamSynchronize", 2000);
+    memcpy(&driver.synchronize, &found, sizeof found);
 }
 
 /* Write other memory, so that the processor's caches have less of the driver. */
@@ -83,8 +66,8 @@ static void query(struct memory *memory, size_t bytes)
 {
     unsigned type;
 
-    must(driver.get_attribute(&type, MEMORY_TYPE, draw(memory, bytes)),
-         "cuPointerGetAttribute");
+    bench_must_cuda(driver.get_attribute(&type, MEMORY_TYPE, draw(memory, bytes)),
+                    "cuPointerGetAttribute");
 }
 
 static void fill(struct memory *memory, size_t bytes)
@@ -94,8 +77,9 @@ static void fill(struct memory *memory, size_t bytes)
 
 static void copy(struct memory *memory, size_t bytes)
 {
-    must(driver.copy(draw(memory, bytes), draw(memory, bytes), bytes, TARN_STREAM_LEGACY),
-         "cuMemcpyDtoDAsync");
+    bench_must_cuda(
+        driver.copy(draw(memory, bytes), draw(memory, bytes), bytes, TARN_STREAM_LEGACY),
+        "cuMemcpyDtoDAsync");
 }
 
 static const struct {
@@ -117,7 +101,8 @@ static double median_of(struct memory *memory, size_t which, bool is_cold)
 
     for (int i = 0; i < CALLS; i++) {
         if (i % BATCH == 0)
-            must(driver.synchronize(TARN_STREAM_LEGACY), "cuStreamSynchronize");
+            bench_must_cuda(driver.synchronize(TARN_STREAM_LEGACY),
+                            "cuStreamSynchronize");
         if (is_cold)
             write_other();
         uint64_t began = bench_now_ns();
@@ -140,7 +125,7 @@ static void print_row(const char *name, const char *spec, size_t bytes)
         for (size_t i = 0; i < CASES; i++)
             printf("%9.0f", median_of(&memory, i, cold));
     puts("");
-    must(driver.synchronize(TARN_STREAM_LEGACY), "cuStreamSynchronize");
+    bench_must_cuda(driver.synchronize(TARN_STREAM_LEGACY), "cuStreamSynchronize");
     bench_must(
         tarn_resource_deallocate(resource, memory.block, bytes, 0, TARN_STREAM_LEGACY),
         "free");
@@ -154,8 +139,8 @@ int main(int argc, char **argv)
     if (bytes < 64 * MIB)
         bench_die("usage: bench-lookups [GIB]");
     other = bench_allocate(OTHER_BYTES, 1);
-    open_driver();
     bench_make_current();
+    find_functions();
     printf("%-12s", "handles");
     for (int cold = 0; cold < 2; cold++)
         for (size_t i = 0; i < CASES; i++)

@@ -59,6 +59,11 @@ void bench_make_current(void);
 void bench_stream_destroy(tarn_stream raw);
 void bench_fill(tarn_device_ptr block, size_t bytes, tarn_stream raw);
 
+/* Find a function of the driver, as programs do; exits if that has none of this version. */
+void *bench_driver_function(const char *symbol, int version);
+/* Exit with 1 if a driver call failed. */
+void bench_must_cuda(int result, const char *symbol);
+
 /* A control of the simulator, NULL on another driver. */
 void *bench_sim_control(const char *name);
 void bench_sim_configure(const char *options); /* nothing on a GPU */

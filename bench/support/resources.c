@@ -232,8 +232,7 @@ static void *driver_library(void)
     return library;
 }
 
-/* Find a function of the driver as programs do. */
-static void *driver_function(const char *symbol, int version)
+void *bench_driver_function(const char *symbol, int version)
 {
     int (*get)(const char *, void **, int, uint64_t, int *);
     void *found = dlsym(driver_library(), "cuGetProcAddress_v2"), *out = NULL;
@@ -249,7 +248,7 @@ static void *driver_function(const char *symbol, int version)
     return out;
 }
 
-static void must_cuda(int result, const char *symbol)
+void bench_must_cuda(int result, const char *symbol)
 {
     if (result != 0)
         bench_die("%s: %d", symbol, result);
@@ -265,15 +264,15 @@ static struct {
 static void retain_context(void)
 {
     int (*retain)(void **, int);
-    void *found = driver_function("cuDevicePrimaryCtxRetain", 7000);
+    void *found = bench_driver_function("cuDevicePrimaryCtxRetain", 7000);
 
     memcpy(&retain, &found, sizeof retain);
-    must_cuda(retain(&driver.context, 0), "cuDevicePrimaryCtxRetain");
-    found = driver_function("cuCtxSetCurrent", 4000);
+    bench_must_cuda(retain(&driver.context, 0), "cuDevicePrimaryCtxRetain");
+    found = bench_driver_function("cuCtxSetCurrent", 4000);
     memcpy(&driver.set_current, &found, sizeof found);
-    found = driver_function("cuStreamDestroy", 4000);
+    found = bench_driver_function("cuStreamDestroy", 4000);
     memcpy(&driver.destroy_stream, &found, sizeof found);
-    found = driver_function("cuMemsetD8Async", 3020);
+    found = bench_driver_function("cuMemsetD8Async", 3020);
     memcpy(&driver.fill, &found, sizeof found);
 }
 
@@ -282,17 +281,17 @@ void bench_make_current(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, retain_context);
-    must_cuda(driver.set_current(driver.context), "cuCtxSetCurrent");
+    bench_must_cuda(driver.set_current(driver.context), "cuCtxSetCurrent");
 }
 
 void bench_stream_destroy(tarn_stream raw)
 {
-    must_cuda(driver.destroy_stream(raw), "cuStreamDestroy");
+    bench_must_cuda(driver.destroy_stream(raw), "cuStreamDestroy");
 }
 
 void bench_fill(tarn_device_ptr block, size_t bytes, tarn_stream raw)
 {
-    must_cuda(driver.fill(block, 1, bytes, raw), "cuMemsetD8Async");
+    bench_must_cuda(driver.fill(block, 1, bytes, raw), "cuMemsetD8Async");
 }
 
 bool bench_counted_calls(uint64_t *out)
