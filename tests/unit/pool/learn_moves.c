@@ -191,6 +191,25 @@ static int steps_to_large(tarn_resource *pool)
     return steps;
 }
 
+/* Run the step with work on its stream: each block has its bytes until it is freed. */
+static void run_written_blocks(tarn_resource *pool)
+{
+    tarn_device_ptr blocks[LARGE_BLOCKS];
+    unsigned char first, last;
+
+    for (int i = 0; i < LARGE_BLOCKS; i++) {
+        blocks[i] = take(pool, 8 * MIB, streams[0]);
+        CHECK_OK(tarn_memset_async(0, blocks[i], i + 1, 8 * MIB, streams[0]));
+    }
+    CU(cuStreamSynchronize(streams[0]));
+    for (int i = 0; i < LARGE_BLOCKS; i++) {
+        CU(cuMemcpyDtoH_v2(&first, blocks[i], 1));
+        CU(cuMemcpyDtoH_v2(&last, blocks[i] + 8 * MIB - 1, 1));
+        CHECK(first == i + 1 && last == i + 1);
+        put(pool, blocks[i], 8 * MIB, streams[0]);
+    }
+}
+
 /* The driver looks an address up among all handles. */
 TEST(memory_that_plans_have_settled_in_is_mapped_anew_in_large_handles)
 {
@@ -199,6 +218,8 @@ TEST(memory_that_plans_have_settled_in_is_mapped_anew_in_large_handles)
     learn_equal_blocks(pool, 8 * MIB);
     int steps = steps_to_large(pool);
     CHECK(steps > TARN__COST_STEPS && steps < 3 * TARN__COST_STEPS);
+    run_written_blocks(pool);
+    mark(pool);
     tarn_pool_statistics before = statistics(pool);
     CHECK_EQUAL(LARGE_BLOCKS * 8 * MIB, before.reserved);
     for (int i = 0; i < 3 * TARN__COST_STEPS; i++) {
