@@ -4,27 +4,24 @@
  *     bench-lookups [GIB]
  *
  * One block of 8 GiB, or as many as the argument says, has handles of 2 to 256 MiB. The last
- * row is memory of cuMemAlloc. Each figure is the median of 300 calls at drawn addresses, in
- * ns: a query of the address (cuPointerGetAttribute), and fills and copies of 4 KiB and of
- * 32 MiB up to the return of the call. In the second half of the columns the program writes 2
- * MiB of other memory before each call. On the simulator the figures tell nothing.
+ * row is memory of cuMemAlloc. Each figure is the median of 300 calls at random addresses, in
+ * ns, up to the return of the call. The calls are a query of the address
+ * (cuPointerGetAttribute), and fills and copies of 4 KiB and of 32 MiB. In the second half of
+ * the columns the program writes 2 MiB of other memory before each call. On the simulator the
+ * figures tell nothing.
  */
 #include "bench.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLS = 300, BATCH = 8, LINE_BYTES = 64, MEMORY_TYPE = 2 };
+enum { CALLS = 300, BATCH = 8, MEMORY_TYPE = 2 };
 #define MIB ((size_t)1 << 20)
-#define OTHER_BYTES (64 * MIB)
 
 static struct {
     int (*get_attribute)(void *out, int attribute, tarn_device_ptr address);
     int (*copy)(tarn_device_ptr to, tarn_device_ptr from, size_t bytes, tarn_stream);
     int (*synchronize)(tarn_stream stream);
 } driver;
-
-static unsigned char *other;
-static size_t other_at;
 
 static void find_functions(void)
 {
@@ -35,15 +32,6 @@ static void find_functions(void)
     memcpy(&driver.copy, &found, sizeof found);
     found = bench_driver_function("cuStreamSynchronize", 2000);
     memcpy(&driver.synchronize, &found, sizeof found);
-}
-
-/* Write other memory, so that the processor's caches have less of the driver. */
-static void write_other(void)
-{
-    for (size_t i = 0; i < 2 * MIB; i += LINE_BYTES) {
-        other[other_at]++;
-        other_at = (other_at + LINE_BYTES) % OTHER_BYTES;
-    }
 }
 
 /* --- the calls --- */
@@ -104,7 +92,7 @@ static double median_of(struct memory *memory, size_t which, bool is_cold)
             bench_must_cuda(driver.synchronize(TARN_STREAM_LEGACY),
                             "cuStreamSynchronize");
         if (is_cold)
-            write_other();
+            bench_write_other(2 * MIB);
         uint64_t began = bench_now_ns();
         cases[which].call(memory, cases[which].bytes);
         ns[i] = (double)(bench_now_ns() - began);
@@ -138,7 +126,6 @@ int main(int argc, char **argv)
 
     if (bytes < 64 * MIB)
         bench_die("usage: bench-lookups [GIB]");
-    other = bench_allocate(OTHER_BYTES, 1);
     bench_make_current();
     find_functions();
     printf("%-12s", "handles");
@@ -153,6 +140,5 @@ int main(int argc, char **argv)
         print_row(name, spec, bytes);
     }
     print_row("cuMemAlloc", "cuda", bytes);
-    free(other);
     return 0;
 }

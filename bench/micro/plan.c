@@ -206,11 +206,7 @@ struct training {
     uint64_t random;
     /* of the second half of the passes */
     uint64_t most_live, most_reserved, operations, ns;
-    unsigned char *other; /* OTHER_BYTES of the program's own memory */
-    size_t other_at;
 };
-
-enum { OTHER_BYTES = 64 << 20, LINE_BYTES = 64 };
 
 enum { GRADIENT = 1, SHAPES_MOST = 64 };
 
@@ -230,12 +226,9 @@ static size_t training_bytes(const struct training *training, unsigned kind,
 }
 
 /* Write other memory, and return the time at which an operation begins. */
-static uint64_t training_begin(struct training *training)
+static uint64_t training_begin(void)
 {
-    for (size_t i = 0; i < (size_t)bench.cold << 10; i += LINE_BYTES) {
-        training->other[training->other_at]++;
-        training->other_at = (training->other_at + LINE_BYTES) % OTHER_BYTES;
-    }
+    bench_write_other((size_t)bench.cold << 10);
     return bench_now_ns();
 }
 
@@ -249,7 +242,7 @@ static void training_end(struct training *training, uint64_t begin)
 
 static tarn_device_ptr training_take(struct training *training, size_t bytes)
 {
-    uint64_t begin = training_begin(training);
+    uint64_t begin = training_begin();
     tarn_device_ptr block;
 
     bench_must(tarn_resource_allocate(training->pool, bytes, 0, training->stream, &block),
@@ -264,7 +257,7 @@ static void training_put(struct training *training, tarn_device_ptr block, size_
 {
     if (!block)
         return;
-    uint64_t begin = training_begin(training);
+    uint64_t begin = training_begin();
     bench_must(
         tarn_resource_deallocate(training->pool, block, bytes, 0, training->stream),
         "free");
@@ -345,7 +338,6 @@ static void run_training(void)
     struct training training = {.live = 0};
     tarn_stream raw;
 
-    training.other = bench_allocate(1, OTHER_BYTES);
     bench_must(tarn_stream_create(0, true, &raw), "stream");
     bench_must(tarn_stream_register(0, raw, &training.stream), "register");
     bench_must(tarn_pool_create(0, NULL, &options, &training.pool), "pool");
@@ -367,7 +359,6 @@ static void run_training(void)
     tarn_resource_release(training.pool);
     bench_must(tarn_stream_unregister(training.stream), "unregister");
     bench_must(tarn_stream_destroy(0, raw), "destroy");
-    free(training.other);
 }
 
 /* --- pairs ----------------------------------------------------------------------------- */

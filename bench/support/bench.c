@@ -46,6 +46,18 @@ void *bench_allocate(size_t count, size_t size)
     return memory;
 }
 
+void bench_write_other(size_t bytes)
+{
+    enum { OTHER_BYTES = 64 << 20, LINE_BYTES = 64 };
+    static unsigned char other[OTHER_BYTES];
+    static size_t at;
+
+    for (size_t i = 0; i < bytes; i += LINE_BYTES) {
+        other[at]++;
+        at = (at + LINE_BYTES) % OTHER_BYTES;
+    }
+}
+
 void bench_results_open(const char *bench, const char *path)
 {
     bench_name = bench;

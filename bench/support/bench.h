@@ -19,6 +19,9 @@ void bench_die(const char *format, ...) TARN_PRINTF(1, 2) __attribute__((noretur
 void bench_must(tarn_status status, const char *what);
 /* As calloc, but exits on failure. */
 void *bench_allocate(size_t count, size_t size);
+/* Write so many bytes of other memory, so that the processor's caches have less of what is
+ * measured. Successive calls write other parts of 64 MiB. One thread calls. */
+void bench_write_other(size_t bytes);
 
 /* --- results ------------------------------------------------------------------------- */
 

@@ -342,10 +342,10 @@ class Peer:
         return found
 
 
-def means_of_turns(peers, allocator, at):
-    """Return, for each turn, the mean of figure `at` of all processes of an allocator."""
-    taken = [peer.taken for peer in peers if peer.allocator == allocator]
-    return [statistics.mean(turn[at] for turn in same) for same in zip(*taken)]
+def means_of_first(peers):
+    """Return, for each turn, the means of each figure of all processes of the first allocator."""
+    taken = [peer.taken for peer in peers if peer.allocator == peers[0].allocator]
+    return [[statistics.mean(column) for column in zip(*same)] for same in zip(*taken)]
 
 
 def run_turns(program, arguments):
@@ -365,12 +365,12 @@ def run_turns(program, arguments):
             peer.taken.append(peer.take(length))
     print(f"{program}: {arguments.steps // length} turns of {length} steps")
     print("allocator             until   ms a step   ratio to the first: median (quartiles)")
+    first = means_of_first(peers)
     medians = {}  # of the ratios, by kind and allocator: one of each process
     for peer in peers:
         for at, kind in enumerate(("all", "queued")):
             values = [turn[at] / length for turn in peer.taken]
-            first = means_of_turns(peers, peers[0].allocator, at)
-            ratios = [turn[at] / mean for turn, mean in zip(peer.taken, first)]
+            ratios = [turn[at] / mean[at] for turn, mean in zip(peer.taken, first)]
             low, middle, high = statistics.quantiles(ratios, n=4)
             medians.setdefault((peer.allocator, kind), []).append(middle)
             print(

@@ -122,12 +122,11 @@ static size_t timed_handle(const struct tarn__pages *pages, size_t reserved)
 /* Return the size of the handles of a pool of so many bytes, whatever is left. */
 static size_t wanted_handle(const struct tarn__pages *pages, size_t reserved)
 {
+    if (pages->is_large && !atomic_load(&pages->is_single))
+        return HANDLE_MOST;
     size_t early = early_handle(pages, reserved), late = reserved / HANDLE_PART;
     size_t wanted =
         tarn__size_least(timed_handle(pages, reserved), early > late ? early : late);
-
-    if (pages->is_large && !atomic_load(&pages->is_single))
-        return HANDLE_MOST;
     return tarn__size_least(wanted, most_of(pages, reserved));
 }
 
