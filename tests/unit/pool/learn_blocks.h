@@ -41,6 +41,15 @@ static inline void run_equal_blocks(tarn_resource *pool, size_t bytes, int count
     run_equal_blocks_on(pool, bytes, count, streams[0]);
 }
 
+/* Run so many steps of equal blocks, each with a mark behind it. */
+static inline void repeat_equal_blocks(tarn_resource *pool, size_t bytes, int steps)
+{
+    for (int i = 0; i < steps; i++) {
+        run_equal_blocks(pool, bytes, LARGE_BLOCKS);
+        mark(pool);
+    }
+}
+
 /* Have the pool learn a step of equal blocks, as learn_step() does. */
 static inline void learn_equal_blocks(tarn_resource *pool, size_t bytes)
 {

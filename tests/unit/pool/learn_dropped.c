@@ -78,17 +78,26 @@ TEST(a_plan_with_whose_beginning_other_work_begins_is_given_up)
  * once. Before these a block of another size on stream `other_stream`; NULL: none. */
 static void run_large(tarn_resource *pool, tarn_stream other_stream)
 {
-    const size_t bytes = 32 * MIB, other = 64 * MIB;
-    tarn_device_ptr blocks[LARGE_BLOCKS];
+    const size_t other = 64 * MIB;
 
     for (int i = 0; i < 40; i++)
         put(pool, take(pool, 512, streams[0]), 512, streams[0]);
     if (other_stream)
         put(pool, take(pool, other, other_stream), other, other_stream);
-    for (int i = 0; i < LARGE_BLOCKS; i++)
-        blocks[i] = take(pool, bytes, streams[0]);
-    for (int i = 0; i < LARGE_BLOCKS; i++)
-        put(pool, blocks[i], bytes, streams[0]);
+    run_equal_blocks(pool, 32 * MIB, LARGE_BLOCKS);
+}
+
+/* Have the pool learn this step. Returns the most that it reserved without a plan. */
+static uint64_t learn_large(tarn_resource *pool)
+{
+    for (int i = 0; i < 3; i++) {
+        mark(pool);
+        run_large(pool, NULL);
+    }
+    uint64_t plain = statistics(pool).peak_reserved;
+    mark(pool);
+    wait_for_plans(pool, 1);
+    return plain;
 }
 
 /* The plan has no place for the other block. It is freed without a stream, and the pool does
@@ -102,13 +111,7 @@ TEST(a_plan_that_needs_more_than_the_pool_had_is_dropped_for_good)
 
     begin();
     tarn_resource *pool = new_pool(&options);
-    for (int i = 0; i < 3; i++) {
-        mark(pool);
-        run_large(pool, NULL);
-    }
-    uint64_t plain = statistics(pool).peak_reserved;
-    mark(pool);
-    wait_for_plans(pool, 1);
+    uint64_t plain = learn_large(pool);
     for (int i = 0; i < 2; i++) {
         CHECK_EQUAL(TARN_POOL_PLAN_FOLLOWED, statistics(pool).plan_state);
         run_large(pool, TARN_STREAM_NONE);
@@ -251,13 +254,7 @@ TEST(a_device_that_is_behind_costs_no_memory)
 
     begin();
     tarn_resource *pool = new_pool(&options);
-    for (int i = 0; i < 3; i++) {
-        mark(pool);
-        run_large(pool, NULL);
-    }
-    uint64_t plain = statistics(pool).peak_reserved;
-    mark(pool);
-    wait_for_plans(pool, 1);
+    uint64_t plain = learn_large(pool);
     for (int i = 0; i < 3; i++) {
         struct gate gate;
         hold_up(streams[0], &gate);
@@ -303,10 +300,7 @@ TEST(a_larger_step_after_the_first_plan_keeps_its_plan)
     learn_equal_blocks(pool, 3 * MIB);
     learn_equal_blocks(pool, 32 * MIB);
     uint64_t planned = statistics(pool).planned;
-    for (int i = 0; i < 4; i++) {
-        run_equal_blocks(pool, 32 * MIB, LARGE_BLOCKS);
-        mark(pool);
-    }
+    repeat_equal_blocks(pool, 32 * MIB, 4);
     CHECK_EQUAL(4 * LARGE_BLOCKS, statistics(pool).planned - planned);
     CHECK_EQUAL(0, statistics(pool).plans_worse);
     end(pool);

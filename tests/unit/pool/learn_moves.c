@@ -184,10 +184,8 @@ static int steps_to_large(tarn_resource *pool)
 {
     int steps = 0;
 
-    for (; steps < 4 * TARN__COST_STEPS && largest_handle(pool) < 32 * MIB; steps++) {
-        run_equal_blocks(pool, 8 * MIB, LARGE_BLOCKS);
-        mark(pool);
-    }
+    for (; steps < 4 * TARN__COST_STEPS && largest_handle(pool) < 32 * MIB; steps++)
+        repeat_equal_blocks(pool, 8 * MIB, 1);
     return steps;
 }
 
@@ -222,10 +220,7 @@ TEST(memory_that_plans_have_settled_in_is_mapped_anew_in_large_handles)
     mark(pool);
     tarn_pool_statistics before = statistics(pool);
     CHECK_EQUAL(LARGE_BLOCKS * 8 * MIB, before.reserved);
-    for (int i = 0; i < 3 * TARN__COST_STEPS; i++) {
-        run_equal_blocks(pool, 8 * MIB, LARGE_BLOCKS);
-        mark(pool);
-    }
+    repeat_equal_blocks(pool, 8 * MIB, 3 * TARN__COST_STEPS);
     CHECK_EQUAL(before.reserved, statistics(pool).reserved);
     CHECK_EQUAL(before.growths, statistics(pool).growths);
     CHECK_EQUAL(before.moves, statistics(pool).moves);
@@ -239,10 +234,7 @@ TEST(handles_are_small_until_a_period_without_a_new_plan_has_ended)
     tarn_resource *pool = learning_pool();
     for (size_t i = 0; i < 8; i++) {
         learn_equal_blocks(pool, (12 - i) * MIB);
-        for (int j = 0; j < TARN__COST_STEPS * 2 / 3; j++) {
-            run_equal_blocks(pool, 12 * MIB, LARGE_BLOCKS);
-            mark(pool);
-        }
+        repeat_equal_blocks(pool, 12 * MIB, TARN__COST_STEPS * 2 / 3);
         CHECK(largest_handle(pool) <= 4 * MIB);
     }
     end(pool);

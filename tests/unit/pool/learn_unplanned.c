@@ -171,8 +171,7 @@ static void follow_and_trim(tarn_resource *pool, int steps, bool trims)
     for (int i = 0; i < steps; i++) {
         if (trims)
             CHECK_OK(tarn_resource_trim(pool, 0, &released));
-        run_equal_blocks(pool, 8 * MIB, LARGE_BLOCKS);
-        mark(pool);
+        repeat_equal_blocks(pool, 8 * MIB, 1);
     }
 }
 
