@@ -43,9 +43,9 @@ struct tarn__heap {
     /* Addresses of their own for blocks at planned addresses: `area_bytes` from
      * `area_address` on; 0: there are none. They are one range, or several. */
     uint64_t area_address, area_bytes;
-    uint64_t area_ranges[TARN__AREA_RANGES]; /* the first address of each */
+    /* The first address of each. Layouts are in the first range. */
+    uint64_t area_ranges[TARN__AREA_RANGES];
     unsigned area_range_count;
-    unsigned area_range; /* the one in which layouts are */
     /* of that range: the addresses of the plan that is followed; 0: there is none */
     uint64_t planned_bytes;
     /* While others share the area: a request of fewer quanta gets none of its addresses. */
@@ -213,7 +213,7 @@ static inline bool tarn__heap_in_area(const struct tarn__heap *heap,
 /* Return true if a plan that is followed has the address. */
 static inline bool tarn__heap_is_planned(const struct tarn__heap *heap, uint64_t address)
 {
-    return address - heap->area_ranges[heap->area_range] < heap->planned_bytes;
+    return address - heap->area_ranges[0] < heap->planned_bytes;
 }
 
 /* Return true if a request of so many quanta may have addresses of the node, which lie in the

@@ -25,8 +25,7 @@ static uint64_t planned_bytes(const struct tarn__pool *pool, struct tarn__span s
     TARN__REQUIRES(pool_lock)
 {
     const struct tarn__heap *heap = &pool->heap;
-    uint64_t begin = heap->area_ranges[heap->area_range],
-             end = begin + heap->planned_bytes;
+    uint64_t end = heap->area_ranges[0] + heap->planned_bytes;
 
     if (span.bytes == 0 || !tarn__heap_is_planned(heap, span.address))
         return 0;

@@ -94,19 +94,26 @@ static bool is_unmapped(const struct tarn__heap *heap, tarn__index index, uint64
            tarn__node_bytes(NODE(index)) >= bytes;
 }
 
+/* Have the layouts in this range. */
+static void put_first(struct tarn__heap *heap, unsigned range) TARN__REQUIRES(pool_lock)
+{
+    uint64_t first = heap->area_ranges[0];
+
+    heap->area_ranges[0] = heap->area_ranges[range];
+    heap->area_ranges[range] = first;
+}
+
 bool tarn__area_move(struct tarn__heap *heap, uint64_t bytes)
 {
     const uint64_t page = TARN__PAGE_BYTES;
     /* what the layouts leave stays long enough for them to return */
     uint64_t behind = (tarn__area_begin(heap) + bytes + page - 1) & ~(page - 1);
 
-    for (unsigned range = 0; range < heap->area_range_count; range++) {
-        tarn__index first = tarn__heap_find(heap, heap->area_ranges[range]);
-        if (range != heap->area_range && is_unmapped(heap, first, bytes)) {
-            heap->area_range = range;
+    for (unsigned range = 1; range < heap->area_range_count; range++)
+        if (is_unmapped(heap, tarn__heap_find(heap, heap->area_ranges[range]), bytes)) {
+            put_first(heap, range);
             return true;
         }
-    }
     if (heap->area_range_count == TARN__AREA_RANGES)
         return false;
     for (tarn__index i = NODE(tarn__area_first(heap))->after; i; i = NODE(i)->after) {
@@ -117,8 +124,8 @@ bool tarn__area_move(struct tarn__heap *heap, uint64_t bytes)
             continue;
         if (!tarn__ranges_cut(heap, i, begin))
             return false;
-        heap->area_range = heap->area_range_count;
         heap->area_ranges[heap->area_range_count++] = begin;
+        put_first(heap, heap->area_range_count - 1);
         return true;
     }
     return false;

@@ -47,7 +47,7 @@ tarn__index tarn__area_first(const struct tarn__heap *heap) TARN__REQUIRES(pool_
 /* Return the first address of that range. */
 static inline uint64_t tarn__area_begin(const struct tarn__heap *heap)
 {
-    return heap->area_ranges[heap->area_range];
+    return heap->area_ranges[0];
 }
 /* Return its bytes of addresses, where the area has so many. */
 uint64_t tarn__area_room(const struct tarn__heap *heap, uint64_t area_bytes)
