@@ -8,9 +8,11 @@
 
 The programs are an MLP, a transformer with changing lengths, and ResNet-50 with changing sizes. The
 allocators are PyTorch's default, PyTorch's with expandable_segments:True, and Tarn for the whole
-program, with options of the pool after a colon. Each run is a process of its own. The table has the mean time of a step after the warm-up,
-and the peaks of reserved and of live memory. The loss of the last step shows that the runs did the
-same work. The programs need PyTorch and Tarn alone; a run of 18 processes takes under 240 s.
+program, with options of the pool after a colon. "control" is expandable segments beside a pool of
+Tarn that nobody uses. Each run is a process of its own. The table has the mean time of a step after
+the warm-up, and the peaks of reserved and of live memory. The loss of the last step shows that the
+runs did the same work. The programs need PyTorch and Tarn alone; a run of 18 processes takes under
+240 s.
 
 With --few-shapes N each program has N shapes, which come in a new order in each N steps. Then
 `tarn:plan=learn` can learn them: the optimizer marks its steps. The table has the peaks of the steps
@@ -19,8 +21,9 @@ after the warm-up, and beside them the peak of reserved memory over all steps.
 With --in-turns all allocators of a program run at once, in turns of a few steps, on the same four
 cores. The table has the medians of the time of a step, and of that until its work is queued, with
 ratios to the first allocator. A wait for the device is busy, so that CPU time tells nothing.
-Processes of one allocator differ by some percent. So name each allocator several times: the last
-table has the mean ratio of its processes, with the standard error.
+Processes of one allocator differ by some percent. So name each allocator several times, and not in
+a row: the last table has the mean ratio of its processes, with the standard error. The ratio of
+"control" tells what such a ratio is worth.
 --call-times build/release/bench/libbench_call_times.so measures all allocations and frees, those of
 PyTorch's own allocator, too, each with 25 ns for the clock: milliseconds a step, nanoseconds a call.
 
@@ -200,11 +203,15 @@ class Training:
         kind, _, options = allocator.partition(":")
         options = turns.pool_options(options)
         self.pool = None
-        if kind == "tarn":
+        if kind in ("tarn", "control"):
             import tarn.torch
 
-            self.pool = tarn.mr.PoolMemoryResource(device=0, **options)
-            tarn.torch.use(self.pool)
+            pool = tarn.mr.PoolMemoryResource(device=0, **options)
+            if kind == "tarn":
+                self.pool = pool
+                tarn.torch.use(pool)
+            else:
+                self.unused = pool
         import torch
 
         self.torch = torch
@@ -279,7 +286,7 @@ def run_one(program, allocator, steps, warm_up, few_shapes=None, seed=1):
 def environment_of(allocator):
     """Return the environment of a run."""
     settings = turns.environment()
-    if allocator == "expandable":
+    if allocator in ("expandable", "control"):
         settings["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     return settings
 
@@ -351,17 +358,18 @@ def means_of_first(peers):
 def run_turns(program, arguments):
     """Train under all allocators at once, one turn of steps after another; print a table.
 
-    Each turn has all shapes once. The ratios are those of turns that follow each other, so that
-    other work on the machine meets all allocators alike. They are ratios to the mean of all
-    processes of the first allocator.
+    Each turn has all shapes once, and its own order of the processes. The ratios are those of turns
+    that follow each other, so that other work on the machine meets all allocators alike. They are
+    ratios to the mean of all processes of the first allocator.
     """
     length = arguments.few_shapes or 8
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # cores are not alike
     peers = [Peer(program, allocator, arguments) for allocator in arguments.allocators]
     for peer in peers:
         peer.take(arguments.warm_up)
-    for at in range(arguments.steps // length):
-        for peer in peers if at % 2 else peers[::-1]:
+    rng = random.Random(arguments.seed)
+    for _ in range(arguments.steps // length):
+        for peer in rng.sample(peers, len(peers)):
             peer.taken.append(peer.take(length))
     print(f"{program}: {arguments.steps // length} turns of {length} steps")
     print("allocator             until   ms a step   ratio to the first: median (quartiles)")
