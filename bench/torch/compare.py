@@ -206,12 +206,9 @@ class Training:
         if kind in ("tarn", "control"):
             import tarn.torch
 
-            pool = tarn.mr.PoolMemoryResource(device=0, **options)
-            if kind == "tarn":
-                self.pool = pool
-                tarn.torch.use(pool)
-            else:
-                self.unused = pool
+            self.pool = tarn.mr.PoolMemoryResource(device=0, **options)
+        if kind == "tarn":
+            tarn.torch.use(self.pool)
         import torch
 
         self.torch = torch
